@@ -1,0 +1,5 @@
+"""``python -m convolver``."""
+
+from convolver.cli.app import main
+
+main()

@@ -1,0 +1,1 @@
+"""Machine profiles: cache hierarchy, MAPS curves, latency, floating point, network."""

@@ -1,0 +1,77 @@
+"""Geometry of a cache hierarchy, checked once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from convolver.errors import HierarchyError
+from convolver.schema import document_id
+
+MAX_WAYS = 64
+MAX_LEVELS = 8
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One cache level. ``size_bytes`` is the capacity one core sees; any number of sets is allowed."""
+
+    level: str
+    size_bytes: int
+    ways: int
+    line_bytes: int = 64
+
+    @property
+    def sets(self) -> int:
+        """Number of sets; need not be a power of two."""
+        return self.size_bytes // (self.ways * self.line_bytes)
+
+
+def _check_level(level: Level) -> None:
+    name = level.level
+    if not name:
+        raise HierarchyError("A cache level has an empty name; call it for example 'L1'.")
+    if not 1 <= level.ways <= MAX_WAYS:
+        raise HierarchyError(f"{name} has {level.ways} ways; 1 to {MAX_WAYS} are possible.")
+    if level.line_bytes < 8 or level.line_bytes > 4096 or level.line_bytes & (level.line_bytes - 1):
+        raise HierarchyError(f"{name} has lines of {level.line_bytes} bytes; a power of two from 8 to 4096 is needed.")
+    if level.size_bytes <= 0 or level.size_bytes % (level.ways * level.line_bytes):
+        raise HierarchyError(
+            f"{name} has {level.size_bytes} bytes, which is no positive multiple of {level.ways} ways x {level.line_bytes} bytes."
+        )
+    if level.size_bytes > 1 << 40:
+        raise HierarchyError(f"{name} has {level.size_bytes} bytes; at most 1 TiB can be simulated.")
+
+
+def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return the levels as a tuple, nearest first.
+
+    Raises :class:`HierarchyError` for an impossible geometry: no level, more than eight, a name twice, a number of ways, a line
+    size or a capacity that cannot be, or a line size that differs between levels.
+    """
+    if not 1 <= len(levels) <= MAX_LEVELS:
+        raise HierarchyError(f"A hierarchy has 1 to {MAX_LEVELS} cache levels, not {len(levels)}.")
+    for level in levels:
+        _check_level(level)
+    names = [level.level for level in levels]
+    if len(set(names)) != len(names):
+        raise HierarchyError(f"The cache levels {', '.join(names)} do not have different names.")
+    if len({level.line_bytes for level in levels}) != 1:
+        raise HierarchyError("All cache levels of a machine need the same line_bytes.")
+    return tuple(levels)
+
+
+def parse_levels(documents: Iterable[Mapping[str, Any]], where: str = "The hierarchy") -> tuple[Level, ...]:
+    """Return checked levels from JSON objects; raises :class:`HierarchyError` with ``where`` in front."""
+    try:
+        return check_levels(msgspec.convert(list(documents), list[Level]))
+    except msgspec.ValidationError as error:
+        raise HierarchyError(f"{where} is not valid: {error}.") from error
+    except HierarchyError as error:
+        raise HierarchyError(f"{where} is not possible: {error}") from error
+
+
+def hierarchy_id(levels: Sequence[Level]) -> str:
+    """Return the id of a geometry: equal hierarchies need to be simulated only once."""
+    return document_id({"levels": [msgspec.to_builtins(level) for level in levels]})

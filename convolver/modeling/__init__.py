@@ -1,0 +1,1 @@
+"""Statistical models on top of predictions and measurements."""

@@ -1,0 +1,1 @@
+"""MPI events, trace formats, network models and the communication replay."""

@@ -1,0 +1,1 @@
+"""From a host to a machine profile: plan, runner, samples."""

@@ -1,0 +1,197 @@
+"""Identity of artifacts: schema name, version, content id, ids of the inputs.
+
+An artifact is a JSON document, a Parquet table or a trace container. Each carries the same four header fields. The id is a hash
+of the content, so the same content has the same id on every machine, and a changed file no longer matches its own id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PARQUET_KEY = "convolver"
+"""Key of the artifact header in a Parquet file's own metadata."""
+
+VERSIONS = {
+    "convolver.machine": 1,
+    "convolver.trace": 1,
+    "convolver.signature": 1,
+    "convolver.hit_rates": 1,
+    "convolver.block_times": 1,
+    "convolver.cpu_ratio": 1,
+    "convolver.prediction": 1,
+    "convolver.timeline": 1,
+    "convolver.mpi_events": 1,
+    "convolver.model": 1,
+    "convolver.table": 1,
+}
+"""Newest version of each schema that this package reads and the one it writes."""
+
+
+def canonical(document: Any) -> bytes:
+    """Return the document as JSON with sorted keys and no spaces."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def document_id(document: Mapping[str, Any]) -> str:
+    """Return the id of a JSON document: 32 hex digits over everything but its ``id`` field."""
+    return hashlib.sha256(canonical({k: v for k, v in document.items() if k != "id"})).hexdigest()[:32]
+
+
+def table_digest(table: pl.DataFrame) -> str:
+    """Return a hash over names, types, nulls and values of a table, independent of file layout and compression."""
+    import polars as pl
+
+    digest = hashlib.sha256()
+    for column in table.get_columns():
+        digest.update(f"{column.name}:{column.dtype}:{len(column)};".encode())
+        digest.update(column.is_null().to_numpy().tobytes())
+        if column.dtype == pl.String:
+            digest.update("\0".join(value or "" for value in column.to_list()).encode())
+        elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
+            digest.update(column.fill_null(0 if column.dtype.is_numeric() else False).to_numpy().tobytes())
+        else:
+            digest.update(canonical(column.to_list()))
+    return digest.hexdigest()
+
+
+def check_header(header: Any, schema: str, where: str) -> None:
+    """Check that a header names ``schema`` in a version this package reads.
+
+    Raises :class:`SchemaError` for another schema or a broken header, :class:`UnsupportedVersionError` for a newer version.
+    """
+    if not isinstance(header, Mapping) or "schema" not in header:
+        raise SchemaError(f"{where} is no Convolver artifact: it has no 'schema' field.")
+    if header["schema"] != schema:
+        raise SchemaError(f"{where} holds '{header['schema']}', but '{schema}' is needed here.")
+    version = header.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise SchemaError(f"{where} has no valid 'version' field.")
+    if version > VERSIONS[schema]:
+        raise UnsupportedVersionError(
+            f"{where} has version {version} of {schema}, but this Convolver reads up to {VERSIONS[schema]}: update Convolver."
+        )
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON object from a file; raises :class:`FormatError` when it is missing or none."""
+    try:
+        document = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(document, dict):
+        raise SchemaError(f"{path} does not hold a JSON object.")
+    return document
+
+
+def load_document(path: str | Path, schema: str) -> dict[str, Any]:
+    """Read a JSON artifact, check its schema and version and, where it carries one, its id."""
+    document = read_json(path)
+    check_header(document, schema, str(path))
+    if "id" in document and document["id"] != document_id(document):
+        raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
+    return document
+
+
+def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> None:
+    """Call ``write`` with a temporary path beside ``path`` and rename it into place, so that no half file is ever seen.
+
+    Raises :class:`FormatError` when the file cannot be written, for example on a full disk.
+    """
+    target = Path(path)
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path("."))
+        os.close(handle)
+        temporary = Path(name)
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def save_document(document: dict[str, Any], path: str | Path) -> str:
+    """Write a JSON artifact with its id filled in and return the id."""
+    document = {**document, "id": document_id(document)}
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text))
+    return str(document["id"])
+
+
+def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header of a table artifact, id included; ``extra`` holds further JSON-able fields."""
+    header = {"schema": schema, "version": VERSIONS[schema], "inputs": dict(inputs), **extra}
+    header["id"] = document_id({**header, "digest": table_digest(table)})
+    return header
+
+
+def save_table(table: pl.DataFrame, header: Mapping[str, Any], path: str | Path) -> None:
+    """Write a table artifact (Parquet, header as JSON under :data:`PARQUET_KEY`)."""
+    text = canonical(header).decode()
+
+    def write(temporary: Path) -> None:
+        import polars as pl
+
+        try:
+            table.write_parquet(temporary, compression="zstd", metadata={PARQUET_KEY: text})
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from error
+
+    write_atomically(path, write)
+
+
+def read_table_header(path: str | Path) -> dict[str, Any]:
+    """Return the artifact header of a Parquet file; raises :class:`FormatError` when it has none."""
+    import polars as pl
+
+    try:
+        header = json.loads(pl.read_parquet_metadata(path)[PARQUET_KEY])
+    except KeyError as error:
+        raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
+    if not isinstance(header, dict):
+        raise SchemaError(f"{path} has a broken Convolver header.")
+    return header
+
+
+def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Read a table artifact and verify schema, version and id; returns the table and its header."""
+    import polars as pl
+
+    header = read_table_header(path)
+    check_header(header, schema, str(path))
+    try:
+        table = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
+    if header.get("id") != document_id({**header, "digest": table_digest(table)}):
+        raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
+    return table, header
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

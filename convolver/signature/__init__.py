@@ -1,0 +1,1 @@
+"""Machine-independent table of basic blocks with exact counts."""

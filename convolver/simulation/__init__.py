@@ -1,0 +1,1 @@
+"""From addresses to hit rates per block, level and machine."""

@@ -1,0 +1,1 @@
+"""From a running binary to a trace: tracer, container format, symbols."""

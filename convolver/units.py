@@ -1,0 +1,61 @@
+"""Parsing and printing of quantities in SI and binary units."""
+
+from __future__ import annotations
+
+import re
+
+from convolver.errors import UsageError
+
+_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_BYTES = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)\s*$", re.IGNORECASE)
+_COUNTS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_COUNT = re.compile(r"^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]?)\s*$", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """Return the number of bytes in ``"48 KiB"``, ``"2M"`` or ``"64"`` (binary prefixes).
+
+    Raises :class:`UsageError` when the text is not a size.
+    """
+    match = _BYTES.match(text)
+    if match is None:
+        raise UsageError(f"'{text}' is not a size; write for example 48KiB or 2MiB.")
+    return int(float(match[1]) * _BINARY[match[2].lower()])
+
+
+def parse_count(text: str) -> int:
+    """Return the count in ``"1000000"``, ``"10k"`` or ``"1e6"`` (decimal prefixes).
+
+    Raises :class:`UsageError` when the text is not a count.
+    """
+    match = _COUNT.match(text)
+    if match is None:
+        raise UsageError(f"'{text}' is not a count; write for example 10000, 10k or 1e6.")
+    return int(float(match[1]) * _COUNTS[match[2].lower()])
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Return ``48 KiB`` for 49152: three significant digits, binary prefixes."""
+    for prefix in ("", "Ki", "Mi", "Gi"):
+        if abs(size_bytes) < 1024:
+            return f"{size_bytes:.3g} {prefix}B"
+        size_bytes /= 1024
+    return f"{size_bytes:.3g} TiB"
+
+
+def format_count(count: float) -> str:
+    """Return ``1.23 M`` for 1234567: three significant digits, decimal prefixes."""
+    for prefix in ("", "k", "M", "G"):
+        if abs(count) < 1000:
+            return f"{count:.3g}" if not prefix else f"{count:.3g} {prefix}"
+        count /= 1000
+    return f"{count:.3g} T"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return ``1.23 ms`` for 0.00123: three significant digits, SI prefixes."""
+    magnitude = abs(seconds)
+    for limit, scale, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
+        if magnitude < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,123 @@
+/* The stream that the tracer writes and the trace reader decodes. Freestanding: no library, no other header than <stdint.h>,
+ * so that the tracer (a Valgrind tool, GPL-2.0-or-later) and the rest of Convolver (MIT) share exactly this file. SPDX: MIT.
+ *
+ * The stream is a sequence of little-endian 64-bit words. Between records the reader looks at one word, the head:
+ *
+ *   bit 63 = 0           a set-sampled reference: bits 62..22 line address (address >> 6), bits 21..0 site
+ *   bits 63..62 = 10     a visit of a segment: bits 31..0 segment id, followed by exactly as many address words as the segment's
+ *                        definition says (`words`). A word may have any value, bit 63 included, since the reader counts.
+ *   bits 63..62 = 11     a control record: bits 61..56 kind; kinds below CV_WIRE_PAYLOAD are one word (bits 55..0: argument);
+ *                        all others are followed by as many payload words as bits 31..0 say (bits 55..32: argument).
+ *                        A reader skips kinds that it does not know.
+ *
+ * Definitions come in the stream before their first use, ids count from 0 without gaps.
+ *
+ * A segment is a run of instructions with one entry that ends at the first exit: all of it executes, or (a fault in the middle)
+ * its record is never completed. Segments may overlap; static basic blocks are rebuilt from them afterwards
+ * (convolver/tracing). Each static memory reference of a segment is a site; site ids are first_site + k.
+ *
+ * Exact execution counts do not travel in the stream: they lie in the counter file, shared memory that survives the tracer's
+ * death. Counter number i is word i behind the header page.
+ */
+#ifndef CV_WIRE_H
+#define CV_WIRE_H
+
+#include <stdint.h>
+
+#define CV_WIRE_MAGIC UINT64_C(0x0a1a0a0d45524957) /* "WIRE\r\n\x1a\n": first word of a stream, followed by the version */
+#define CV_WIRE_VERSION 1
+
+#define CV_WIRE_VISIT (UINT64_C(2) << 62)
+#define CV_WIRE_CONTROL (UINT64_C(3) << 62)
+#define CV_WIRE_SITE_BITS 22 /* of a set-sampled reference */
+#define CV_WIRE_PAYLOAD 32
+
+/* A masked (guarded) reference that did not happen carries this address word; it can be no user-space address. */
+#define CV_WIRE_NOT_EXECUTED (UINT64_C(1) << 62)
+
+enum cv_wire_kind {
+    CV_WIRE_THREAD = 1,       /* argument: thread id (from 1) that executes what follows */
+    CV_WIRE_WINDOW_OPEN = 2,  /* a burst begins; argument: memops executed before it (low 56 bits) */
+    CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: memops executed before this point */
+    CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site, the next word is its address */
+    CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
+    CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
+    CV_WIRE_END = 34          /* payload: struct cv_wire_end; the stream is complete */
+};
+
+/* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path. */
+struct cv_wire_module {
+    uint64_t address;     /* where its first segment was seen mapped */
+    uint64_t size_bytes;  /* of that mapping */
+    uint64_t file_offset; /* of that mapping in the file */
+    uint32_t path_bytes;  /* length of the path that follows, padded with zeros to whole words */
+    uint32_t reserved;
+};
+
+enum cv_wire_site_flags {
+    CV_WIRE_STORE = 1,     /* a write; otherwise a read */
+    CV_WIRE_GUARDED = 2,   /* masked: its own counter (see guard_counter) says how often it happened */
+    CV_WIRE_DEPENDENT = 4, /* the address was computed from a value loaded in the same segment */
+    CV_WIRE_ATOMIC = 8
+};
+
+struct cv_wire_instruction {
+    uint16_t offset; /* from the segment's address, rising */
+    uint8_t length;
+    uint8_t flags;  /* reserved, 0 */
+    uint16_t flops; /* floating-point operations of one execution: operations times lanes */
+    uint16_t reserved;
+};
+
+struct cv_wire_site {
+    int64_t displacement;   /* address = word[base] + displacement, or displacement alone when base < 0 */
+    uint32_t guard_counter; /* counter number, where CV_WIRE_GUARDED */
+    uint16_t size_bytes;
+    uint16_t instruction; /* index into the segment's instructions */
+    int16_t base;         /* index of its address word in the record */
+    uint8_t flags;        /* enum cv_wire_site_flags */
+    uint8_t reserved[5];
+};
+
+struct cv_wire_segment {
+    uint64_t address;
+    uint64_t file_offset; /* of the first instruction in its module's file */
+    uint32_t id;
+    uint32_t module;
+    uint32_t counter;    /* counter number: executions of the whole segment */
+    uint32_t first_site; /* id of its first site */
+    uint16_t words;      /* address words of one visit record */
+    uint16_t sites;
+    uint16_t instructions;
+    uint16_t code_bytes; /* instruction bytes that follow the sites, padded with zeros to whole words */
+};
+
+enum cv_wire_end_reason { CV_WIRE_EXITED = 0, CV_WIRE_SIGNALED = 1, CV_WIRE_EXECED = 2 };
+
+struct cv_wire_end {
+    uint32_t reason; /* enum cv_wire_end_reason */
+    int32_t code;    /* exit status or signal number */
+    uint64_t windows;
+};
+
+/* Header page of the counter file; counters (uint64_t) begin at CV_COUNTERS_OFFSET. */
+#define CV_COUNTERS_MAGIC UINT64_C(0x31525443564e4f43) /* "CONVCTR1" */
+#define CV_COUNTERS_OFFSET 4096
+
+struct cv_counters_header {
+    uint64_t magic;
+    uint64_t capacity; /* counters that fit in the file */
+    uint64_t used;     /* counters in use */
+    uint64_t finished; /* 1 after the tracer has written CV_WIRE_END */
+    int64_t pid;
+};
+
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct cv_wire_module) == 32, "wire layout");
+_Static_assert(sizeof(struct cv_wire_instruction) == 8, "wire layout");
+_Static_assert(sizeof(struct cv_wire_site) == 24, "wire layout");
+_Static_assert(sizeof(struct cv_wire_segment) == 40, "wire layout");
+_Static_assert(sizeof(struct cv_wire_end) == 16, "wire layout");
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+"""The two things pyproject.toml cannot say: the cffi extension and the compiled helper programs."""
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+from csrc.tracer.build import build_tracer  # noqa: E402
+from probes.build import build_probe  # noqa: E402
+
+
+class BuildExtensionAndPrograms(build_ext):
+    """Builds the C core, then the probe binary and, where Valgrind's libraries are found, the tracer."""
+
+    def run(self) -> None:
+        super().run()
+        package = ROOT / "convolver" if self.inplace else Path(self.build_lib) / "convolver"
+        for build in (build_probe, build_tracer):
+            self.announce(build(package / "_programs"), level=3)
+
+
+setup(
+    cffi_modules=["convolver/_native/build.py:ffibuilder"],
+    cmdclass={"build_ext": BuildExtensionAndPrograms},
+)
