@@ -1,0 +1,88 @@
+"""The columns of a signature: one row a static basic block, counts as executed, exact.
+
+A block is identified by (build_id, offset, length_bytes), never by an address: addresses differ between runs, those three do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convolver.errors import SchemaError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+IDENTITY = ("build_id", "offset", "length_bytes")
+"""Columns that name the same block in every run of the same binaries."""
+
+TEXT = ("module", "build_id", "function", "file")
+COUNTS = (
+    "executions",
+    "instructions",
+    "loads",
+    "stores",
+    "memops",
+    "load_bytes",
+    "store_bytes",
+    "bytes",
+    "flops",
+)
+"""Executed totals, exact."""
+
+PATTERNS = ("unit_references", "strided_references", "random_references", "dependent_references")
+"""Classes of the sampled references; each sampled reference is in one of them or, the first of its kind, in none."""
+
+FEATURES = ("sampled_references", *PATTERNS, "working_set_bytes")
+TOTALS = ("instructions", "loads", "stores", "memops", "flops", "bytes")
+
+
+def block_schema() -> dict[str, pl.DataType]:
+    """Return name and type of every required column, in order."""
+    import polars as pl
+
+    types: dict[str, pl.DataType] = {"block": pl.UInt32()}
+    types |= {"module": pl.String(), "build_id": pl.String(), "offset": pl.UInt64(), "length_bytes": pl.UInt32()}
+    types |= {"function": pl.String(), "file": pl.String(), "line": pl.UInt32()}
+    types |= {name: pl.UInt64() for name in (*COUNTS, *FEATURES)}
+    return types
+
+
+def conform(table: pl.DataFrame, where: str = "The signature") -> pl.DataFrame:
+    """Return the table with the required columns first, in their types; further columns are kept behind them.
+
+    Integers of another width are converted. Raises :class:`SchemaError` for a missing column, a type or a value that does not
+    fit, blocks that are not numbered 0..n-1, or counts that contradict each other.
+    """
+    import polars as pl
+
+    types = block_schema()
+    missing = [name for name in types if name not in table.columns]
+    if missing:
+        raise SchemaError(f"{where} misses the column{'s' * (len(missing) > 1)} {', '.join(missing)}.")
+    try:
+        table = table.with_columns(pl.col(name).cast(kind, strict=True) for name, kind in types.items())
+    except pl.exceptions.PolarsError as error:
+        raise SchemaError(f"{where} has a column of a wrong type: {str(error).splitlines()[0]}.") from error
+    rest = [name for name in table.columns if name not in types]
+    table = table.select([*types, *rest])
+    _check_values(table, where)
+    return table
+
+
+def _check_values(table: pl.DataFrame, where: str) -> None:
+    import polars as pl
+
+    for name in block_schema():
+        if table[name].null_count():
+            raise SchemaError(f"{where} has empty cells in column {name}.")
+    if not (table["block"] == pl.Series(range(table.height), dtype=pl.UInt32)).all():
+        raise SchemaError(f"{where} does not number its blocks 0 to {table.height - 1} in order.")
+    rules = {
+        "memops differ from loads + stores": pl.col("memops") != pl.col("loads") + pl.col("stores"),
+        "bytes differ from load_bytes + store_bytes": pl.col("bytes") != pl.col("load_bytes") + pl.col("store_bytes"),
+        "more references of one pattern than were sampled": pl.max_horizontal(PATTERNS) > pl.col("sampled_references"),
+    }
+    for sentence, rule in rules.items():
+        wrong = table.filter(rule)
+        if wrong.height:
+            raise SchemaError(f"{where} contradicts itself in block {wrong['block'][0]}: {sentence}.")

@@ -1,0 +1,91 @@
+"""What a program executes, block by block, independent of any machine (the paper's application signature)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.schema import load_table, save_table, table_header
+from convolver.signature.blocks import IDENTITY, TOTALS, conform
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.signature"
+DEFAULTS: dict[str, Any] = {
+    "command": None,
+    "sampling": None,
+    "exit_status": None,
+    "complete": True,
+    "measured_seconds": None,
+}
+"""Header fields beside schema, version, id, inputs and totals: the traced command (list of words), the sampling plan, how the
+program ended, whether the trace ran to its end, and the native run time where it is known."""
+
+
+class Signature:
+    """A table of static basic blocks with exact executed counts and sampled features.
+
+    Columns: :func:`convolver.signature.blocks.block_schema`. Immutable: two signatures with one id are equal.
+    """
+
+    def __init__(self, table: pl.DataFrame, *, inputs: Mapping[str, Any] | None = None, **extra: Any) -> None:
+        """Check ``table`` (raises :class:`SchemaError`) and take it; ``extra`` are header fields (see :data:`DEFAULTS`)."""
+        self.table = conform(table)
+        self._totals = {name: int(self.table[name].sum()) for name in TOTALS} | {"blocks": self.table.height}
+        fields = {**DEFAULTS, **extra, "totals": self._totals}
+        self.header = table_header(SCHEMA, self.table, inputs or {}, fields)
+
+    @property
+    def id(self) -> str:
+        """Hash of the content, header included."""
+        return str(self.header["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of what this was made from."""
+        return dict(self.header["inputs"])
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Executed instructions, loads, stores, memops, flops and bytes, and the number of static blocks."""
+        return dict(self._totals)
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Native run time of the traced command, where it was measured."""
+        value = self.header["measured_seconds"]
+        return None if value is None else float(value)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Signature:
+        """Read and verify a ``.sig.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
+        table, header = load_table(path, SCHEMA)
+        known = ("schema", "version", "id", "inputs", "totals")
+        result = cls(table, inputs=header["inputs"], **{k: v for k, v in header.items() if k not in known})
+        # The file's own header is kept: it was just verified, and fields that a later version adds are not lost.
+        result.header = header
+        return result
+
+    def save(self, path: str | Path) -> None:
+        """Write the signature as Parquet; raises :class:`FormatError` when that fails."""
+        save_table(self.table, self.header, path)
+
+    def select(self, identities: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of the blocks that ``identities`` (columns build_id, offset, length_bytes) names, in own order."""
+        return self.table.join(identities.select(IDENTITY).unique(), on=IDENTITY, how="semi")
+
+    def join(self, other: Signature, *, how: Any = "inner") -> pl.DataFrame:
+        """Return blocks of both runs side by side by block identity; the other's columns end in ``_other``."""
+        return self.table.join(other.table, on=IDENTITY, how=how, suffix="_other")
+
+    def summary(self) -> dict[str, Any]:
+        """Return id, inputs, totals, command and sampled share as a JSON-able document."""
+        from convolver.signature.features import sampled_share
+
+        return {
+            **{name: self.header[name] for name in ("schema", "version", "id", "inputs", "totals")},
+            **{name: value for name, value in self.header.items() if name in DEFAULTS},
+            "sampled_share": sampled_share(self.table),
+        }
