@@ -1,0 +1,60 @@
+"""Machines by name: a profile ``NAME.machine.json`` in one of the machine folders, or any file given by its path."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import NamedTuple
+
+from convolver.errors import UnknownMachineError
+from convolver.locations import machine_folders
+from convolver.machine.profile import SUFFIX, MachineProfile
+
+HOST = "host"
+"""Stands for the machine that we run on, as ``convolver probe`` names it."""
+
+
+class Entry(NamedTuple):
+    """A machine that can be found by name."""
+
+    name: str
+    path: Path
+
+
+def host_name() -> str:
+    """Return the name under which this machine's profile is stored."""
+    return platform.node().split(".")[0] or HOST
+
+
+def list_machines() -> list[Entry]:
+    """Return every machine that a name finds, by name; an earlier folder hides a later one's machine of the same name."""
+    found: dict[str, Entry] = {}
+    for folder in machine_folders():
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            name = path.name.removesuffix(SUFFIX)
+            found.setdefault(name, Entry(name, path))
+    return sorted(found.values())
+
+
+def find_machine(name_or_path: str | Path) -> MachineProfile:
+    """Return the machine of this name or in this file; ``host`` is this machine's own profile.
+
+    Raises :class:`UnknownMachineError` for a name or a path that does not exist and whatever :meth:`MachineProfile.load` raises.
+    """
+    text = str(name_or_path)
+    path = Path(text)
+    if path.is_file():
+        return MachineProfile.load(path)
+    if "/" in text or text.endswith(".json"):
+        raise UnknownMachineError(f"There is no machine file {text}; `convolver machine list` shows the machines known by name.")
+    wanted = [text, host_name()] if text == HOST else [text]
+    entries = {entry.name: entry for entry in list_machines()}
+    for name in wanted:
+        if name in entries:
+            return MachineProfile.load(entries[name].path)
+    if text == HOST:
+        raise UnknownMachineError("This machine has no profile yet; run `convolver probe` in this folder first.")
+    names = ", ".join(entries) or "none"
+    raise UnknownMachineError(
+        f"No machine is called '{text}' (known: {names}); give a name, the path of a profile, or probe one."
+    )

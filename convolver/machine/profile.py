@@ -1,0 +1,213 @@
+"""The machine profile: one JSON document per machine, measured or projected."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from convolver.errors import PredictionError, SchemaError, UsageError
+from convolver.machine.hierarchy import Level, check_levels, hierarchy_id, parse_levels
+from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
+from convolver.schema import VERSIONS, document_id, load_document, save_document
+
+__all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate", "Throughput"]
+
+SCHEMA = "convolver.machine"
+SUFFIX = ".machine.json"
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Cost of one instruction whose operands are in registers.
+
+    ``operation`` is add, multiply, fma, divide, add_latency, ... on ``width_bytes`` of doubles, or instruction: a typical mix of
+    integer instructions. ``flops`` is what one instruction counts for, ``seconds`` its time in a long run of its kind.
+    """
+
+    kernel: str
+    operation: str
+    seconds: float
+    width_bytes: int = 8
+    flops: int = 0
+    samples_seconds: tuple[float, ...] = ()
+    spread: float = 0.0
+    stable: bool = True
+
+
+class DetectedLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """A capacity at which the measured latency rises; the true knee lies between ``low_bytes`` and ``high_bytes``.
+
+    ``confidence`` in 0..1 says how much of the rise this edge explains.
+    """
+
+    level: str
+    size_bytes: int
+    low_bytes: int
+    high_bytes: int
+    confidence: float
+
+
+def _check_throughputs(entries: tuple[Throughput, ...]) -> None:
+    for entry in entries:
+        if not 0 < entry.seconds < math.inf or entry.width_bytes < 1 or entry.flops < 0:
+            raise SchemaError(f"the throughput '{entry.kernel}' has no positive time and width")
+
+
+class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """What is known of a machine. Times are in seconds, sizes in bytes.
+
+    ``hierarchy`` is what simulations use; ``hierarchy_reported`` is what the operating system said, where it differs;
+    ``detected`` is what the measured curves show. ``provenance`` says when, where and how the numbers were made.
+    """
+
+    name: str
+    hierarchy: tuple[Level, ...]
+    projected: bool = False
+    provenance: dict[str, Any] = {}
+    cpu: dict[str, Any] = {}
+    hierarchy_reported: tuple[Level, ...] = ()
+    detected: tuple[DetectedLevel, ...] = ()
+    maps: tuple[Curve, ...] = ()
+    floating_point: tuple[Throughput, ...] = ()
+    network: dict[str, Any] | None = None
+    derived_from: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | Path) -> MachineProfile:
+        """Read a ``.machine.json`` file.
+
+        Raises :class:`FormatError` and its kinds for a file that is none, :class:`HierarchyError` for an impossible geometry.
+        """
+        document = load_document(path, SCHEMA)
+        profile = cls.from_document(document, str(path))
+        # The id is the file's: fields that this version does not know are part of it.
+        profile.__dict__["id"] = document_id(document)
+        return profile
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], where: str = "The machine profile") -> MachineProfile:
+        """Return the profile in a JSON document; unknown fields are ignored."""
+        levels = document.get("hierarchy")
+        if not isinstance(levels, list):
+            raise SchemaError(f"{where} has no 'hierarchy': give it a list of cache levels, nearest first.")
+        parse_levels(levels, f"The hierarchy of {where}")
+        try:
+            profile = msgspec.convert(document, cls)
+            maps = check_curves(profile.maps)
+            _check_throughputs(profile.floating_point)
+        except (msgspec.ValidationError, SchemaError) as error:
+            raise SchemaError(f"{where} is no valid machine profile: {error}.") from error
+        if not profile.name or "/" in profile.name:
+            raise SchemaError(f"{where} is no valid machine profile: its name is empty or holds a '/'.")
+        return msgspec.structs.replace(profile, maps=maps, hierarchy=check_levels(profile.hierarchy))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the profile as a JSON document with schema and version, without id."""
+        return {"schema": SCHEMA, "version": VERSIONS[SCHEMA], **msgspec.to_builtins(self)}
+
+    def save(self, path: str | Path) -> str:
+        """Write the profile as JSON and return its id."""
+        return save_document(self.to_document(), path)
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the whole document."""
+        return document_id(msgspec.json.decode(msgspec.json.encode(self.to_document())))
+
+    @property
+    def hierarchy_id(self) -> str:
+        """Hash of the simulated geometry alone: machines that share it need one simulation."""
+        return hierarchy_id(self.hierarchy)
+
+    def curve(
+        self,
+        pattern: str,
+        operation: str = "load",
+        *,
+        width_bytes: int = 8,
+        stride_bytes: int = 0,
+        chains: int = 1,
+        threads: int = 1,
+    ) -> Curve:
+        """Return the curve of a pattern and an operation whose width, stride, chains and threads are nearest to those asked for.
+
+        Raises :class:`PredictionError` when the machine has no such curve.
+        """
+        candidates = [curve for curve in self.maps if curve.pattern == pattern and curve.operation == operation]
+        if not candidates:
+            raise PredictionError(self._missing(f"no {pattern} {operation} curve" if self.maps else "no measured maps"))
+
+        def distance(curve: Curve) -> tuple[float, ...]:
+            wanted = (
+                (curve.threads, threads),
+                (curve.chains, chains),
+                (curve.stride_bytes, stride_bytes),
+                (curve.width_bytes, width_bytes),
+            )
+            return tuple(abs(math.log(max(have, 1) / max(want, 1))) for have, want in wanted)
+
+        return min(candidates, key=distance)
+
+    def plateau(
+        self,
+        pattern: str,
+        operation: str,
+        level_name: str,
+        *,
+        width_bytes: int = 8,
+        stride_bytes: int = 0,
+        chains: int = 1,
+        threads: int = 1,
+    ) -> Rate:
+        """Return the seconds per reference of a pattern whose data lie in ``level_name`` (or in ``"memory"``).
+
+        Raises :class:`PredictionError` when the machine has no such curve or level.
+        """
+        curve = self.curve(pattern, operation, width_bytes=width_bytes, stride_bytes=stride_bytes, chains=chains, threads=threads)
+        return plateau(curve, self.hierarchy, level_name)
+
+    def throughput(self, operation: str, *, width_bytes: int = 8) -> Throughput:
+        """Return the measured instruction of an operation with the nearest width; raises :class:`PredictionError` without one."""
+        candidates = [entry for entry in self.floating_point if entry.operation == operation]
+        if not candidates:
+            raise PredictionError(self._missing(f"no measured '{operation}' throughput"))
+        return min(candidates, key=lambda entry: abs(math.log(entry.width_bytes / width_bytes)))
+
+    def flop_rate(self, operation: str = "mixed", *, width_bytes: int = 8) -> float:
+        """Return floating-point operations per second with operands in registers.
+
+        ``mixed`` is as many additions as multiplications, the usual reading of a plain count of operations. Raises
+        :class:`PredictionError` when none was measured.
+        """
+        if operation == "mixed":
+            return 2.0 / sum(1.0 / self.flop_rate(kind, width_bytes=width_bytes) for kind in ("add", "multiply"))
+        entry = self.throughput(operation, width_bytes=width_bytes)
+        if entry.flops < 1:
+            raise UsageError(f"'{operation}' counts no floating-point operations, so it has no rate of them.")
+        return entry.flops / entry.seconds
+
+    @property
+    def instruction_seconds(self) -> float:
+        """Seconds per integer instruction of typical parallelism; raises :class:`PredictionError` when it was not measured."""
+        return self.throughput("instruction").seconds
+
+    def _missing(self, what: str) -> str:
+        return f"The machine '{self.name}' has {what}: run `convolver probe` on it and use the profile that this writes."
+
+    def summary(self) -> dict[str, Any]:
+        """Return name, kind, geometry and number of curves, as JSON-able values."""
+        return {
+            "name": self.name,
+            "id": self.id,
+            "projected": self.projected,
+            "hierarchy_id": self.hierarchy_id,
+            "levels": [msgspec.to_builtins(level) for level in self.hierarchy],
+            "curves": len(self.maps),
+            "points": sum(len(curve.points) for curve in self.maps),
+            "throughputs": len(self.floating_point),
+            "cpu": self.cpu.get("model", ""),
+        }

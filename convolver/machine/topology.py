@@ -1,0 +1,99 @@
+"""What the operating system says about this machine: caches, CPU, NUMA nodes, page policy, hypervisor."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from convolver.errors import MachineError
+from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
+from convolver.units import parse_bytes
+
+_CPUS = Path("/sys/devices/system/cpu")
+_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _integer(path: Path) -> int:
+    text = _text(path)
+    return int(text) if text.isdigit() else 0
+
+
+def _level(folder: Path) -> Level | None:
+    if _text(folder / "type") not in ("Data", "Unified") or not _text(folder / "size"):
+        return None
+    line = _integer(folder / "coherency_line_size") or 64
+    size = parse_bytes(_text(folder / "size"))
+    # Zero ways means that the kernel does not know or that the cache is fully associative; some virtual machines claim hundreds.
+    ways = _integer(folder / "ways_of_associativity") or 16
+    ways = min(ways, MAX_WAYS, max(size // line, 1))
+    return Level(
+        level=f"L{_integer(folder / 'level')}", size_bytes=size // (ways * line) * ways * line, ways=ways, line_bytes=line
+    )
+
+
+def read_hierarchy(cpu: int = 0, root: Path = _CPUS) -> tuple[Level, ...]:
+    """Return the data and unified caches that one core sees, nearest first, as the kernel reports them.
+
+    Raises :class:`MachineError` when the kernel reports none (some containers), :class:`HierarchyError` for an impossible report.
+    """
+    folders = sorted((root / f"cpu{cpu}" / "cache").glob("index*"))
+    levels = sorted((level for folder in folders if (level := _level(folder))), key=lambda level: level.level)
+    if not levels:
+        raise MachineError(f"The kernel reports no caches for CPU {cpu}; write the hierarchy into the machine file by hand.")
+    return check_levels(levels)
+
+
+def _cpuinfo(cpu: int) -> dict[str, str]:
+    for section in _text(Path("/proc/cpuinfo")).split("\n\n"):
+        fields = dict(line.split(":", 1) for line in section.splitlines() if ":" in line)
+        fields = {key.strip(): value.strip() for key, value in fields.items()}
+        if fields.get("processor") == str(cpu):
+            return fields
+    return {}
+
+
+def _policy(text: str) -> str:
+    """Return the word in brackets of ``always [madvise] never``."""
+    return text.partition("[")[2].partition("]")[0]
+
+
+def describe_cpu(cpu: int = 0) -> dict[str, Any]:
+    """Return what identifies the CPU and its surroundings: model, microcode, clock, cores, SMT, NUMA, pages, hypervisor."""
+    info = _cpuinfo(cpu)
+    flags = set(info.get("flags", info.get("Features", "")).split())
+    clock = info.get("cpu MHz", "")
+    siblings = _text(_CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list")
+    return {
+        "model": info.get("model name", platform.processor() or platform.machine()),
+        "architecture": platform.machine(),
+        "vendor": info.get("vendor_id", ""),
+        "family": info.get("cpu family", ""),
+        "model_number": info.get("model", ""),
+        "stepping": info.get("stepping", ""),
+        "microcode": info.get("microcode", ""),
+        "reported_hertz": float(clock) * 1e6 if clock else 0.0,
+        "cpus": os.cpu_count() or 1,
+        "smt_siblings": siblings,
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1,
+        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "transparent_huge_pages": _policy(_text(_PAGES)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "hypervisor": _hypervisor(flags),
+        "vector_sets": sorted(flags & {"sse2", "avx", "avx2", "fma", "avx512f", "asimd", "sve"}),
+        "kernel": platform.release(),
+    }
+
+
+def _hypervisor(flags: set[str]) -> str:
+    if "hypervisor" not in flags:
+        return ""
+    return _text(Path("/sys/hypervisor/type")) or _text(Path("/sys/class/dmi/id/sys_vendor")) or "unknown"
