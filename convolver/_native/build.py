@@ -9,6 +9,8 @@ from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("common", "trace", "sim", "replay")
+SHARED = ("status.cdef.h", "refs.cdef.h")
+"""Declarations that the others use, so that they come first."""
 
 
 def _sources() -> list[str]:
@@ -21,7 +23,8 @@ def _headers() -> list[str]:
 
 
 def _declarations() -> str:
-    return "\n".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.cdef.h")))
+    paths = sorted(Path(__file__).parent.glob("*.cdef.h"), key=lambda path: (path.name not in SHARED, path.name))
+    return "\n".join(path.read_text() for path in paths)
 
 
 ffibuilder = FFI()

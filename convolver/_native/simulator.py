@@ -1,0 +1,77 @@
+"""Typed wrapper of csrc/include/cv_sim.h: N cache hierarchies fed in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.status import check
+
+
+class Geometry(NamedTuple):
+    """One cache level as the C core sees it."""
+
+    sets: int
+    ways: int
+    line_bytes: int
+
+
+class Counts(NamedTuple):
+    """Counts of one level, each an array with one element per owner. Hits are accesses - misses."""
+
+    accesses: NDArray[np.uint64]
+    misses: NDArray[np.uint64]
+    write_backs: NDArray[np.uint64]
+
+
+def _pointer(array: NDArray[Any] | None, ctype: str) -> Any:
+    """A pointer to the array's memory, without a copy, read-only arrays included; the caller keeps the array alive."""
+    return ffi.NULL if array is None else ffi.cast(ctype, array.__array_interface__["data"][0])
+
+
+class Simulator:
+    """A group of hierarchies; ``handle`` is the ``cv_sim *`` that C code feeds directly."""
+
+    def __init__(self, hierarchies: Sequence[Sequence[Geometry]]) -> None:
+        levels = ffi.new("cv_sim_level[]", [tuple(level) for hierarchy in hierarchies for level in hierarchy])
+        n_levels = ffi.new("uint32_t[]", [len(hierarchy) for hierarchy in hierarchies])
+        made = ffi.new("cv_sim **")
+        check(lib.cv_sim_new(levels, n_levels, len(hierarchies), made), "Making a cache simulator")
+        self.handle: Any = ffi.gc(made[0], lib.cv_sim_free)
+
+    def feed(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.uint16] | None = None,
+        writes: NDArray[np.bool_] | None = None,
+        owners: NDArray[np.uint32] | None = None,
+    ) -> None:
+        """Simulate a batch of references: contiguous arrays of exactly these types and of one length (not checked here)."""
+        refs = ffi.new("cv_refs *")
+        refs.address = _pointer(addresses, "const uint64_t *")
+        refs.owner = _pointer(owners, "const uint32_t *")
+        refs.size = _pointer(sizes, "const uint16_t *")
+        refs.write = _pointer(writes, "const uint8_t *")
+        refs.count = len(addresses)
+        check(lib.cv_sim_feed(self.handle, refs), "Simulating references")
+
+    @property
+    def references(self) -> int:
+        """References fed so far."""
+        return int(lib.cv_sim_references(self.handle))
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed so far."""
+        return int(lib.cv_sim_owners(self.handle))
+
+    def counts(self, hierarchy: int, level: int) -> Counts:
+        """Return the counts of one level of one hierarchy."""
+        counts = Counts(*(np.zeros(self.owners, dtype=np.uint64) for _ in range(3)))
+        pointers = [_pointer(array, "uint64_t *") for array in counts]
+        check(lib.cv_sim_counts(self.handle, hierarchy, level, *pointers), "Reading the simulator's counters")
+        return counts

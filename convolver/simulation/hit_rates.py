@@ -1,0 +1,109 @@
+"""What the caches of each machine do for each block: accesses, hits, misses, write-backs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import SchemaError, UsageError
+from convolver.schema import load_table, save_table, table_header
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.hit_rates"
+COUNTS = ("accesses", "hits", "misses", "write_backs")
+COLUMNS = ("block", "machine", "level", *COUNTS)
+
+
+def _check_columns(table: pl.DataFrame) -> None:
+    import polars as pl
+
+    types = dict(zip(COLUMNS, (pl.UInt32, pl.String, pl.String, *(pl.UInt64,) * len(COUNTS)), strict=True))
+    for name, dtype in types.items():
+        if table.schema.get(name) != dtype:
+            raise SchemaError(
+                f"A table of hit rates needs a column '{name}' of type {dtype}; this one has {table.schema.get(name)}."
+            )
+
+
+class HitRates:
+    """Counts per block, machine and level.
+
+    ``table`` has one row for every block with an access, machine and level, in the order of the machines, their levels and the
+    block numbers: block (u32), machine, level (strings), accesses, hits, misses, write_backs (u64). An access is one line touched
+    by one reference; accesses of a deeper level are the misses of the one before it; accesses = hits + misses. A write-back is a
+    dirty line that left the level, charged to the block whose reference pushed it out.
+    """
+
+    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
+        """Take a checked table and its complete header; :meth:`make` computes the header."""
+        _check_columns(table)
+        self.table = table
+        self.header = dict(header)
+
+    @classmethod
+    def make(
+        cls,
+        table: pl.DataFrame,
+        *,
+        machines: list[dict[str, Any]],
+        references: int,
+        inputs: Mapping[str, Any],
+        sampling: Any = None,
+    ) -> HitRates:
+        """Return the artifact of a table; ``machines`` are documents with machine, hierarchy_id and hierarchy."""
+        extra = {"machines": machines, "references": references, "sampling": sampling}
+        return cls(table, table_header(SCHEMA, table, inputs, extra))
+
+    @property
+    def id(self) -> str:
+        """Hash of the content, header included."""
+        return str(self.header["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of what this was made from."""
+        return dict(self.header["inputs"])
+
+    @property
+    def machines(self) -> list[str]:
+        """Names of the machines, in order."""
+        return [machine["machine"] for machine in self.header["machines"]]
+
+    @property
+    def references(self) -> int:
+        """References that were simulated; one that straddles a line is still one."""
+        return int(self.header["references"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> HitRates:
+        """Read and verify a ``.hits.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    def save(self, path: str | Path) -> None:
+        """Write the hit rates as Parquet; raises :class:`FormatError` when that fails."""
+        save_table(self.table, self.header, path)
+
+    def levels(self, machine: str) -> list[str]:
+        """Names of a machine's levels, nearest first; raises :class:`UsageError` when it was not simulated."""
+        for document in self.header["machines"]:
+            if document["machine"] == machine:
+                return [level["level"] for level in document["hierarchy"]]
+        raise UsageError(f"The machine '{machine}' was not simulated; these were: {', '.join(self.machines)}.")
+
+    def totals(self, machine: str) -> list[dict[str, Any]]:
+        """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks."""
+        import polars as pl
+
+        sums = self.table.filter(pl.col("machine") == machine).group_by("level").agg(pl.col(COUNTS).sum())
+        by_level = {row["level"]: row for row in sums.iter_rows(named=True)}
+        empty = dict.fromkeys(COUNTS, 0)
+        return [{"level": name, **{count: by_level.get(name, empty)[count] for count in COUNTS}} for name in self.levels(machine)]
+
+    def summary(self) -> dict[str, Any]:
+        """Return id, inputs, references, sampling and the totals of every machine as a JSON-able document."""
+        fields = ("schema", "version", "id", "inputs", "references", "sampling")
+        machines = [{"machine": name, "levels": self.totals(name)} for name in self.machines]
+        return {**{name: self.header[name] for name in fields}, "machines": machines}

@@ -1,0 +1,45 @@
+/* Exact cache simulation of N hierarchies in one pass over a stream of references.
+ *
+ * Model (docs/cache-model.md): set-associative levels with exact LRU, write-back, write-allocate. A reference that straddles
+ * a line touches each line once; each line touched is one access. A miss of level k is an access of level k + 1. A dirty line
+ * that leaves a level is a write of the whole line to the next one, after the access that pushed it out: it promotes the line
+ * there or allocates it without a fetch, and counts as a write-back of the level it leaves, never as an access or a hit (Dinero
+ * IV's meaning). Misses and write-backs are charged to the owner of the reference that caused them. */
+#ifndef CV_SIM_H
+#define CV_SIM_H
+
+#include "cv_refs.h"
+#include "cv_status.h"
+
+#define CV_SIM_MAX_LEVELS 8
+#define CV_SIM_MAX_WAYS 64
+#define CV_SIM_MAX_SETS (UINT64_C(1) << 26)
+
+typedef struct {
+    uint64_t sets;       /* 1 .. CV_SIM_MAX_SETS, any number */
+    uint32_t ways;       /* 1 .. CV_SIM_MAX_WAYS */
+    uint32_t line_bytes; /* a power of two, 8 .. 4096; equal within a hierarchy */
+} cv_sim_level;
+
+typedef struct cv_sim cv_sim;
+
+/* Make a group of hierarchies. `levels` holds the levels of all hierarchies one after another, nearest first; hierarchy h has
+ * `n_levels[h]` of them. CV_ERROR_ARGUMENT for an impossible geometry. */
+cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim);
+
+/* Simulate a batch of any size; how a stream is cut into batches does not matter. Time is bounded by the batch: callers who want
+ * to be interruptible feed about a million references at a time. CV_ERROR_LIMIT when the stream touches more distinct address
+ * regions than can be numbered (docs/cache-model.md). After an error the simulator can only be freed. */
+cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
+
+/* References fed, and one more than the largest owner fed. */
+uint64_t cv_sim_references(const cv_sim *sim);
+uint64_t cv_sim_owners(const cv_sim *sim);
+
+/* Counts of one level per owner, each array of cv_sim_owners() elements or NULL. hits = accesses - misses. */
+cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
+                        uint64_t *write_backs);
+
+void cv_sim_free(cv_sim *sim);
+
+#endif

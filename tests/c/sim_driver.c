@@ -1,0 +1,81 @@
+/* Drives the simulator through its edges under the sanitizers: prints the totals of one deterministic stream. */
+#include "cv_sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 60000 };
+
+static uint64_t next(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static const cv_sim_level LEVELS[] = {{64, 12, 64}, {1024, 16, 64}, {53, 20, 64}, {1, 1, 8}, {3, 64, 4096}, {100, 33, 4096}};
+static const uint32_t N_LEVELS[] = {3, 1, 2};
+static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
+
+static void check(cv_status status, const char *what) {
+    if (status != CV_OK) {
+        fprintf(stderr, "%s: %s\n", what, cv_status_message(status));
+        exit(1);
+    }
+}
+
+/* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
+static void feed(cv_sim *sim, uint64_t *state, size_t count) {
+    uint64_t *address = malloc(count * sizeof *address);
+    uint32_t *owner = malloc(count * sizeof *owner);
+    uint16_t *size = malloc(count * sizeof *size);
+    uint8_t *write = malloc(count);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t r = next(state);
+        address[i] = BASES[r % 5] + (r >> 8) % (i % 3 ? 4096 : 65536);
+        owner[i] = (uint32_t)(r >> 40) % 3000;
+        size[i] = (r >> 60) ? 8 : (uint16_t)(r >> 32);
+        write[i] = (r >> 30) & 1;
+    }
+    cv_refs all = {address, owner, size, write, count}, bare = {address, NULL, NULL, NULL, count};
+    check(cv_sim_feed(sim, &all), "feed");
+    check(cv_sim_feed(sim, &bare), "feed");
+    free(address);
+    free(owner);
+    free(size);
+    free(write);
+}
+
+static void print_totals(const cv_sim *sim) {
+    uint64_t owners = cv_sim_owners(sim), *counts = malloc(3 * owners * sizeof *counts);
+    for (uint32_t h = 0; h < 3; h++)
+        for (uint32_t k = 0; k < N_LEVELS[h]; k++) {
+            check(cv_sim_counts(sim, h, k, counts, counts + owners, counts + 2 * owners), "counts");
+            uint64_t sum[3] = {0, 0, 0};
+            for (uint64_t i = 0; i < 3 * owners; i++)
+                sum[i / owners] += counts[i];
+            printf("%u %u %llu %llu %llu\n", h, k, (unsigned long long)sum[0], (unsigned long long)sum[1],
+                   (unsigned long long)sum[2]);
+        }
+    free(counts);
+}
+
+int main(void) {
+    cv_sim *sim = NULL;
+    const cv_sim_level impossible[] = {{64, 65, 64}, {64, 8, 48}, {0, 8, 64}};
+    const uint32_t one = 1;
+    for (int i = 0; i < 3; i++)
+        if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
+            return 2;
+    check(cv_sim_new(LEVELS, N_LEVELS, 3, &sim), "new");
+    uint64_t state = 1;
+    const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        feed(sim, &state, sizes[i]);
+    if (cv_sim_counts(sim, 3, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT)
+        return 3;
+    print_totals(sim);
+    cv_sim_free(sim);
+    cv_sim_free(NULL);
+    return 0;
+}

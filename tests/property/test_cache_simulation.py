@@ -1,0 +1,91 @@
+"""The simulator against the slow model, and the laws that every LRU cache keeps."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convolver._native.simulator import Geometry, Simulator
+from convolver.machine.hierarchy import Level
+from convolver.simulation.simulate import simulate_arrays
+from tests.oracle import cache as oracle
+from tests.reference_streams import arrays, hierarchies, streams
+
+COUNTS = ["accesses", "hits", "misses", "write_backs"]
+
+
+def _machines(found):
+    return [{"name": f"m{i}", "hierarchy": [level_document(level) for level in levels]} for i, levels in enumerate(found)]
+
+
+def level_document(level: Level) -> dict:
+    return {"level": level.level, "size_bytes": level.size_bytes, "ways": level.ways, "line_bytes": level.line_bytes}
+
+
+def _expected(references, levels, name):
+    counts = oracle.simulate(references, [(level.sets, level.ways) for level in levels], levels[0].line_bytes)
+    blocks = sorted(counts[0].accesses)
+    return [
+        (block, name, level.level, c.accesses[block], c.accesses[block] - c.misses[block], c.misses[block], c.write_backs[block])
+        for level, c in zip(levels, counts, strict=True)
+        for block in blocks
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(), st.lists(hierarchies(), min_size=1, max_size=3))
+def test_counts_per_block_and_level_equal_the_slow_model(references, found):
+    rates = simulate_arrays(**arrays(references), machines=_machines(found))
+    expected = [row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")]
+    assert rates.table.rows() == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams(), hierarchies())
+def test_accesses_of_a_level_are_the_misses_of_the_one_before(references, levels):
+    table = simulate_arrays(**arrays(references), machines=list(levels)).table
+    assert (table["accesses"] == table["hits"] + table["misses"]).all()
+    for nearer, farther in itertools.pairwise(levels):
+        misses = table.filter(pl.col("level") == nearer.level).select("block", accesses="misses")
+        assert table.filter(pl.col("level") == farther.level).select("block", "accesses").equals(misses)
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams(), st.integers(1, 31), st.sampled_from([1, 3, 8, 64]))
+def test_more_ways_never_miss_more(references, ways, sets):
+    machines = [
+        {"name": str(n), "hierarchy": [{"level": "L1", "size_bytes": sets * n * 64, "ways": n, "line_bytes": 64}]}
+        for n in sorted({ways, ways + 1, 2 * ways})
+    ]
+    rates = simulate_arrays(**arrays(references), machines=machines)
+    misses = [rates.totals(machine["name"])[0]["misses"] for machine in machines]
+    assert misses == sorted(misses, reverse=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams(), hierarchies(), st.lists(st.integers(0, 1500), max_size=8))
+def test_cutting_a_stream_into_pieces_changes_nothing(references, levels, cuts):
+    geometry = [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]]
+    address, size, write, block = arrays(references).values()
+    whole, parts = Simulator(geometry), Simulator(geometry)
+    whole.feed(address, size, write, block)
+    edges = sorted({0, len(address), *(cut for cut in cuts if cut < len(address))})
+    for start, end in itertools.pairwise(edges):
+        parts.feed(address[start:end], size[start:end], write[start:end], block[start:end])
+    for level in range(len(levels)):
+        for one, other in zip(whole.counts(0, level), parts.counts(0, level), strict=True):
+            assert np.array_equal(one, other)
+
+
+@settings(max_examples=20, deadline=None)
+@given(streams(), st.integers(0, 2**40))
+def test_shifting_every_address_by_whole_caches_changes_nothing(references, shift):
+    levels = [Level(level="L1", size_bytes=4096, ways=4), Level(level="L2", size_bytes=12 * 12 * 64, ways=12)]
+    near = [(address % (1 << 38), *rest) for address, *rest in references]
+    moved = [(address + shift * 4096 * 3, *rest) for address, *rest in near]
+    tables = [simulate_arrays(**arrays(refs), machines=levels).table for refs in (near, moved)]
+    assert tables[0].equals(tables[1])

@@ -1,0 +1,25 @@
+"""The C simulator under the address and undefined-behaviour sanitizers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+FLAGS = ("-std=gnu11", "-O1", "-g", *WARNINGS, "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
+    sources = [ROOT / "tests/c/sim_driver.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/sim").glob("*.c")]
+    program = tmp_path / "sim_driver"
+    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    assert len(counts) == 6
+    assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)
