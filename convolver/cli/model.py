@@ -1,0 +1,226 @@
+"""``convolver model``: fit statistical models, apply and show them, convert measurement tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.modeling.model import Model
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+models = typer.Typer(no_args_is_help=True, help="Fit, apply and show statistical models.", rich_markup_mode=None)
+
+
+def parse_value(text: str) -> Any:
+    """Return an option's value: a number, true or false, a list at commas, or the text itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return [parse_value(part) for part in text.split(",")] if "," in text and "(" not in text else text
+
+
+def parse_pairs(pairs: list[str]) -> dict[str, Any]:
+    """Return ``NAME=VALUE`` words as a dictionary; raises :class:`UsageError` for a word without ``=``."""
+    result = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"'{pair}' is not NAME=VALUE; write for example P=64.")
+        result[name] = parse_value(value)
+    return result
+
+
+@models.command("fit")
+def fit_command(
+    table: Annotated[Path, typer.Argument(help="Measurement table: .parquet, .csv, .jsonl, .json or .txt.")],
+    kind: Annotated[str, typer.Option("--kind", "-k", help="Kind of model; 'convolver model kinds' lists them.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Metric to model.")],
+    features: Annotated[str, typer.Option("--features", "-f", help="Parameters or metrics to model it with, at commas.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file; default NAME-KIND.model.json.")] = None,
+    callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
+    centre: Annotated[str, typer.Option(help="Point of the repetitions: median, minimum, mean or none.")] = "median",
+    option: Annotated[list[str] | None, typer.Option("--set", "-s", help="NAME=VALUE option of the model; repeatable.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Fit a model to a table of measurements and write it as an artifact.
+
+    \b
+    Examples:
+      convolver model fit runs.jsonl --kind normal-form --target time --features p
+      convolver model fit runs.csv -k analytic -t time -f N,P,L2CM -s "formula=1 + N^3/P + L2CM"
+    """
+    from convolver.modeling.base import fit
+
+    path = new_file(output or Path(f"{table.name.split('.')[0]}-{kind}.model.json"), force)
+    names = [name.strip() for name in features.split(",") if name.strip()]
+    options = parse_pairs(option or [])
+    model = fit(kind, table, target=target, features=names, callpath=callpath, centre=centre, **options)
+    model.save(path)
+    _show(model, json)
+    wrote(path)
+
+
+@models.command("apply")
+def apply_command(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    point: Annotated[list[str], typer.Argument(help="FEATURE=VALUE words; a value may be a list at commas.")],
+    level: Annotated[float, typer.Option(help="Level of the prediction interval.")] = 0.95,
+    json: Json = False,
+) -> None:
+    """Predict at a point, with interval and baselines; a point outside the data is named in a warning.
+
+    \b
+    Examples:
+      convolver model apply bt-normal-form.model.json p=1024
+      convolver model apply bt.model.json P=36,49,64 L=1e-5 BW=1e8 --json
+    """
+    rows = _applied(model, point, level)
+    if json:
+        print_json(rows)
+        return
+    from convolver.reporting.console import out
+
+    out().print(_grid(rows))
+
+
+def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]:
+    import math
+
+    import numpy as np
+
+    from convolver.modeling.model import Model
+
+    if not 0 < level < 1:
+        raise UsageError(f"The level {level} is no probability between 0 and 1.")
+    model = Model.load(path)
+    given = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in parse_pairs(point).items()}
+    size = max((len(value) for value in given.values()), default=1)
+    if any(len(value) not in (1, size) for value in given.values()):
+        raise UsageError("The lists of values have different lengths; give one value or as many as the longest list.")
+    x = {name: np.broadcast_to(value, (size,)) for name, value in given.items()}
+    result, baselines = model.predict(x, level), model.baseline_values(x)
+    rows = []
+    for index in range(size):
+        row: dict[str, Any] = {name: float(value[index]) for name, value in x.items()}
+        limits = [float(limit[index]) for limit in (result.low, result.high)]
+        row[model.target] = float(result.values[index])
+        row["low"], row["high"] = (limit if math.isfinite(limit) else None for limit in limits)
+        row["outside"] = bool(result.outside[index])
+        row["baselines"] = {name: float(values[index]) for name, values in baselines.items()}
+        rows.append(row)
+    return rows
+
+
+def _grid(rows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    grid = Table(box=None)
+    plain = [name for name in rows[0] if name != "baselines"]
+    for name in [*plain, *rows[0]["baselines"]]:
+        grid.add_column(name, justify="right")
+    for row in rows:
+        cells = [row[name] for name in plain] + list(row["baselines"].values())
+        grid.add_row(*(_cell(cell) for cell in cells))
+    return grid
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@models.command("show")
+def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], json: Json = False) -> None:
+    """Print a model: equation, terms with errors and flags, domain, quality, baselines.
+
+    \b
+    Examples:
+      convolver model show bt.model.json
+      convolver model show bt.model.json --json
+    """
+    from convolver.modeling.model import Model
+
+    _show(Model.load(model), json)
+
+
+@models.command("convert")
+def convert_command(
+    source: Annotated[Path, typer.Argument(help="Table to read.")],
+    target: Annotated[Path, typer.Argument(help="Table to write; its ending is the format.")],
+    force: Force = False,
+) -> None:
+    """Convert a measurement table between Parquet, CSV and Extra-P's JSON Lines, JSON and text.
+
+    \b
+    Examples:
+      convolver model convert runs.parquet runs.jsonl
+      convolver model convert extrap.txt runs.parquet
+    """
+    from convolver.modeling.table import Table
+
+    new_file(target, force)
+    Table.load(source).save(target)
+    wrote(target)
+
+
+@models.command("kinds")
+def kinds_command(json: Json = False) -> None:
+    """List the kinds of models with what each is for.
+
+    \b
+    Examples:
+      convolver model kinds
+      convolver model kinds --json
+    """
+    from convolver.modeling.base import MODELERS, modeler
+
+    rows = {kind: (modeler(kind).__doc__ or "").split("\n")[0].split(";")[0] for kind in sorted(MODELERS)}
+    if json:
+        print_json(rows)
+        return
+    for kind, text in rows.items():
+        typer.echo(f"{kind:12} {text}")
+
+
+def _show(model: Model, json: bool) -> None:
+    if json:
+        from convolver.modeling.model import finite
+
+        print_json(finite(model.summary()))
+        return
+    from rich.table import Table
+
+    from convolver.reporting.console import out
+
+    console = out()
+    console.print(model.equation())
+    grid = Table(box=None)
+    for name in ("term", "coefficient", "standard error", "p", "flag"):
+        grid.add_column(name, justify="left" if name in ("term", "flag") else "right")
+    for term in model.terms:
+        numbers = (_cell(term.coefficient), _cell(term.standard_error), "-" if term.p is None else f"{term.p:.2g}")
+        grid.add_row(term.expression, *numbers, term.flag)
+    console.print(grid)
+    for name, value in model.quality.items():
+        console.print(f"{name}: {_cell(value)}")
+    for note in model.notes:
+        say(note)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.add_typer(models, name="model")

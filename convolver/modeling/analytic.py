@@ -1,0 +1,116 @@
+"""Analysis stage of CALL: a user formula or a generic library of terms, fitted with elimination (the framework paper, section 4).
+
+The paper's rules drop negative coefficients and those with a standard error above 10 %. Fits are relative by default: absolute
+least squares let the longest runs decide alone. An empty model is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from convolver.errors import ModelError
+from convolver.modeling.base import linear_model
+from convolver.modeling.expression import evaluate, split_terms
+from convolver.modeling.model import Model
+from convolver.modeling.regress import Fit, eliminate, nnls, relative_weights
+from convolver.modeling.table import Observations
+
+Values = npt.NDArray[np.float64]
+
+STAGES = "ceil(log2(P))"
+"""Steps of a binomial tree, the logarithm of the paper's equation 1."""
+
+
+def design(data: Observations, terms: Sequence[str]) -> Values:
+    """Return the matrix (points, terms) of the terms' values; raises :class:`ModelError` for a term that is not finite."""
+    columns = [np.broadcast_to(evaluate(term, data.x), data.y.shape) for term in terms]
+    for term, column in zip(terms, columns, strict=True):
+        if not np.isfinite(column).all():
+            raise ModelError(f"The term '{term}' is not finite at every point; guard it, for example with where(P > 1, ..., 0).")
+    return np.column_stack(columns) if columns else np.zeros((len(data), 0))
+
+
+def library(features: Sequence[str], *, size: str = "N") -> list[str]:
+    """Return the generic terms that the features allow: computation, cache misses, collective latency and volume.
+
+    ``P`` processes, ``size`` the problem size, ``L`` latency (s), ``B`` bandwidth (B/s), ``MAC`` operations, ``L2CM`` misses,
+    ``NC`` number and ``SC`` bytes of collectives. The linear trees ((P-1) terms) are there because the paper's equation 1 knows
+    none, and Scatter and Gather need them.
+    """
+    known = set(features)
+    terms = ["1"]
+    terms += [name for name in ("MAC", "L2CM") if name in known]
+    if {"P", size} <= known and "MAC" not in known:
+        terms += [f"{size}^3/P", f"{size}^2/P"]
+    count, volume = ("NC" if "NC" in known else "1"), ("SC" if "SC" in known else f"{size}^2")
+    if {"P", "L"} <= known:
+        terms += [f"{STAGES}*{count}*L", f"(P-1)*{count}*L"]
+    if {"P", "B"} <= known and (volume != f"{size}^2" or size in known):
+        terms += [f"{STAGES}*{volume}/B", f"(P-1)*{volume}/B"]
+    if len(terms) == 1:
+        terms += [str(name) for name in features]
+    return terms
+
+
+def outliers(y: Values, predicted: Values, threshold: float = 5.0) -> npt.NDArray[np.bool_]:
+    """Return which points have a log ratio to the prediction further than ``threshold`` robust deviations from the median."""
+    ratio = np.log(np.maximum(y, 1e-300) / np.maximum(predicted, 1e-300))
+    deviation = 1.4826 * np.median(np.abs(ratio - np.median(ratio)))
+    return np.abs(ratio - np.median(ratio)) > threshold * max(float(deviation), 1e-6)
+
+
+def fit_formula(
+    data: Observations,
+    /,
+    *,
+    formula: str | None = None,
+    weights: str = "relative",
+    rules: str = "nnls",
+    max_relative_error: float | None = 0.10,
+    alpha: float | None = None,
+    drop_outliers: float | None = None,
+    size: str = "N",
+) -> Model:
+    """Fit the summands of a formula (or of :func:`library`) and eliminate the bad ones.
+
+    ``rules``: ``nnls`` starts from a non-negative fit and then drops terms with a standard error above ``max_relative_error``;
+    ``drop`` is the paper's iteration; ``none`` keeps all. ``drop_outliers`` is a threshold in robust deviations.
+    """
+    terms = split_terms(formula) if formula else library(data.features, size=size)
+    matrix = design(data, terms)
+    fit = _fit(data.y, matrix, terms, weights, rules, max_relative_error, alpha)
+    removed = 0
+    if drop_outliers is not None and not fit.empty:
+        wrong = outliers(data.y, fit.predict(matrix[:, [terms.index(name) for name in fit.names]]), drop_outliers)
+        removed = int(wrong.sum())
+        fit = _fit(data.y[~wrong], matrix[~wrong], terms, weights, rules, max_relative_error, alpha)
+    dropped = dict(step.split(": ", 1) for step in fit.steps)
+    return linear_model(
+        fit,
+        data,
+        kind="analytic",
+        dropped=dropped,
+        relative=weights == "relative",
+        quality={"outliers_removed": removed},
+    )
+
+
+def _fit(
+    y: Values, matrix: Values, terms: list[str], weights: str, rules: str, max_relative_error: float | None, alpha: float | None
+) -> Fit:
+    if weights not in ("relative", "none") or rules not in ("nnls", "drop", "none"):
+        raise ModelError("weights is 'relative' or 'none', rules is 'nnls', 'drop' or 'none'.")
+    weight = relative_weights(y) if weights == "relative" else None
+    if rules == "none":
+        return eliminate(y, matrix, terms, weights=weight, negative=False, max_relative_error=None)
+    start = list(range(len(terms)))
+    steps: tuple[str, ...] = ()
+    if rules == "nnls":
+        first = nnls(y, matrix, terms, weight)
+        start, steps = [i for i, term in enumerate(terms) if term in first.names], first.steps
+    left = [terms[i] for i in start]
+    fit = eliminate(y, matrix[:, start], left, weights=weight, max_relative_error=max_relative_error, alpha=alpha)
+    return Fit(**{**fit.__dict__, "steps": (*steps, *fit.steps)})

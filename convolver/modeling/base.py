@@ -1,0 +1,150 @@
+"""The registry of models and ``fit``, the one entry to all of them.
+
+A modeller is a function ``(data: Observations, **options) -> Model``; a new one is one file and one line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import numpy as np
+
+from convolver import __version__
+from convolver.errors import ModelError
+from convolver.modeling.baseline import baselines
+from convolver.modeling.model import Model, Term
+from convolver.modeling.regress import Fit
+from convolver.modeling.table import Observations, Table
+from convolver.modeling.validation import quality
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Modeler(Protocol):
+    """Fits one kind of model to observations; options are keyword arguments."""
+
+    def __call__(self, data: Observations, /, **options: Any) -> Model: ...
+
+
+MODELERS: dict[str, str] = {
+    "analytic": "convolver.modeling.analytic:fit_formula",
+    "power-law": "convolver.modeling.power:fit_power_law",
+}
+"""Kind of model -> ``module:function``; imported when it is asked for."""
+
+
+def modeler(kind: str) -> Modeler:
+    """Return the modeller of a kind; raises :class:`ModelError` for an unknown one."""
+    if kind not in MODELERS:
+        raise ModelError(f"The model '{kind}' is unknown; use one of {', '.join(sorted(MODELERS))}.")
+    module, _, function = MODELERS[kind].partition(":")
+    found: Modeler = getattr(importlib.import_module(module), function)
+    return found
+
+
+def fit(
+    model: str,
+    table: Table | pl.DataFrame | Mapping[str, Any] | str | Path,
+    *,
+    target: str,
+    features: Sequence[str],
+    callpath: str | None = None,
+    centre: str = "median",
+    name: str = "",
+    **options: Any,
+) -> Model:
+    """Fit a model of a metric over features and return the artifact, baselines and provenance included.
+
+    ``table`` is a measurement table, a path to one, or plain columns (a frame or mapping of ``target`` and parameters);
+    ``centre`` makes one point of the repetitions (median, minimum, mean, none). Further options belong to the model.
+    """
+    data = as_table(table, target).observations(target, features, callpath=callpath, centre=centre)
+    fitted = modeler(model)(data, **options)
+    return complete(fitted, data, name=name or f"{model}-{target}", options=options)
+
+
+def as_table(table: Table | pl.DataFrame | Mapping[str, Any] | str | Path, target: str) -> Table:
+    """Return what :func:`fit` accepts as a :class:`Table`."""
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, str | Path):
+        return Table.load(table)
+    columns = {key: np.asarray(table[key]) for key in (table.keys() if isinstance(table, Mapping) else table.columns)}
+    if "value" in columns:
+        raise ModelError("Pass a long table as Table.of(frame); plain columns must not be named 'value'.")
+    return Table.of_columns(columns, target)
+
+
+def complete(model: Model, data: Observations, *, name: str, options: Mapping[str, Any]) -> Model:
+    """Return the model with name, domain, quality, baselines and provenance of its data filled in."""
+    predicted = np.asarray(_own_predictions(model, data))
+    known = {"points": len(data)} if model.empty else quality(data.y, predicted)
+    domain = {key: (float(values.min()), float(values.max())) for key, values in data.x.items()}
+    provenance = {
+        "inputs": data.inputs,
+        "convolver": __version__,
+        "options": {key: _plain(value) for key, value in options.items()},
+    }
+    return msgspec.structs.replace(
+        model,
+        name=name,
+        unit=model.unit or data.unit,
+        domain=model.domain or domain,
+        quality={**known, **model.quality},
+        baselines=model.baselines or baselines(data),
+        provenance={**provenance, **model.provenance},
+    )
+
+
+def _own_predictions(model: Model, data: Observations) -> Any:
+    return np.zeros(len(data)) if model.empty else model.apply(data.x)
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as something JSON can hold."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def linear_model(
+    fit: Fit, data: Observations, *, kind: str, dropped: Mapping[str, str] | None = None, alpha: float = 0.05, **fields: Any
+) -> Model:
+    """Return the artifact of a linear regression; terms with p > alpha are flagged N.S., eliminated ones ``dropped``."""
+    terms = [
+        Term(
+            expression=name,
+            coefficient=float(coefficient),
+            standard_error=_number(error),
+            t=_number(t),
+            p=_number(p),
+            flag="N.S." if p > alpha else "",
+        )
+        for name, coefficient, error, t, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.t, fit.p, strict=True)
+    ]
+    terms += [Term(expression=name, coefficient=0.0, flag="dropped") for name in dropped or {}]
+    return Model(
+        name=kind,
+        kind=kind,
+        target=data.target,
+        features=data.features,
+        terms=tuple(terms),
+        covariance=tuple(tuple(row) for row in np.nan_to_num(fit.covariance).tolist()),
+        residual_variance=_number(fit.residual_variance),
+        degrees_of_freedom=fit.degrees_of_freedom,
+        notes=(*fields.pop("notes", ()), *(f"{key}: {why}" for key, why in (dropped or {}).items())),
+        **fields,
+    )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,255 @@
+"""The measurement table: one value a row, with the parameters of its experiment (docs/formats/table.md).
+
+Every model is fitted from such a table, whether its values were measured, simulated or printed in a paper; ``source`` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from convolver import schema
+from convolver.errors import FormatError, ModelError, SchemaError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Values = npt.NDArray[np.float64]
+
+SCHEMA = "convolver.table"
+PREFIX = "param."
+CENTRES = ("median", "minimum", "mean", "none")
+DEFAULT_CALLPATH, DEFAULT_METRIC = "<root>", "<default>"
+DEFAULTS = {
+    "app": "",
+    "callpath": DEFAULT_CALLPATH,
+    "metric": DEFAULT_METRIC,
+    "unit": "",
+    "machine": "",
+    "source": "measured",
+}
+"""Text columns and what a missing one holds; ``source`` is measured, simulated, predicted or printed."""
+TEXT_COLUMNS = tuple(DEFAULTS)
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The points of one target: ``y`` of shape (points,), ``x`` with one array a feature, the centre that made a point of its
+    repetitions and where the numbers come from."""
+
+    target: str
+    unit: str
+    x: dict[str, Values]
+    y: Values
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the features in the order they were asked for."""
+        return tuple(self.x)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, keep: npt.NDArray[Any]) -> Observations:
+        """Return the points of a mask or index array."""
+        return Observations(self.target, self.unit, {k: v[keep] for k, v in self.x.items()}, self.y[keep], self.inputs)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Measurements in long form; ``table`` has the columns of docs/formats/table.md."""
+
+    table: pl.DataFrame
+    header: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, inputs: Mapping[str, Any] | None = None) -> Table:
+        """Return a table of a frame in long form, missing columns filled in; raises :class:`SchemaError` for a wrong one."""
+        import polars as pl
+
+        if "value" not in frame.columns:
+            raise SchemaError("A measurement table needs a 'value' column; name the column of the measured numbers so.")
+        parameters = sorted(name for name in frame.columns if name.startswith(PREFIX))
+        unknown = set(frame.columns) - set(TEXT_COLUMNS) - set(parameters) - {"repetition", "value"}
+        if unknown:
+            raise SchemaError(f"The columns {', '.join(sorted(unknown))} are unknown; parameters are named param.NAME.")
+        text = [
+            (pl.col(name).cast(pl.String).fill_null(default) if name in frame.columns else pl.lit(default)).alias(name)
+            for name, default in DEFAULTS.items()
+        ]
+        repetition = pl.col("repetition") if "repetition" in frame.columns else pl.lit(0)
+        try:
+            table = frame.select(
+                *text,
+                repetition.cast(pl.Int64).alias("repetition"),
+                pl.col("value").cast(pl.Float64),
+                *(pl.col(name).cast(pl.Float64) for name in parameters),
+            )
+        except pl.exceptions.PolarsError as error:
+            raise SchemaError(f"A measurement is no number: {str(error).splitlines()[0]}.") from error
+        return cls(table, schema.table_header(SCHEMA, table, inputs or {}, {}))
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Mapping[str, Any]], inputs: Mapping[str, Any] | None = None) -> Table:
+        """Return a table of dictionaries with the columns' names (``param.P`` and so on)."""
+        import polars as pl
+
+        listed = list(rows)
+        if not listed:
+            raise ModelError("The table is empty; add at least one measurement.")
+        names = dict.fromkeys(name for row in listed for name in row)
+        columns = {name: [row.get(name) for row in listed] for name in names}
+        return cls.of(pl.DataFrame(columns, strict=False), inputs)
+
+    @classmethod
+    def of_columns(cls, values: Mapping[str, Sequence[float] | Values], target: str = "time", **texts: str) -> Table:
+        """Return a table of plain columns: ``target`` is the metric, every other column a parameter."""
+        import polars as pl
+
+        columns = {("value" if name == target else PREFIX + name): np.asarray(column) for name, column in values.items()}
+        frame = pl.DataFrame(columns).with_columns(
+            pl.lit(target).alias("metric"), *(pl.lit(v).alias(k) for k, v in texts.items())
+        )
+        keys = [name for name in frame.columns if name.startswith(PREFIX)]
+        rank = pl.int_range(pl.len()).over(keys) if keys else pl.int_range(pl.len())
+        return cls.of(frame.with_columns(rank.alias("repetition")))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Table:
+        """Read a table: ``.parquet``, ``.csv``, or one of Extra-P's files (``.jsonl``, ``.json``, ``.txt``)."""
+        from convolver.modeling import extrap
+
+        suffix = Path(path).suffix.lower()
+        if suffix == ".parquet":
+            return cls(*schema.load_table(path, SCHEMA))
+        if suffix == ".csv":
+            return cls.of(_read_csv(path), {"file": Path(path).name})
+        if suffix in extrap.READERS:
+            return extrap.READERS[suffix](path)
+        raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
+
+    def save(self, path: str | Path) -> None:
+        """Write the table in the format of the file's ending (see :meth:`load`)."""
+        from convolver.modeling import extrap
+
+        suffix = Path(path).suffix.lower()
+        if suffix == ".parquet":
+            schema.save_table(self.table, self.header, path)
+        elif suffix == ".csv":
+            schema.write_atomically(path, lambda temporary: self.table.write_csv(temporary))
+        elif suffix in extrap.WRITERS:
+            text = extrap.WRITERS[suffix](self)
+            schema.write_atomically(path, lambda temporary: temporary.write_text(text))
+        else:
+            raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
+
+    @property
+    def id(self) -> str:
+        """Return the content id."""
+        return str(self.header["id"])
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters, without their prefix."""
+        return tuple(name.removeprefix(PREFIX) for name in self.table.columns if name.startswith(PREFIX))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the names of the metrics in the order of their appearance."""
+        return tuple(self.table["metric"].unique(maintain_order=True).to_list())
+
+    def summary(self) -> dict[str, Any]:
+        """Return the size, the parameters with their ranges, callpaths and metrics."""
+        ranges = {name: (self.table[PREFIX + name].min(), self.table[PREFIX + name].max()) for name in self.parameters}
+        callpaths = self.table["callpath"].unique(maintain_order=True).to_list()
+        return {"rows": self.table.height, "parameters": ranges, "callpaths": callpaths, "metrics": list(self.metrics)}
+
+    def where(self, **conditions: Any) -> Table:
+        """Return the rows whose columns equal the given values (``callpath="main"``, ``P=4``)."""
+        import polars as pl
+
+        frame = self.table
+        for name, value in conditions.items():
+            column = name if name in frame.columns else PREFIX + name
+            if column not in frame.columns:
+                raise ModelError(f"The table has no column '{name}'; it has {', '.join(frame.columns)}.")
+            frame = frame.filter(pl.col(column) == value)
+        return Table.of(frame, {"table": self.id})
+
+    def observations(
+        self, target: str, features: Sequence[str], *, callpath: str | None = None, centre: str = "median"
+    ) -> Observations:
+        """Return the points of a metric over features, each the ``centre`` of its repetitions.
+
+        A feature is a parameter or another metric of the same run (a counter, say); metrics are joined by parameters and
+        repetition. Raises :class:`ModelError` for unknown names, mixed callpaths or an empty result.
+        """
+        import polars as pl
+
+        if centre not in CENTRES:
+            raise ModelError(f"The centre '{centre}' is unknown; use one of {', '.join(CENTRES)}.")
+        frame = self._of_callpath(callpath)
+        wanted = [name for name in features if name not in self.parameters]
+        for name in (target, *wanted):
+            if name not in self.metrics:
+                known = ", ".join((*self.parameters, *self.metrics))
+                raise ModelError(f"'{name}' is neither a parameter nor a metric of the table; it has {known}.")
+        wide = _joined(frame, target, wanted, [PREFIX + name for name in self.parameters])
+        wide = wide.rename({PREFIX + name: name for name in self.parameters})
+        columns = [pl.col(target).alias("__y"), *(pl.col(name) for name in features)]
+        points = wide.select(columns).drop_nulls()
+        group = [name for name in features if name in self.parameters]
+        if centre != "none" and group:
+            points = _centred(points, group, centre)
+        if points.height == 0:
+            raise ModelError(f"No run has both {target} and {', '.join(features)}; check the table's rows.")
+        unit = frame.filter(pl.col("metric") == target)["unit"].to_list()[0]
+        x = {name: points[name].to_numpy().astype(np.float64) for name in features}
+        return Observations(target, unit, x, points["__y"].to_numpy().astype(np.float64), {"table": self.id, "centre": centre})
+
+    def _of_callpath(self, callpath: str | None) -> pl.DataFrame:
+        import polars as pl
+
+        known = self.table["callpath"].unique(maintain_order=True).to_list()
+        if callpath is None:
+            if len(known) > 1:
+                raise ModelError(f"The table holds {len(known)} callpaths; choose one of {', '.join(known[:8])}.")
+            return self.table
+        if callpath not in known:
+            raise ModelError(f"The table has no callpath '{callpath}'; it has {', '.join(known[:8])}.")
+        return self.table.filter(pl.col("callpath") == callpath)
+
+
+def _joined(frame: pl.DataFrame, target: str, metrics: Sequence[str], parameters: list[str]) -> pl.DataFrame:
+    """Return one row a run with the target and other metrics as columns."""
+    import polars as pl
+
+    keys = ["app", "machine", *parameters, "repetition"]
+    wide = frame.filter(pl.col("metric") == target).select(*keys, pl.col("value").alias(target))
+    for name in metrics:
+        other = frame.filter(pl.col("metric") == name).group_by(keys, maintain_order=True).agg(pl.col("value").mean().alias(name))
+        wide = wide.join(other, on=keys, how="inner", nulls_equal=True, maintain_order="left")
+    return wide
+
+
+def _centred(points: pl.DataFrame, group: list[str], centre: str) -> pl.DataFrame:
+    import polars as pl
+
+    how = {"median": pl.Expr.median, "minimum": pl.Expr.min, "mean": pl.Expr.mean}[centre]
+    others = [name for name in points.columns if name not in group]
+    return points.group_by(group, maintain_order=True).agg(*(how(pl.col(name)) for name in others))
+
+
+def _read_csv(path: str | Path) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        return pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(TEXT_COLUMNS, pl.String))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise FormatError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}.") from error

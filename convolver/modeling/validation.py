@@ -1,0 +1,81 @@
+"""Errors of predictions in the conventions of the papers, and cross-validation that holds out whole points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from convolver.errors import ModelError
+
+Values = npt.NDArray[np.float64]
+
+CONVENTIONS = ("signed", "pmac", "absolute")
+
+
+def error(measured: npt.ArrayLike, predicted: npt.ArrayLike, convention: str = "signed") -> Values:
+    """Return relative errors (not per cent) of predictions.
+
+    ``signed`` is this package's (predicted - measured) / measured; ``pmac`` is the framework paper's (real - predicted) / real,
+    the opposite sign; ``absolute`` is P3S' PETE and the linear models' relative error.
+    """
+    real, guess = np.asarray(measured, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    if (real == 0).any():
+        raise ModelError("A relative error of a measured 0 is not defined; leave such points out.")
+    signed = (guess - real) / real
+    if convention == "signed":
+        return signed
+    if convention == "pmac":
+        return -signed
+    if convention == "absolute":
+        return np.abs(signed)
+    raise ModelError(f"The error convention '{convention}' is unknown; use one of {', '.join(CONVENTIONS)}.")
+
+
+def quality(measured: Values, predicted: Values) -> dict[str, float | int | str | None]:
+    """Return how well predictions match: n, R squared, RMSE and, where defined, median and worst absolute relative error."""
+    from convolver.modeling.regress import r_squared
+
+    known = np.asarray(measured) != 0
+    relative = error(measured[known], predicted[known], "absolute") if known.any() else np.zeros(0)
+    return {
+        "points": len(measured),
+        "r_squared": r_squared(measured, predicted),
+        "rmse": float(np.sqrt(np.mean((measured - predicted) ** 2))),
+        "median_relative_error": float(np.median(relative)) if len(relative) else None,
+        "max_relative_error": float(np.max(relative)) if len(relative) else None,
+    }
+
+
+def folds(count: int, parts: int, seed: int = 0) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Yield (training, held-out) index arrays of a shuffled ``parts``-fold split of ``count`` points."""
+    order = np.random.default_rng(seed).permutation(count)
+    for part in range(parts):
+        held = np.sort(order[part::parts])
+        yield np.setdiff1d(np.arange(count), held), held
+
+
+def per_group(groups: Values, measured: Values, predicted: Values) -> list[dict[str, Any]]:
+    """Return mean and maximum absolute relative error for each value of ``groups`` (the validation table, per P)."""
+    absolute = error(measured, predicted, "absolute")
+    rows = []
+    for group in np.unique(groups):
+        part = absolute[groups == group]
+        rows.append({"group": float(group), "points": len(part), "mean": float(part.mean()), "max": float(part.max())})
+    return rows
+
+
+def leave_one_group_out(
+    groups: Values, fit: Callable[[npt.NDArray[np.bool_]], Callable[[npt.NDArray[np.bool_]], Values]]
+) -> Values:
+    """Return predictions for every point by models that never saw the point's group.
+
+    ``fit(mask)`` fits on the points of a mask and returns ``predict(mask)``.
+    """
+    predicted = np.full(len(groups), np.nan)
+    for group in np.unique(groups):
+        held = groups == group
+        predicted[held] = fit(~held)(held)
+    return predicted

@@ -1,0 +1,156 @@
+"""The model artifact, expressions, the fit entry and the command line."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.errors import ChecksumError, ExtrapolationWarning, ModelError, SchemaError
+from convolver.modeling import Model, Table, fit
+from convolver.modeling.expression import evaluate, names_of, split_terms
+from convolver.modeling.model import Lookup, Term
+
+
+@given(st.floats(0.5, 50), st.floats(0.5, 50))
+def test_an_expression_means_what_python_means(a, b):
+    assert evaluate("a^2/b - log2(a)*max(a, b)", {"a": a, "b": b}) == pytest.approx(a**2 / b - np.log2(a) * max(a, b))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "a.b", "[1]", "lambda: 1", "open(a)", "'x'", "a if b else c", "True", "(a", "log(a, b=1)", "x" * 30_000],
+)
+def test_an_expression_reaches_nothing_but_arithmetic(text):
+    with pytest.raises(ModelError):
+        names_of(text)
+
+
+def test_huge_powers_are_infinite_not_endless():
+    assert evaluate("9^9^9^9", {}) == np.inf
+
+
+def test_a_formula_is_split_at_its_sums():
+    assert split_terms("1 + N^3/P - (L - 2)*B") == ["1", "N ** 3 / P", "-((L - 2) * B)"]
+
+
+def amdahl_table():
+    p = np.array([1.0, 2, 4, 8, 16])
+    return Table.of_columns({"P": p, "time": 3 + 80 / p}, unit="s")
+
+
+def test_fit_gives_terms_domain_quality_baselines_and_provenance():
+    table = amdahl_table()
+    model = fit("analytic", table, target="time", features=["P"], formula="1 + 1/P + P")
+    assert {t.expression: t.coefficient for t in model.active} == pytest.approx({"1": 3, "1 / P": 80})
+    assert model.domain == {"P": (1, 16)}
+    assert model.quality["max_relative_error"] < 1e-9
+    assert {b.name for b in model.baselines} >= {"power law", "Amdahl", "last point"}
+    assert model.provenance["inputs"]["table"] == table.id
+    assert model.unit == "s"
+
+
+def test_a_prediction_outside_the_data_warns_and_is_marked():
+    model = fit("analytic", amdahl_table(), target="time", features=["P"], formula="1 + 1/P")
+    with pytest.warns(ExtrapolationWarning, match=r"1 of 2 points .*P 1\.\.16"):
+        result = model.predict({"P": [4, 64]})
+    assert result.values == pytest.approx([23, 4.25])
+    assert result.outside.tolist() == [False, True]
+
+
+def test_a_model_file_keeps_every_number_and_its_id(tmp_path):
+    model = fit("analytic", amdahl_table(), target="time", features=["P"], formula="1 + 1/P")
+    model.save(tmp_path / "m.model.json")
+    again = Model.load(tmp_path / "m.model.json")
+    assert again.id == model.id
+    assert again.predict({"P": [3]}).high == pytest.approx(model.predict({"P": [3]}).high, rel=0)
+
+
+def test_a_changed_or_foreign_model_file_is_refused(tmp_path):
+    path = tmp_path / "m.model.json"
+    fit("power-law", amdahl_table(), target="time", features=["P"]).save(path)
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "kind": "other"}))
+    with pytest.raises(ChecksumError):
+        Model.load(path)
+    wrong = {k: v for k, v in document.items() if k not in ("id", "formula")} | {"formula": "__import__('os')"}
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(SchemaError, match="no valid model"):
+        Model.load(path)
+
+
+def test_intervals_cover_new_observations_at_about_their_level():
+    rng = np.random.default_rng(5)
+    hits = []
+    for _ in range(60):
+        p = np.repeat([1.0, 2, 4, 8, 16], 4)
+        y = (3 + 80 / p) * rng.normal(1, 0.05, len(p))
+        model = fit("analytic", {"P": p, "time": y}, target="time", features=["P"], formula="1 + 1/P", centre="none")
+        truth = (3 + 80 / p) * rng.normal(1, 0.05, len(p))
+        result = model.predict({"P": p}, 0.9)
+        hits.append(np.mean((truth >= result.low) & (truth <= result.high)))
+    assert 0.86 < np.mean(hits) < 0.94
+
+
+def test_an_empty_model_predicts_nothing_and_says_so():
+    rng = np.random.default_rng(0)
+    data = {"P": rng.uniform(1, 2, 30), "time": rng.normal(0, 1, 30)}
+    model = fit("analytic", data, target="time", features=["P"], formula="P", weights="none", rules="drop")
+    assert model.empty
+    assert "empty model" in model.equation()
+    with pytest.raises(ModelError, match="is empty"):
+        model.apply({"P": [1]})
+
+
+def test_a_lookup_gives_a_feature_its_default():
+    terms = (Term(expression="LF/P", coefficient=10.0),)
+    lookup = Lookup(of="P", points=((4.0, 1.0), (8.0, 0.5)))
+    model = Model(name="m", kind="linear", target="T", features=("P", "LF"), terms=terms, tables={"LF": lookup})
+    assert model.apply({"P": [4, 6]}) == pytest.approx([2.5, 1.25])
+    assert model.apply({"P": [4], "LF": [2]}) == pytest.approx([5])
+
+
+def test_a_missing_feature_and_an_unknown_kind_are_named():
+    model = fit("power-law", amdahl_table(), target="time", features=["P"])
+    with pytest.raises(ModelError, match="needs P"):
+        model.apply({"N": [1]})
+    with pytest.raises(ModelError, match="use one of"):
+        fit("oracle", amdahl_table(), target="time", features=["P"])
+
+
+def run(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "convolver", "model", *words], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_line_fits_applies_shows_and_converts(tmp_path):
+    amdahl_table().save(tmp_path / "runs.csv")
+    fitted = run(
+        "fit", "runs.csv", "-k", "analytic", "-t", "time", "-f", "P", "-s", "formula=1 + 1/P", "-o", "m.json", cwd=tmp_path
+    )
+    assert fitted.returncode == 0, fitted.stderr
+    assert "Wrote m.json" in fitted.stderr
+    assert "80" in fitted.stdout
+    applied = run("apply", "m.json", "P=4,64", "--json", cwd=tmp_path)
+    rows = json.loads(applied.stdout)
+    assert rows[1]["time"] == pytest.approx(4.25)
+    assert rows[1]["outside"]
+    assert "Amdahl" in rows[0]["baselines"]
+    assert "outside the data" in applied.stderr
+    assert json.loads(run("show", "m.json", "--json", cwd=tmp_path).stdout)["kind"] == "analytic"
+    assert run("convert", "runs.csv", "runs.jsonl", cwd=tmp_path).returncode == 0
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 5
+
+
+def test_the_command_line_refuses_to_overwrite_and_bad_words(tmp_path):
+    amdahl_table().save(tmp_path / "runs.csv")
+    again = run("convert", "runs.csv", "runs.csv", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+    fit("power-law", amdahl_table(), target="time", features=["P"]).save(tmp_path / "m.json")
+    assert run("apply", "m.json", "P", cwd=tmp_path).returncode == 2
+    assert run("apply", "m.json", "N=2", cwd=tmp_path).returncode == 5
