@@ -33,6 +33,7 @@ class Modeler(Protocol):
 
 MODELERS: dict[str, str] = {
     "analytic": "convolver.modeling.analytic:fit_formula",
+    "linear": "convolver.modeling.linear:fit_linear",
     "power-law": "convolver.modeling.power:fit_power_law",
 }
 """Kind of model -> ``module:function``; imported when it is asked for."""

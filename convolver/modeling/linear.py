@@ -1,0 +1,225 @@
+"""Linear models T(P, L, BW) with the locality factor (the linear-models paper, equations 1 to 4).
+
+For each P: T = alpha + beta L + gamma / BW; alpha in seconds is the critical path, beta the count of latencies that are not
+overlapped, gamma the bytes that are not. Over P: T = alpha'(P) LF(P) + beta'(P) L + gamma'(P) / BW. The paper takes alpha' in 1/P
+and the others in P; here the basis of each is chosen by leave-one-P-out evidence (``basis="paper"`` keeps the paper's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from convolver.errors import ModelError
+from convolver.modeling.base import linear_model
+from convolver.modeling.expression import evaluate
+from convolver.modeling.model import Lookup, Model, Term
+from convolver.modeling.regress import Fit, eliminate, ols, relative_weights
+from convolver.modeling.table import Observations
+from convolver.modeling.validation import leave_one_group_out, per_group
+
+Values = npt.NDArray[np.float64]
+
+PAPER_BASES = {"alpha": ("1", "1/P"), "beta": ("1", "P"), "gamma": ("1", "P")}
+BASES = {
+    "alpha": ("1", "1/P", "1/sqrt(P)", "log2(P)/P"),
+    "beta": ("1", "sqrt(P)", "P", "log2(P)", "1/P"),
+    "gamma": ("1", "1/P", "1/sqrt(P)", "sqrt(P)", "P", "log2(P)"),
+}
+"""Functions of P that a coefficient may consist of."""
+FACTORS = {"alpha": "LF", "beta": "L", "gamma": "1/BW"}
+UNITS = {"P": "1", "L": "s", "BW": "B/s", "LF": "1"}
+_EXACT = 1e-7
+_WORTH = 0.7
+
+
+@dataclass(frozen=True)
+class PerP:
+    """The linear model of one P with its errors and the largest relative error on its own samples."""
+
+    alpha: float
+    beta: float
+    gamma: float
+    fit: Fit
+    max_relative_error: float
+
+
+def fit_per_p(data: Observations, *, alpha: float = 0.05) -> dict[int, PerP]:
+    """Return T = alpha + beta L + gamma / BW for each P of observations over P, L and BW (relative least squares).
+
+    ``fit.p`` tells which coefficients are not significant. Raises :class:`ModelError` when a P has fewer than four samples.
+    """
+    _need(data, ("P", "L", "BW"))
+    result = {}
+    for count in np.unique(data.x["P"]):
+        part = data.take(data.x["P"] == count)
+        if len(part) < 4:
+            raise ModelError(f"P = {count:g} has {len(part)} samples; at least 4 are needed for three coefficients.")
+        design = np.column_stack([np.ones(len(part)), part.x["L"], 1 / part.x["BW"]])
+        fit = ols(part.y, design, ("alpha", "beta", "gamma"), relative_weights(part.y))
+        worst = float(np.max(np.abs(fit.predict(design) / part.y - 1)))
+        result[int(count)] = PerP(fit["alpha"], fit["beta"], fit["gamma"], fit, worst)
+    return result
+
+
+def _need(data: Observations, names: tuple[str, ...]) -> None:
+    missing = [name for name in names if name not in data.x]
+    if missing:
+        raise ModelError(f"A linear model needs the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
+
+
+def choose_basis(p: Values, values: Values, candidates: tuple[str, ...], *, alpha: float = 0.05) -> Fit:
+    """Return the fit of ``values`` over P with the one or two basis functions that predict a left-out P best.
+
+    A second function must reduce the leave-one-out error to less than 70 %, and terms that are not significant go.
+    """
+    columns = {name: np.broadcast_to(evaluate(name, {"P": p}), p.shape).astype(np.float64) for name in candidates}
+    weights = relative_weights(values) if (np.abs(values) > 1e-12 * np.abs(values).max(initial=1e-300)).all() else None
+    scale = np.abs(values) if weights is not None else np.full(len(p), max(float(np.abs(values).max()), 1e-300))
+    best: tuple[float, tuple[str, ...]] | None = None
+    for size in (1, 2):
+        if len(p) < size + 1:
+            break
+        for names in combinations(candidates, size):
+            error = _leave_one_out(values, np.column_stack([columns[n] for n in names]), scale, weights)
+            if best is None or error < best[0] * (_WORTH if size > len(best[1]) else 1.0) - _EXACT * (size > len(best[1])):
+                best = (error, names)
+    if best is None:
+        raise ModelError("A scaling model needs at least two process counts.")
+    matrix = np.column_stack([columns[n] for n in best[1]])
+    fit = eliminate(values, matrix, best[1], weights=weights, negative=False, max_relative_error=None, alpha=alpha)
+    return fit if not fit.empty else ols(values, matrix, best[1], weights)
+
+
+def _leave_one_out(y: Values, matrix: Values, scale: Values, weights: Values | None) -> float:
+    """Return the relative RMS error of predicting each point from the others (closed form through the hat matrix)."""
+    root = np.ones(len(y)) if weights is None else np.sqrt(weights)
+    norms = np.sqrt(((matrix * root[:, None]) ** 2).sum(axis=0))
+    q, _ = np.linalg.qr(matrix * root[:, None] / norms)
+    residual = y * root - q @ (q.T @ (y * root))
+    leverage = np.clip((q**2).sum(axis=1), 0, 1 - 1e-9)
+    return float(np.sqrt(np.mean((residual / root / (1 - leverage) / scale) ** 2)))
+
+
+def fit_linear(
+    data: Observations,
+    /,
+    *,
+    locality: Mapping[Any, float] | None = None,
+    corrected: bool = False,
+    basis: str = "evidence",
+    alpha: float = 0.05,
+) -> Model:
+    """Fit T = alpha'(P) LF(P) + beta'(P) L + gamma'(P) / BW to a sweep over P, L and BW.
+
+    ``locality`` maps P to its locality factor; ``corrected`` says that the sweep's bursts were already scaled by it. ``basis`` is
+    ``evidence`` or ``paper``. Intervals include the error of whole left-out P.
+    """
+    if basis not in ("evidence", "paper"):
+        raise ModelError(f"The basis '{basis}' is unknown; use evidence or paper.")
+    factors = _factors(data, locality)
+    per_p = fit_per_p(data)
+    counts = np.array(sorted(per_p), dtype=np.float64)
+    parts, notes = {}, []
+    for name in FACTORS:
+        values = np.array([getattr(per_p[int(count)], name) for count in counts])
+        if name == "alpha" and not corrected:
+            values = values / np.array([factors[count] for count in counts])
+        if _never_significant(per_p, name, alpha):
+            notes.append(f"{name}: N.S. at every P")
+            continue
+        parts[name] = _scaling(counts, values, name, basis, alpha)
+        notes += [f"{name}: {step}" for step in parts[name].steps]
+    use = dict.fromkeys(factors, 1.0) if corrected else factors
+    build = _joint if basis == "evidence" else _separate
+    model = build(data, parts, use, locality is not None, notes)
+    lookup = {"LF": Lookup(of="P", points=tuple(sorted(factors.items())))} if locality is not None else {}
+    features = (*data.features, *(("LF",) if lookup else ()))
+    quality = {f"max_relative_error_P{count}": per_p[count].max_relative_error for count in per_p}
+    return msgspec.structs.replace(model, tables=lookup, features=features, quality={**model.quality, **quality})
+
+
+def _factors(data: Observations, locality: Mapping[Any, float] | None) -> dict[float, float]:
+    _need(data, ("P", "L", "BW"))
+    counts = [float(count) for count in np.unique(data.x["P"])]
+    if locality is None:
+        return dict.fromkeys(counts, 1.0)
+    factors = {float(count): float(factor) for count, factor in locality.items()}
+    missing = [count for count in counts if count not in factors]
+    if missing:
+        raise ModelError(f"No locality factor is given for P = {missing[0]:g}.")
+    return factors
+
+
+def _never_significant(per_p: Mapping[int, PerP], name: str, alpha: float) -> bool:
+    return all(part.fit.p[part.fit.names.index(name)] > alpha for part in per_p.values())
+
+
+def _scaling(counts: Values, values: Values, name: str, basis: str, alpha: float) -> Fit:
+    if basis == "evidence":
+        return choose_basis(counts, values, BASES[name], alpha=alpha)
+    names = PAPER_BASES[name]
+    matrix = np.column_stack([np.broadcast_to(evaluate(n, {"P": counts}), counts.shape) for n in names])
+    fit = eliminate(values, matrix, names, negative=False, max_relative_error=None, alpha=alpha)
+    return fit if not fit.empty else ols(values, np.ones((len(counts), 1)), ("1",))
+
+
+def _expression(factor: str, function: str, locality: bool) -> str:
+    """Return the term of a coefficient's basis function: ``LF``, ``L*sqrt(P)``, ``(1/P)/BW``."""
+    if factor == "LF" and not locality:
+        return function
+    if factor == "1/BW":
+        return "1/BW" if function == "1" else f"({function})/BW"
+    return factor if function == "1" else f"{factor}*({function})"
+
+
+def _joint(
+    data: Observations, parts: Mapping[str, Fit], factors: Mapping[float, float], locality: bool, notes: list[str]
+) -> Model:
+    """Fit all chosen terms together on all samples; the model is linear in its coefficients."""
+    terms = [_expression(FACTORS[name], function, locality) for name, fit in parts.items() for function in fit.names]
+    if not terms:
+        raise ModelError("No coefficient of the sweep is significant at any P; widen the ranges of latency and bandwidth.")
+    x = {**data.x, "LF": np.array([factors[count] for count in data.x["P"]])}
+    matrix = np.column_stack([np.broadcast_to(evaluate(term, x), data.y.shape) for term in terms])
+    fit = ols(data.y, matrix, terms, relative_weights(data.y))
+    model = linear_model(fit, data, kind="linear", relative=True, notes=tuple(notes), feature_units=UNITS)
+    if len(np.unique(data.x["P"])) <= len(terms):
+        return model
+
+    def refit(mask: npt.NDArray[np.bool_]) -> Any:
+        part = ols(data.y[mask], matrix[mask], terms, relative_weights(data.y[mask]))
+        return lambda held: part.predict(matrix[held])
+
+    left_out = leave_one_group_out(data.x["P"], refit)
+    scatter = float(np.sqrt(np.mean((left_out / data.y - 1) ** 2)))
+    return msgspec.structs.replace(model, scatter=scatter, quality={"left_out_P_relative_rms": scatter})
+
+
+def _separate(
+    data: Observations, parts: Mapping[str, Fit], factors: Mapping[float, float], locality: bool, notes: list[str]
+) -> Model:
+    """Return the model from the regressions of each coefficient over P, as the paper does."""
+    terms = [
+        Term(
+            expression=_expression(FACTORS[name], function, locality),
+            coefficient=float(c),
+            standard_error=float(e),
+            p=float(p),
+        )
+        for name, fit in parts.items()
+        for function, c, e, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.p, strict=True)
+    ]
+    fields: dict[str, Any] = {"notes": tuple(notes), "feature_units": UNITS}
+    return Model(name="linear", kind="linear", target=data.target, features=data.features, terms=tuple(terms), **fields)
+
+
+def validate(model: Model, data: Observations) -> list[dict[str, Any]]:
+    """Return the mean and maximum relative error for each P on samples the model has not seen (the paper's table 4)."""
+    return per_group(data.x["P"], data.y, model.apply(data.x))

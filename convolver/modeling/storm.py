@@ -1,0 +1,85 @@
+"""Sweeps of a simulator over random latencies and bandwidths (the linear-models paper: STORM over Dimemas).
+
+A simulator is anything that turns a trace and a platform into seconds; the replay is one, a SimGrid replay another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from convolver.errors import ModelError
+from convolver.modeling.table import Table
+from convolver.progress import SILENT, Progress
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The three architectural parameters: latency, bandwidth, and how many times faster bursts run than in the trace."""
+
+    latency_seconds: float
+    bandwidth_bytes_per_second: float
+    cpu_ratio: float = 1.0
+
+
+class Simulator(Protocol):
+    """Returns the run time in seconds of a trace on a platform."""
+
+    def __call__(self, trace: Any, platform: Platform, /) -> float: ...
+
+
+def sample_platforms(
+    count: int, *, latency_seconds: tuple[float, float], bandwidth_bytes_per_second: tuple[float, float], seed: int = 0
+) -> list[Platform]:
+    """Return ``count`` platforms, log-uniform and independent in both ranges; the same seed gives the same platforms.
+
+    Raises :class:`ModelError` for an empty or non-positive range.
+    """
+    if count < 1:
+        raise ModelError("A sweep needs at least one platform.")
+    rng = np.random.default_rng(seed)
+    columns = []
+    for low, high in (latency_seconds, bandwidth_bytes_per_second):
+        if not 0 < low < high:
+            raise ModelError(f"The range {low}..{high} of a sweep must be above 0 and ascending.")
+        columns.append(np.exp(rng.uniform(np.log(low), np.log(high), count)))
+    return [Platform(float(latency), float(bandwidth)) for latency, bandwidth in zip(*columns, strict=True)]
+
+
+def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]:
+    """Return total CPU time over that of the smallest P, for each P: 1 where Amdahl's law holds, below where locality helps."""
+    if not total_cpu_seconds or min(total_cpu_seconds.values()) <= 0:
+        raise ModelError("Locality factors need the total CPU time, above 0, of at least one process count.")
+    reference = total_cpu_seconds[min(total_cpu_seconds)]
+    return {count: total_cpu_seconds[count] / reference for count in sorted(total_cpu_seconds)}
+
+
+def sweep(
+    traces: Mapping[int, Any],
+    platforms: Sequence[Platform],
+    simulator: Simulator,
+    *,
+    locality: Mapping[int, float] | None = None,
+    app: str = "",
+    progress: Progress = SILENT,
+) -> Table:
+    """Return simulated times: metric ``time`` over parameters ``P``, ``L`` (s), ``BW`` (B/s) and ``CPU`` (the burst speed-up).
+
+    With ``locality`` the bursts of each P run faster by that factor's value, which removes the effect of locality: a factor of
+    0.5 makes bursts twice as long.
+    """
+    rows = []
+    progress.start("sweep", len(traces) * len(platforms))
+    for count, trace in traces.items():
+        ratio = 1.0 if locality is None else locality[count]
+        for platform in platforms:
+            used = replace(platform, cpu_ratio=platform.cpu_ratio * ratio)
+            point = {"P": count, "L": used.latency_seconds, "BW": used.bandwidth_bytes_per_second, "CPU": used.cpu_ratio}
+            row = {f"param.{name}": float(value) for name, value in point.items()}
+            rows.append({**row, "value": float(simulator(trace, used)), "metric": "time", "unit": "s"})
+            progress.advance(1)
+    progress.finish()
+    return Table.of_rows([{**row, "app": app, "source": "simulated"} for row in rows])
