@@ -1,0 +1,126 @@
+"""Times per block on one machine, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import SchemaError
+from convolver.schema import load_table, save_table, table_header
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.block_times"
+TEXT = ("machine", "module", "function", "file", "data_set_location")
+NUMBERS = (
+    "random_share",
+    "memory_rate",
+    "memory_seconds",
+    "floating_point_seconds",
+    "instruction_seconds",
+    "seconds",
+    "error_seconds",
+)
+FLAGS = ("sampled", "extrapolated")
+COLUMNS = ("block", "machine", "module", "function", "file", "line", "executions", "memops", *TEXT[4:], *NUMBERS, *FLAGS)
+HIT_RATE = "hit_rate_"
+"""Prefix of the columns with the cumulative hit rate of each level, for example ``hit_rate_L1``."""
+
+
+def _check(table: pl.DataFrame) -> None:
+    import polars as pl
+
+    missing = [name for name in COLUMNS if name not in table.columns]
+    if missing:
+        raise SchemaError(f"A table of block times misses the column {missing[0]}.")
+    for name in NUMBERS:
+        if table.schema[name] != pl.Float64:
+            raise SchemaError(f"A table of block times needs the column {name} as 64-bit floats.")
+
+
+class BlockTimes:
+    """Seconds per block of one program on one machine.
+
+    ``table`` has one row for every block of the signature that was executed, by falling time; docs/formats/block_times.md
+    describes its columns.
+    """
+
+    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
+        """Take a checked table and its complete header; :meth:`make` computes the header."""
+        _check(table)
+        self.table = table
+        self.header = dict(header)
+
+    @classmethod
+    def make(cls, table: pl.DataFrame, *, inputs: Mapping[str, Any], **extra: Any) -> BlockTimes:
+        """Return the artifact of a table; ``extra`` are machine, levels, overlap, shares, assumptions, command."""
+        return cls(table, table_header(SCHEMA, table, inputs, {**extra, "seconds": float(table["seconds"].sum())}))
+
+    @property
+    def id(self) -> str:
+        """Hash of the content, header included."""
+        return str(self.header["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of signature, hit rates and machine."""
+        return dict(self.header["inputs"])
+
+    @property
+    def machine(self) -> str:
+        """Name of the machine."""
+        return str(self.header["machine"])
+
+    @property
+    def levels(self) -> list[str]:
+        """Names of its cache levels, nearest first."""
+        return list(self.header["levels"])
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time of the whole program: the sum over its blocks."""
+        return float(self.header["seconds"])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end of the predicted time by what is known of its errors (partial, see docs/theory.md)."""
+        error = float(self.table["error_seconds"].sum())
+        return max(0.0, self.seconds - error), self.seconds + error
+
+    @property
+    def coverage(self) -> float:
+        """Share of the memops in blocks with a sample, 0..1."""
+        return float(self.header["coverage"])
+
+    @property
+    def sampled_share(self) -> float:
+        """Sampled references / all memops, 0..1."""
+        return float(self.header["sampled_share"])
+
+    @property
+    def extrapolated_share(self) -> float:
+        """Share of the memops that were costed with the rate of other blocks, 0..1."""
+        return float(self.header["extrapolated_share"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> BlockTimes:
+        """Read and verify a ``.times.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    def save(self, path: str | Path) -> None:
+        """Write the times as Parquet; raises :class:`FormatError` when that fails."""
+        save_table(self.table, self.header, path)
+
+    def by_function(self) -> pl.DataFrame:
+        """Return function, module, memops and seconds, by falling time."""
+        import polars as pl
+
+        sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("memops", "seconds").sum())
+        return sums.sort("seconds", descending=True, maintain_order=True)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the header with the interval and the sums of the parts as a JSON-able document."""
+        parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
+        return {**self.header, **parts, "interval_seconds": list(self.interval)}

@@ -1,0 +1,111 @@
+"""The CPU ratio: base time / target time, as Dimemas divides by it; above 1 the target is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.convolution.block_times import BlockTimes
+from convolver.errors import PredictionError, ProvenanceError, SchemaError
+from convolver.schema import VERSIONS, document_id, load_document, save_document
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.cpu_ratio"
+
+
+class CpuRatio:
+    """Ratio of one program's times on two machines: in total, per function and per block.
+
+    ``table`` has block, function, module, base_seconds, target_seconds and ratio, by falling base time; a ratio is null where the
+    target needs no time.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        """Take a complete document; :func:`cpu_ratio` makes one."""
+        self.document = dict(document)
+        try:
+            self.total = float(document["ratio"])
+            self.base, self.target = dict(document["base"]), dict(document["target"])
+            self._rows = document["blocks"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"A CPU ratio misses a field or has one of a wrong type: {error}.") from error
+
+    @property
+    def id(self) -> str:
+        """Hash of the content."""
+        return str(self.document.get("id") or document_id(self.document))
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of the two tables of block times."""
+        return dict(self.document["inputs"])
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The blocks."""
+        import polars as pl
+
+        types = {"block": pl.UInt32, "function": pl.String, "module": pl.String}
+        types |= dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)
+        return _with_ratio(pl.DataFrame(self._rows, schema=types))
+
+    @property
+    def functions(self) -> pl.DataFrame:
+        """Function, module, base_seconds, target_seconds and ratio, by falling base time."""
+        import polars as pl
+
+        sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("base_seconds", "target_seconds").sum())
+        return _with_ratio(sums).sort("base_seconds", descending=True, maintain_order=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> CpuRatio:
+        """Read and verify a ``.ratio.json`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(load_document(path, SCHEMA))
+
+    def save(self, path: str | Path) -> str:
+        """Write the ratio as JSON and return its id."""
+        return save_document(self.document, path)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything but the blocks."""
+        return {**{name: value for name, value in self.document.items() if name != "blocks"}, "id": self.id}
+
+
+def _with_ratio(table: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    ratio = pl.when(pl.col("target_seconds") > 0).then(pl.col("base_seconds") / pl.col("target_seconds"))
+    return table.with_columns(ratio.alias("ratio"))
+
+
+def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
+    """Return base time / target time of one program. A pure function.
+
+    Raises :class:`ProvenanceError` when the times are of two programs or of two runs, and :class:`PredictionError` when the
+    target needs no time at all.
+    """
+    if base.inputs.get("signature") != target.inputs.get("signature"):
+        raise ProvenanceError(
+            "The two tables of block times are of different signatures; a CPU ratio needs one program on two machines."
+        )
+    if base.header["overlap"] != target.header["overlap"]:
+        raise ProvenanceError("The two tables of block times use different overlap rules; convolve both with the same.")
+    if not target.seconds > 0:
+        raise PredictionError(f"The program needs no time on '{target.machine}', so there is no ratio; trace one that does work.")
+    joined = base.table.select("block", "function", "module", base_seconds="seconds").join(
+        target.table.select("block", target_seconds="seconds"), on="block", how="left", maintain_order="left"
+    )
+    document = {
+        "schema": SCHEMA,
+        "version": VERSIONS[SCHEMA],
+        "inputs": {"base": base.id, "target": target.id},
+        "base": {"machine": base.machine, "seconds": base.seconds},
+        "target": {"machine": target.machine, "seconds": target.seconds},
+        "ratio": base.seconds / target.seconds,
+        "coverage": base.coverage,
+        "blocks": joined.to_dict(as_series=False),
+    }
+    return CpuRatio({**document, "id": document_id(document)})

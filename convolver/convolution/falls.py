@@ -1,0 +1,94 @@
+"""The program's side of Equation 1: where each block's references fall on one machine, as shares of its references."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.errors import ProvenanceError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from convolver.machine.profile import MachineProfile
+    from convolver.signature.signature import Signature
+    from convolver.simulation.hit_rates import HitRates
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Falls:
+    """Shares per block (rows) and place (columns: the cache levels, then memory).
+
+    ``served`` is the share of the block's references that find their line in a place; each row adds up to 1. ``hit_rates`` is
+    cumulative over the levels. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
+    errors of ``served`` beyond the first level, where the sampling gave any. Rows of blocks that were not sampled mean nothing.
+    """
+
+    sampled: NDArray[np.bool_]
+    served: Array
+    hit_rates: Array
+    written_back: Array
+    errors: Array
+
+
+def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> None:
+    """Raise :class:`ProvenanceError` unless the three belong together: one trace, one hierarchy, blocks that exist."""
+    pairs = {"trace": signature.inputs.get("trace"), "signature": signature.id}
+    for kind, own in pairs.items():
+        named = hit_rates.inputs.get(kind)
+        if own is not None and named is not None and own != named:
+            raise ProvenanceError(f"The hit rates come from another {kind} ({named}, not {own}); simulate the right one.")
+    blocks = hit_rates.table["block"]
+    if len(blocks) and int(blocks.max()) >= signature.table.height:  # type: ignore[arg-type]
+        raise ProvenanceError("The hit rates name blocks that the signature does not have; simulate the trace of this signature.")
+    documents = {document["machine"]: document for document in hit_rates.header.get("machines", [])}
+    if machine.name not in documents:
+        known = ", ".join(documents) or "none"
+        raise ProvenanceError(f"The hit rates are not of the machine '{machine.name}' (they are of: {known}); simulate it first.")
+    if documents[machine.name]["hierarchy_id"] != machine.hierarchy_id:
+        raise ProvenanceError(f"The caches of '{machine.name}' changed after the hit rates were simulated; simulate it again.")
+
+
+def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Array]:
+    """Return accesses, misses and write_backs as arrays of shape (blocks, levels)."""
+    import polars as pl
+
+    result = {name: np.zeros((blocks, len(levels))) for name in ("accesses", "misses", "write_backs", "standard_error")}
+    for place, level in enumerate(levels):
+        rows = table.filter(pl.col("level") == level)
+        for name, array in result.items():
+            if name in rows.columns:
+                array[rows["block"].to_numpy(), place] = rows[name].fill_null(0).to_numpy()
+    return result
+
+
+def falls(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> Falls:
+    """Fold the hit rates of one machine into shares per block.
+
+    Levels may have been sampled differently, so that the accesses of one need not be the misses of the one before: local miss
+    rates are multiplied. A block that a level's own sample missed takes that level's rate over the whole program.
+    """
+    import polars as pl
+
+    check_belong(signature, hit_rates, machine)
+    levels = [level.level for level in machine.hierarchy]
+    table = hit_rates.table.filter(pl.col("machine") == machine.name)
+    counts = _counts(table, levels, signature.table.height)
+    accesses, misses = counts["accesses"], counts["misses"]
+    whole = misses.sum(axis=0) / np.maximum(accesses.sum(axis=0), 1)
+    local = np.where(accesses > 0, misses / np.maximum(accesses, 1), whole)
+    reach = np.cumprod(np.hstack([np.ones((len(local), 1)), local]), axis=1)
+    served = np.hstack([reach[:, :-1] - reach[:, 1:], reach[:, -1:]])
+    written = counts["write_backs"] / np.maximum(accesses, 1) * reach[:, :-1]
+    return Falls(
+        sampled=accesses[:, 0] > 0,
+        served=served,
+        hit_rates=1 - reach[:, 1:],
+        written_back=written,
+        errors=counts["standard_error"] * reach[:, :-1],
+    )

@@ -1,0 +1,146 @@
+"""Memory time of every block: lines split among patterns, costed, and carried over to blocks without a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.convolution.costs import PatternCost
+from convolver.convolution.falls import Array, Falls
+from convolver.convolution.lookup import MachineCosts
+from convolver.signature.features import pattern_shares
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class MemoryTime(NamedTuple):
+    """Per block: memory seconds, their error, the share of random references, the shares of lines by place (adding up to 1)."""
+
+    seconds: Array
+    errors: Array
+    random_share: Array
+    lines: Array
+
+
+class Patterns(NamedTuple):
+    """Shares of each block's references by pattern, adding up to 1."""
+
+    sequential: Array
+    strided: Array
+    random: Array
+    chased: Array
+
+
+def patterns(table: pl.DataFrame) -> Patterns:
+    """Return the pattern shares that are costed.
+
+    The signature's dependent references have addresses computed from loaded values. That is a gather (``x[index[i]]``: the values
+    come from regular references, many are in flight at once) or a pointer chase (the values come from references that depend
+    themselves). As many as there are regular references to feed them are taken as gathers, which cost as random ones do; the
+    rest are chased. A block without a sample counts as sequential here; its time comes from other blocks.
+    """
+    sequential, strided, random, dependent = (
+        series.fill_null(0).to_numpy() for series in table.select(pattern_shares()).get_columns()
+    )
+    gathered = np.minimum(dependent, sequential + strided)
+    sequential = np.where(table["sampled_references"].to_numpy() > 0, sequential, 1.0)
+    return Patterns(sequential, strided, random + gathered, dependent - gathered)
+
+
+def _nearest(widths: Sequence[int], wanted: Array) -> NDArray[np.intp]:
+    return np.abs(np.log2(np.maximum(wanted, 1))[:, None] - np.log2(np.array(widths, dtype=float))).argmin(axis=1)
+
+
+def _pick(costs: Mapping[int, PatternCost], wanted: Array, value: str) -> Array:
+    """Return one field of the costs by width, for each block those of the nearest width."""
+    widths = sorted(costs)
+    return np.array([getattr(costs[width], value) for width in widths])[_nearest(widths, wanted)]
+
+
+def capacities(shares: Patterns, width_bytes: Array, line_bytes: int) -> Array:
+    """Return how many lines a reference of each block could touch at most, by pattern, shape (blocks, 4).
+
+    A unit-stride reference shares its line with its neighbours; the others touch one line each.
+    """
+    unit = np.minimum(1.0, width_bytes / line_bytes)
+    return np.stack([shares.sequential * unit, shares.strided, shares.random, shares.chased], axis=1)
+
+
+def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int) -> MemoryTime:
+    """Return the memory time of each block; see docs/theory.md for the rules."""
+    memops = table["memops"].to_numpy().astype(float)
+    load_width = _mean(table, "load_bytes", "loads")
+    store_width = _mean(table, "store_bytes", "stores")
+    shares = patterns(table)
+    width = _mean(table, "bytes", "memops")
+    possible = capacities(shares, width, line_bytes)
+    total = np.maximum(possible.sum(axis=1), 1e-12)
+    split = possible / total[:, None]
+
+    loads = table["loads"].to_numpy() / np.maximum(memops, 1)
+    reference, reference_error = (
+        _reference(costs, shares, loads, load_width, store_width, field) for field in ("reference_seconds", "reference_error")
+    )
+    line = _by_place(costs, split, load_width, "line_seconds")
+    line_error = _by_place(costs, split, load_width, "line_errors")
+    far = where.served[:, 1:]
+    per_reference = reference + (far * line).sum(axis=1) + where.written_back @ np.array(costs.write_back)
+    sampling = np.sqrt(((where.errors * line) ** 2).sum(axis=1))
+    error = reference_error + (far * line_error).sum(axis=1) + sampling
+
+    names = table.select("module", "function")
+    seconds = carry_over(names, memops, where.sampled, memops * per_reference)
+    errors = carry_over(names, memops, where.sampled, memops * error)
+    return MemoryTime(seconds, errors, shares.random + shares.chased, _line_shares(where, total))
+
+
+def _mean(table: pl.DataFrame, size: str, count: str) -> Array:
+    counts = table[count].to_numpy()
+    return np.where(counts > 0, table[size].to_numpy() / np.maximum(counts, 1), 8.0)
+
+
+def _reference(costs: MachineCosts, shares: Patterns, loads: Array, load_width: Array, store_width: Array, field: str) -> Array:
+    """Return the cost of a reference that hits the first level: loads by pattern, stores as unit-stride ones (nobody waits)."""
+    unit = _pick(costs.loads, load_width, field)
+    others = [getattr(cost, field) for cost in (costs.strided, costs.random, costs.dependent)]
+    load = shares.sequential * unit + shares.strided * others[0] + shares.random * others[1] + shares.chased * others[2]
+    return loads * load + (1 - loads) * _pick(costs.stores, store_width, field)
+
+
+def _by_place(costs: MachineCosts, split: Array, load_width: Array, field: str) -> Array:
+    """Return the cost of one line by farther place, shape (blocks, places), for each block's mix of patterns."""
+    line = split[:, :1] * _pick(costs.loads, load_width, field)
+    for index, cost in enumerate((costs.strided, costs.random, costs.dependent), 1):
+        line = line + split[:, index : index + 1] * np.array(getattr(cost, field))
+    return line
+
+
+def _line_shares(where: Falls, possible: Array) -> Array:
+    """Return by place the share of the lines that a block's references could touch; what never missed is in the first level."""
+    far = np.minimum(where.served[:, 1:] / possible[:, None], 1.0)
+    far = far / np.maximum(far.sum(axis=1, keepdims=True), 1.0)
+    return np.hstack([1 - far.sum(axis=1, keepdims=True), far])
+
+
+def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], seconds: Array) -> Array:
+    """Return ``seconds`` with blocks that were not sampled filled in: their memops at the mean cost of a memop in the sampled
+    blocks of the same function, else of the same module, else of the program."""
+    import polars as pl
+
+    known = names.with_columns(
+        memops=pl.Series(np.where(sampled, memops, 0.0)), seconds=pl.Series(np.where(sampled, seconds, 0.0))
+    )
+
+    def mean(*group: str) -> Array:
+        sums = pl.col("seconds").sum() / pl.col("memops").sum()
+        column = known.select((sums.over(group) if group else sums).alias("mean"))["mean"]
+        return np.broadcast_to(column.to_numpy(), len(memops)).astype(float)
+
+    cost = mean("module", "function")
+    for wider in (mean("module"), mean()):
+        cost = np.where(np.isfinite(cost), cost, wider)
+    return np.where(sampled, seconds, memops * np.nan_to_num(cost))

@@ -1,0 +1,93 @@
+"""Machines whose curves follow from known costs, and the artifacts around them, for tests of the convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from convolver.convolution.costs import kernel_lines
+from convolver.machine.hierarchy import Level
+from convolver.machine.profile import Curve, MachineProfile, Point, Throughput
+from convolver.signature.signature import Signature
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.machines import Target
+from tests.strategies import block_rows
+
+LEVELS = (Level(level="L1", size_bytes=4096, ways=4), Level(level="L2", size_bytes=65536, ways=8))
+NS = 1e-9
+COSTS: dict[str, tuple[float, ...]] = {
+    "unit": (0.5 * NS, 4 * NS, 16 * NS),
+    "stride": (0.5 * NS, 6 * NS, 24 * NS),
+    "random": (1.0 * NS, 3 * NS, 40 * NS),
+    "chase": (2.0 * NS, 5 * NS, 80 * NS),
+    "store": (1.0 * NS, 8 * NS, 30 * NS),
+}
+"""By kernel: seconds of a reference that hits L1, of a line from L2, of a line from memory."""
+
+
+def curve(kernel: str, costs: Sequence[float], levels: Sequence[Level] = LEVELS, *, spread: float = 0.0) -> Curve:
+    """Return the curve that a kernel of these costs would measure, two points an octave from 1 KiB to beyond the last level."""
+    pattern, operation = ("unit", "store") if kernel == "store" else (kernel, "load")
+    shape = Curve(kernel=kernel, pattern=pattern, operation=operation, points=(), stride_bytes=64 if kernel == "stride" else 0)
+    lines = kernel_lines(shape, levels)
+    sizes = [1024 * 2 ** (i / 2) for i in range(int(2 * (levels[-1].size_bytes * 8 // 1024).bit_length()))]
+    points = tuple(
+        Point(
+            working_set_bytes=int(size),
+            seconds_per_reference=costs[0] + sum(n * c for n, c in zip(lines(int(size)), costs[1:], strict=True)),
+            spread=spread,
+        )
+        for size in sizes
+    )
+    return Curve(kernel=kernel, pattern=pattern, operation=operation, points=points, stride_bytes=64 if kernel == "stride" else 0)
+
+
+def machine(
+    name: str = "m",
+    *,
+    scale: float = 1.0,
+    levels: tuple[Level, ...] = LEVELS,
+    kernels: Sequence[str] = tuple(COSTS),
+    flop: float = 0.25 * NS,
+    instruction: float = 0.1 * NS,
+    spread: float = 0.0,
+) -> MachineProfile:
+    """Return a machine with the costs of :data:`COSTS`, all multiplied by ``scale``."""
+    maps = tuple(curve(kernel, [scale * cost for cost in COSTS[kernel]], levels, spread=spread) for kernel in kernels)
+    points = tuple(
+        Throughput(kernel=kind, operation=kind, seconds=scale * flop, width_bytes=8, flops=1) for kind in ("add", "multiply")
+    )
+    issue = Throughput(kernel="instruction", operation="instruction", seconds=scale * instruction)
+    return MachineProfile(name=name, hierarchy=levels, maps=maps, floating_point=(*points, issue))
+
+
+def hit_rates(rows: Sequence[tuple[Any, ...]], *machines: MachineProfile, inputs: dict[str, Any] | None = None) -> HitRates:
+    """Return hit rates from rows (block, accesses, misses per level ..., optionally a list of write-backs per level)."""
+    records = []
+    for profile in machines:
+        for block, accesses, *rest in rows:
+            written = rest.pop() if isinstance(rest[-1], list) else [0] * len(rest)
+            reaching = accesses
+            for level, missed, dirty in zip(profile.hierarchy, rest, written, strict=True):
+                counts = (reaching, reaching - missed, missed, dirty)
+                records.append((block, profile.name, level.level, *counts))
+                reaching = missed
+    types = {"block": pl.UInt32, "machine": pl.String, "level": pl.String}
+    types |= dict.fromkeys(("accesses", "hits", "misses", "write_backs"), pl.UInt64)
+    table = pl.DataFrame(records, schema=types, orient="row")
+    documents = [Target(profile.name, profile.hierarchy).to_document() for profile in machines]
+    return HitRates.make(table, machines=documents, references=0, inputs=inputs or {})
+
+
+def loads(memops: int, *, pattern: str = "unit", sampled: int | None = None, **more: Any) -> dict[str, Any]:
+    """Return a signature row of a block that only loads 8-byte words in one pattern."""
+    count = memops if sampled is None else sampled
+    row = {"executions": 1, "loads": memops, "load_bytes": 8 * memops, "sampled_references": count}
+    return {**row, f"{pattern}_references": count, **more}
+
+
+def signature(*rows: dict[str, Any], **extra: Any) -> Signature:
+    """Return a signature of such rows."""
+    return Signature(block_rows(list(rows)), **extra)

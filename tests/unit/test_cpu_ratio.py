@@ -1,0 +1,45 @@
+"""The CPU ratio divides: above 1 the target is faster."""
+
+import pytest
+
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.errors import PredictionError, ProvenanceError
+from tests.synthetic import hit_rates, loads, machine, signature
+
+M, FAST = machine("base"), machine("fast", scale=0.25)
+PROGRAM = signature(loads(1000, function="f"), loads(500, pattern="random", function="g"))
+RATES = hit_rates([(0, 1000, 100, 10), (1, 500, 500, 0)], M, FAST)
+
+
+def test_a_machine_four_times_faster_has_ratio_four_everywhere():
+    ratio = cpu_ratio(convolve(PROGRAM, RATES, M), convolve(PROGRAM, RATES, FAST))
+    assert ratio.total == pytest.approx(4)
+    assert ratio.table["ratio"].to_list() == pytest.approx([4, 4])
+    assert ratio.functions["ratio"].to_list() == pytest.approx([4, 4])
+
+
+def test_ratio_survives_a_file(tmp_path):
+    ratio = cpu_ratio(convolve(PROGRAM, RATES, M), convolve(PROGRAM, RATES, FAST))
+    ratio.save(tmp_path / "a.ratio.json")
+    loaded = CpuRatio.load(tmp_path / "a.ratio.json")
+    assert (loaded.id, loaded.total) == (ratio.id, ratio.total)
+    assert loaded.table.equals(ratio.table)
+    assert "blocks" not in loaded.summary()
+
+
+def test_times_of_two_programs_have_no_ratio():
+    other = convolve(signature(loads(10)), hit_rates([(0, 10, 0, 0)], M), M)
+    with pytest.raises(ProvenanceError, match="different signatures"):
+        cpu_ratio(convolve(PROGRAM, RATES, M), other)
+
+
+def test_times_with_two_overlap_rules_have_no_ratio():
+    with pytest.raises(ProvenanceError, match="overlap"):
+        cpu_ratio(convolve(PROGRAM, RATES, M), convolve(PROGRAM, RATES, M, overlap="sum"))
+
+
+def test_a_program_that_needs_no_time_has_no_ratio():
+    empty = convolve(signature(), hit_rates([], M), M)
+    with pytest.raises(PredictionError, match="no ratio"):
+        cpu_ratio(empty, empty)
