@@ -10,7 +10,9 @@
  *                        all others are followed by as many payload words as bits 31..0 say (bits 55..32: argument).
  *                        A reader skips kinds that it does not know.
  *
- * Definitions come in the stream before their first use, ids count from 0 without gaps.
+ * Definitions come in the stream before their first use (and reach the reader before the code runs), ids count from 0 without gaps;
+ * the same code at the same address keeps its id. Each object file is one module. Segments without sites have no visit records,
+ * unless the tracer runs with --all-visits=yes. Windows are written in burst sampling only; a full stream has none.
  *
  * A segment is a run of instructions with one entry that ends at the first exit: all of it executes, or (a fault in the middle)
  * its record is never completed. Segments may overlap; static basic blocks are rebuilt from them afterwards
@@ -32,20 +34,22 @@
 #define CV_WIRE_SITE_BITS 22 /* of a set-sampled reference */
 #define CV_WIRE_PAYLOAD 32
 
-/* A masked (guarded) reference that did not happen carries this address word; it can be no user-space address. */
+/* A masked (guarded) reference that did not happen carries this address word; it can be no user-space address. Each guarded site
+ * has a word of its own. */
 #define CV_WIRE_NOT_EXECUTED (UINT64_C(1) << 62)
 
 enum cv_wire_kind {
     CV_WIRE_THREAD = 1,       /* argument: thread id (from 1) that executes what follows */
     CV_WIRE_WINDOW_OPEN = 2,  /* a burst begins; argument: memops executed before it (low 56 bits) */
     CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: memops executed before this point */
-    CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site, the next word is its address */
+    CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site; one more word follows, its address */
     CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
     CV_WIRE_END = 34          /* payload: struct cv_wire_end; the stream is complete */
 };
 
-/* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path. */
+/* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path, whose
+ * segments have their address as file_offset. */
 struct cv_wire_module {
     uint64_t address;     /* where its first segment was seen mapped */
     uint64_t size_bytes;  /* of that mapping */
@@ -57,14 +61,21 @@ struct cv_wire_module {
 enum cv_wire_site_flags {
     CV_WIRE_STORE = 1,     /* a write; otherwise a read */
     CV_WIRE_GUARDED = 2,   /* masked: its own counter (see guard_counter) says how often it happened */
-    CV_WIRE_DEPENDENT = 4, /* the address was computed from a value loaded in the same segment */
-    CV_WIRE_ATOMIC = 8
+    CV_WIRE_DEPENDENT = 4, /* the address was computed from a value loaded before in the same block, or, where the block loops onto
+                              itself, in its previous turn */
+    CV_WIRE_ATOMIC = 8     /* compare-and-swap (what VEX makes of lock prefixes): a load and a store, both flagged */
+};
+
+enum cv_wire_instruction_flags {
+    /* Only the first of a segment: an exit divides this instruction (rep movs, for example). The segment before has counted its
+     * execution; here count its flops and sites alone. */
+    CV_WIRE_CONTINUED = 1
 };
 
 struct cv_wire_instruction {
     uint16_t offset; /* from the segment's address, rising */
     uint8_t length;
-    uint8_t flags;  /* reserved, 0 */
+    uint8_t flags;  /* enum cv_wire_instruction_flags */
     uint16_t flops; /* floating-point operations of one execution: operations times lanes */
     uint16_t reserved;
 };
@@ -92,6 +103,8 @@ struct cv_wire_segment {
     uint16_t code_bytes; /* instruction bytes that follow the sites, padded with zeros to whole words */
 };
 
+/* The record for an exec is written before it, since a successful one never returns. If it fails, further records follow: the last
+ * CV_WIRE_END of a stream is the true one. */
 enum cv_wire_end_reason { CV_WIRE_EXITED = 0, CV_WIRE_SIGNALED = 1, CV_WIRE_EXECED = 2 };
 
 struct cv_wire_end {
@@ -106,9 +119,9 @@ struct cv_wire_end {
 
 struct cv_counters_header {
     uint64_t magic;
-    uint64_t capacity; /* counters that fit in the file */
+    uint64_t capacity; /* counters that fit in the file; it grows */
     uint64_t used;     /* counters in use */
-    uint64_t finished; /* 1 after the tracer has written CV_WIRE_END */
+    uint64_t finished; /* 1 after the tracer has written the last CV_WIRE_END */
     int64_t pid;
 };
 

@@ -1,0 +1,43 @@
+"""Where the Valgrind tool lies and how it is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from convolver.errors import ToolNotFoundError
+
+TOOL = "convolver-amd64-linux"
+INSTALL = "install it with `apt install valgrind gcc`"
+
+
+def tool_folder() -> Path:
+    """Return the folder with the tool and what Valgrind's launcher needs beside it.
+
+    Raises ToolNotFoundError where Convolver was built without Valgrind.
+    """
+    folder = Path(__file__).resolve().parent.parent / "_programs" / "valgrind"
+    if not (folder / TOOL).is_file():
+        raise ToolNotFoundError(f"the tracer was not built with this Convolver ({folder}); {INSTALL} and install Convolver again")
+    return folder
+
+
+def tool_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment to start Valgrind in: `base` (default: this process's own) and the folder of the tool.
+
+    Raises ToolNotFoundError where Convolver was built without Valgrind.
+    """
+    return {**(os.environ if base is None else base), "VALGRIND_LIB": str(tool_folder())}
+
+
+def tool_command(options: list[str]) -> list[str]:
+    """Return the command that runs the tool with these options; the traced command and its arguments go behind it.
+
+    Valgrind itself is kept quiet. Raises ToolNotFoundError where Valgrind is not installed.
+    """
+    valgrind = shutil.which("valgrind")
+    if not valgrind:
+        raise ToolNotFoundError(f"no valgrind on the path; {INSTALL}")
+    return [valgrind, "-q", "--tool=convolver", "--vgdb=no", *options]

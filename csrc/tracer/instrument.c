@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Adds the inline code to a block: a counter for each segment, address words and the end of the record, tests for set sampling.
+ *
+ * Recording every address, a visit record is written straight into the stream's buffer, which moves on only at the segment's end:
+ * a segment that faults in the middle leaves no record. Sampling, the words go to a scratch area at all times, and one guarded
+ * call at the segment's end copies them when a window is open: a call's cost lies in the registers it clobbers, not in taking it. */
+#include "tracer.h"
+#include "pub_tool_machine.h"
+#include "libvex_guest_amd64.h"
+
+/* The segment being emitted. */
+struct emission {
+    IRSB *out;
+    const struct cv_references *references;
+    struct cv_segment *segment;
+    Int from, to;        /* its references */
+    Int next_reference;  /* not yet emitted */
+    Int next_word;
+    Int next_guard;
+    IRExpr *executions;  /* the counter's new value */
+    IRExpr *record;      /* address of the visit record, where every address is recorded */
+};
+
+static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+    return cv_ir_assign(out, IRExpr_Binop(op, a, b));
+}
+
+static IRExpr *increment(IRSB *out, Addr counter, IRExpr *by)
+{
+    IRExpr *sum = binary(out, Iop_Add64, cv_ir_load64(out, cv_ir_u64(counter)), by);
+    cv_ir_store64(out, cv_ir_u64(counter), sum);
+    return sum;
+}
+
+static Bool wants_record(const struct emission *e)
+{
+    return e->segment->recorded && (e->to > e->from || cv_options.all_visits);
+}
+
+static void begin(struct emission *e)
+{
+    e->executions = increment(e->out, cv_counter_address(e->segment->counter), cv_ir_u64(1));
+    if (cv_options.mode == CV_FULL && wants_record(e)) {
+        e->record = cv_ir_load64(e->out, cv_ir_u64((Addr)&cv_next));
+        cv_ir_store64(e->out, e->record, cv_ir_u64(CV_WIRE_VISIT | e->segment->id));
+    }
+}
+
+static void emit_word(struct emission *e, const struct cv_word *word, Int index)
+{
+    IRExpr *value = word->value;
+    if (word->guard)
+        value = cv_ir_assign(e->out, IRExpr_ITE(word->guard, word->value, cv_ir_u64(CV_WIRE_NOT_EXECUTED)));
+    if (cv_options.mode == CV_FULL)
+        cv_ir_store64(e->out, binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + index))), value);
+    else
+        cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_scratch[index]), value);
+}
+
+/* One comparison finds out whether [address, address + size) touches a line of the class: with x = address + size - 1 relative to
+ * the class's line, modulo the distance of two such lines, it does exactly when x < 64 + size - 1. */
+static void emit_set_test(struct emission *e, const struct cv_reference *r, UInt site)
+{
+    ULong span = 64 * (ULong)cv_options.sets;
+    ULong offset = r->size_bytes - 1 - 64 * (ULong)cv_options.set_class;
+    IRExpr *x = binary(e->out, Iop_And64, binary(e->out, Iop_Add64, r->address, cv_ir_u64(offset)), cv_ir_u64(span - 1));
+    IRExpr *touches = binary(e->out, Iop_CmpLT64U, x, cv_ir_u64(64 + r->size_bytes - 1));
+    if (r->guard) {
+        IRExpr *both = binary(e->out, Iop_And64, cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, touches)),
+                              cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, r->guard)));
+        touches = binary(e->out, Iop_CmpNE64, both, cv_ir_u64(0));
+    }
+    cv_ir_call(e->out, "cv_set_reference", cv_set_reference,
+               mkIRExprVec_2(r->address, cv_ir_u64((ULong)r->size_bytes << 32 | site)), touches);
+}
+
+/* Everything that belongs before statement `at`. */
+static void emit_references(struct emission *e, Int at)
+{
+    for (; e->next_reference < e->to && e->references->all[e->next_reference].statement == at; e->next_reference++) {
+        const struct cv_reference *r = &e->references->all[e->next_reference];
+        if (r->guard)
+            increment(e->out, cv_counter_address(e->segment->first_guard_counter + e->next_guard++),
+                      cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, r->guard)));
+        if (cv_options.sets)
+            emit_set_test(e, r, e->segment->first_site + e->next_reference - e->from);
+        if (cv_options.mode == CV_COUNTS || !wants_record(e))
+            continue;
+        for (; e->next_word < e->segment->words && e->segment->word[e->next_word].reference == e->next_reference; e->next_word++)
+            emit_word(e, &e->segment->word[e->next_word], e->next_word);
+    }
+}
+
+static void call_limit(struct emission *e, IRExpr *guard)
+{
+    cv_ir_call(e->out, "cv_limit_reached", cv_limit_reached, mkIRExprVec_2(IRExpr_GSPTR(), cv_ir_u64(e->segment->id)), guard);
+    IRDirty *call = e->out->stmts[e->out->stmts_used - 1]->Ist.Dirty.details;
+    VG_(memset)(&call->fxState, 0, sizeof call->fxState);
+    call->nFxState = 1;
+    call->fxState[0].fx = Ifx_Modify;
+    call->fxState[0].offset = offsetof(VexGuestAMD64State, host_EvC_COUNTER);
+    call->fxState[0].size = sizeof(UInt);
+}
+
+static void finish_full(struct emission *e)
+{
+    IRExpr *next = binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + e->segment->words)));
+    cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_next), next);
+    cv_ir_call(e->out, "cv_flush", cv_flush, mkIRExprVec_0(),
+               binary(e->out, Iop_CmpLE64U, cv_ir_u64((Addr)cv_high_mark), next));
+    if (cv_options.block_limit)
+        call_limit(e, binary(e->out, Iop_CmpLE64U, cv_ir_u64(cv_options.block_limit), e->executions));
+}
+
+static void finish_sample(struct emission *e)
+{
+    Addr countdown = (Addr)&cv_countdown;
+    IRExpr *left;
+    if (e->to > e->from)
+        left = increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from)));
+    else
+        left = cv_ir_load64(e->out, cv_ir_u64(countdown));
+    cv_ir_call(e->out, "cv_visit", cv_visit, mkIRExprVec_1(cv_ir_u64(e->segment->id)),
+               binary(e->out, Iop_CmpLT64S, left, cv_ir_u64(0)));
+}
+
+/* Just before the exit that ends the segment. */
+static void finish(struct emission *e)
+{
+    if (!wants_record(e))
+        return;
+    if (cv_options.mode == CV_FULL)
+        finish_full(e);
+    else if (cv_options.mode == CV_SAMPLE && cv_options.interval)
+        finish_sample(e);
+}
+
+static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
+{
+    e->next_reference = e->from;
+    e->next_word = e->next_guard = 0;
+    e->record = NULL;
+    begin(e);
+    for (Int i = first; i < end; i++) {
+        emit_references(e, i);
+        if (in->stmts[i]->tag == Ist_Exit)
+            finish(e);
+        addStmtToIRSB(e->out, in->stmts[i]);
+    }
+    if (in->stmts[end - 1]->tag != Ist_Exit)
+        finish(e);
+}
+
+static Int segment_end(const IRSB *in, Int first)
+{
+    Int end = first;
+    while (end < in->stmts_used && in->stmts[end]->tag != Ist_Exit)
+        end++;
+    return end < in->stmts_used ? end + 1 : end;
+}
+
+static void emit_block(const IRSB *in, Int first, IRSB *out, Addr start)
+{
+    static struct cv_segment segment; /* large; translation does not nest */
+    struct cv_references references = cv_analyse(in, first, start);
+    struct emission e = {.out = out, .references = &references, .segment = &segment};
+    for (Int end; first < in->stmts_used; first = end) {
+        end = segment_end(in, first);
+        for (e.from = e.to; e.to < references.count && references.all[e.to].statement < end;)
+            e.to++;
+        if (cv_segment_make(in, first, end, &references, e.from, e.to, &segment)) {
+            segment.recorded = cv_options.mode != CV_COUNTS && !cv_segment_infos[segment.id].stopped;
+            emit_segment(in, first, end, &e);
+        } else {
+            for (Int i = first; i < end; i++)
+                addStmtToIRSB(out, in->stmts[i]);
+        }
+    }
+    cv_references_free(&references);
+}
+
+IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
+                    const VexArchInfo *archinfo, IRType guest_word, IRType host_word)
+{
+    Int first = 0;
+    if (cv_options.fuse)
+        block = cv_fuse(block);
+    IRSB *out = deepCopyIRSBExceptStmts(block);
+    /* What precedes the first instruction is Valgrind's check for modified code: it must stay as it is, and uncounted. */
+    while (first < block->stmts_used && block->stmts[first]->tag != Ist_IMark)
+        addStmtToIRSB(out, block->stmts[first++]);
+    if (first < block->stmts_used)
+        emit_block(block, first, out, extents->base[0]);
+    cv_stream_publish();
+    return out;
+}

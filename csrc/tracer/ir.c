@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Small constructors of flat intermediate language: every operand is a temporary or a constant. */
+#include "tracer.h"
+#include "pub_tool_machine.h"
+
+IRExpr *cv_ir_u64(ULong value)
+{
+    return IRExpr_Const(IRConst_U64(value));
+}
+
+IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression)
+{
+    IRTemp temporary = newIRTemp(block->tyenv, typeOfIRExpr(block->tyenv, expression));
+    addStmtToIRSB(block, IRStmt_WrTmp(temporary, expression));
+    return IRExpr_RdTmp(temporary);
+}
+
+IRExpr *cv_ir_load64(IRSB *block, IRExpr *address)
+{
+    return cv_ir_assign(block, IRExpr_Load(Iend_LE, Ity_I64, address));
+}
+
+void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value)
+{
+    addStmtToIRSB(block, IRStmt_Store(Iend_LE, address, value));
+}
+
+/* Calls a helper that neither reads nor writes guest state, when `guard` (NULL: always) holds. */
+void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard)
+{
+    Int registers = 0;
+    while (arguments[registers] && registers < 3)
+        registers++;
+    IRDirty *call = unsafeIRDirty_0_N(registers, name, VG_(fnptr_to_fnentry)(function), arguments);
+    if (guard)
+        call->guard = guard;
+    addStmtToIRSB(block, IRStmt_Dirty(call));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Convolver's tracer: a Valgrind tool that counts what a program executes, exactly and by segment of code, and streams the
+ * addresses that it references, all of them or samples. See tracer.h for the parts and ../include/cv_wire.h for the stream. */
+#include "tracer.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_options.h"
+
+static void after_options(void)
+{
+    cv_options_check();
+    /* True blocks: one entry, nothing inlined, nothing unrolled. (Both would gain a little speed and count code twice.) */
+    VG_(clo_vex_control).guest_chase = False;
+    VG_(clo_vex_control).iropt_unroll_thresh = 0;
+    cv_stream_open();
+    cv_counters_open();
+    cv_sampling_start();
+    cv_options_forget_inherited();
+}
+
+static void before_options(void)
+{
+    VG_(details_name)("convolver");
+    VG_(details_version)(NULL);
+    VG_(details_description)("a tracer of memory references");
+    VG_(details_copyright_author)("Copyright (C) the Convolver authors; GPL-2.0-or-later.");
+    VG_(details_bug_reports_to)("Convolver's issue tracker");
+    VG_(details_avg_translation_sizeB)(400);
+    VG_(basic_tool_funcs)(after_options, cv_instrument, cv_process_end);
+    VG_(needs_command_line_options)(cv_option, cv_option_usage, cv_option_debug_usage);
+    cv_process_register();
+}
+
+VG_DETERMINE_INTERFACE_VERSION(before_options)

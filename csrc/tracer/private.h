@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Functions of Valgrind's core that its tool headers do not declare. They exist, with these signatures, from Valgrind 3.15 on;
+ * build.py tests the linked tool, so a version that changes one of them is found at build time. */
+#ifndef CV_TRACER_PRIVATE_H
+#define CV_TRACER_PRIVATE_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_vki.h"
+
+/* Moves a descriptor to the range that Valgrind hides from the guest, close-on-exec; closes the old one. */
+extern Int VG_(safe_fd)(Int old_fd);
+extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt protection, Int fd, Off64T offset);
+extern Int VG_(sigtimedwait_zero)(const vki_sigset_t *set, vki_siginfo_t *info);
+extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
+/* discard_translations asserts that this flag is set; the core sets it around its own calls. */
+extern Bool VG_(ok_to_discard_translations);
+extern void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * What happens in a sample: burst windows, continuous set sampling, the visit limit.
+ *
+ * Inline code takes a segment's references off cv_countdown and calls cv_visit when the result is negative. It stays negative while
+ * a window is open, so outside windows a segment costs one subtraction and one test. Segments are atoms: a window opens with the
+ * first segment that goes beyond the interval and closes with the first that begins beyond the sample. Masked references count as
+ * references here, whether they happen or not. */
+#include "tracer.h"
+#include "private.h"
+#include "libvex_guest_amd64.h"
+
+Long cv_countdown;
+ULong cv_scratch[CV_MAX_WORDS];
+
+/* Memops executed so far, the current segment's included, are window_due - cv_countdown. */
+static ULong window_due, window_end, windows;
+static Bool window_open;
+
+void cv_sampling_start(void)
+{
+    cv_countdown = window_due = 0;
+}
+
+ULong cv_windows(void)
+{
+    return windows;
+}
+
+static void close_window(ULong executed)
+{
+    window_open = False;
+    cv_stream_control(CV_WIRE_WINDOW_CLOSE, executed);
+}
+
+void cv_sampling_stop(void)
+{
+    if (window_open)
+        close_window(window_due - cv_countdown);
+}
+
+/* Is the segment that begins after `before` memops and ends after `after` within a window? Opens and closes windows. */
+static Bool step(ULong before, ULong after)
+{
+    if (window_open && before >= window_end) {
+        close_window(before);
+        while (window_due + cv_options.sample <= before)
+            window_due += cv_options.interval;
+        cv_countdown = window_due - after;
+        if (cv_countdown >= 0)
+            return False;
+    }
+    if (!window_open) {
+        window_open = True;
+        windows++;
+        window_end = window_due + cv_options.sample;
+        cv_stream_control(CV_WIRE_WINDOW_OPEN, before);
+    }
+    return True;
+}
+
+void VG_REGPARM(1) cv_visit(HWord id)
+{
+    struct cv_segment_info *segment = &cv_segment_infos[id];
+    ULong after = window_due - cv_countdown;
+    if (!step(after - segment->references, after))
+        return;
+    if (cv_options.block_limit && segment->visits++ >= (ULong)cv_options.block_limit)
+        return;
+    *cv_next++ = CV_WIRE_VISIT | id;
+    for (UInt w = 0; w < segment->words; w++)
+        *cv_next++ = cv_scratch[w];
+    if (cv_next >= cv_high_mark)
+        cv_flush();
+}
+
+/* Inline code has tested whether any byte lies in a line of the class; a reference across lines may touch it with either. */
+void VG_REGPARM(2) cv_set_reference(HWord address, HWord site_and_size)
+{
+    UInt site = (UInt)site_and_size;
+    ULong last = (address + (site_and_size >> 32) - 1) >> 6;
+    for (ULong line = address >> 6; line <= last; line++) {
+        if ((line & (cv_options.sets - 1)) != (ULong)cv_options.set_class)
+            continue;
+        if (site >> CV_WIRE_SITE_BITS == 0) {
+            *cv_next++ = (line << CV_WIRE_SITE_BITS | site) & ~CV_WIRE_VISIT;
+        } else {
+            *cv_next++ = CV_WIRE_CONTROL | (ULong)CV_WIRE_SETS_LOST << 56 | site;
+            *cv_next++ = line << 6;
+        }
+    }
+    if (cv_next >= cv_high_mark)
+        cv_flush();
+}
+
+/* ---- visit limit where every address is recorded: translate the segment anew, without recording ---- */
+
+static UInt *reached;
+static UInt n_reached, reached_room;
+
+void VG_REGPARM(2) cv_limit_reached(void *guest_state, HWord id)
+{
+    if (cv_segment_infos[id].stopped)
+        return;
+    cv_segment_infos[id].stopped = True;
+    if (n_reached == reached_room) {
+        reached_room = reached_room ? 2 * reached_room : 256;
+        reached = VG_(realloc)("cv.reached", reached, reached_room * sizeof *reached);
+    }
+    reached[n_reached++] = id;
+    /* No translation can be thrown away while it runs. With this counter at zero the next block entry returns to the scheduler,
+     * which calls cv_limit_discard: so the loop ends after at most one more visit. */
+    ((VexGuestAMD64State *)guest_state)->host_EvC_COUNTER = 0;
+}
+
+void cv_limit_discard(void)
+{
+    if (!n_reached)
+        return;
+    VG_(ok_to_discard_translations) = True;
+    for (UInt i = 0; i < n_reached; i++)
+        VG_(discard_translations)(cv_segment_infos[reached[i]].address, 1, "convolver");
+    VG_(ok_to_discard_translations) = False;
+    n_reached = 0;
+}

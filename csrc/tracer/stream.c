@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * The stream's buffer and the pipe or file behind it. Inline code writes records at cv_next and moves it on; whoever writes checks
+ * cv_high_mark afterwards. A reader that goes away ends the stream, not the traced program. */
+#include "tracer.h"
+#include "private.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcsignal.h"
+
+ULong *cv_next;
+ULong *cv_high_mark;
+
+#define POLL_OUT 4 /* not among the constants that Valgrind passes on */
+
+static ULong *buffer;
+static Int wire = -1;
+static Bool definitions_pending;
+
+void cv_stream_open(void)
+{
+    SizeT words = cv_options.buffer_bytes / sizeof(ULong);
+    buffer = VG_(am_shadow_alloc)((words + 2 * CV_RECORD_WORDS) * sizeof(ULong));
+    cv_next = buffer;
+    cv_high_mark = buffer + words;
+    if (cv_options.wire_fd < 0)
+        return;
+    struct vg_stat status;
+    if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
+        cv_fatal("--wire-fd=%d is not an open descriptor", cv_options.wire_fd);
+    wire = VG_(safe_fd)(cv_options.wire_fd);
+    *cv_next++ = CV_WIRE_MAGIC;
+    *cv_next++ = CV_WIRE_VERSION;
+}
+
+Bool cv_stream_active(void)
+{
+    return wire >= 0;
+}
+
+static void close_wire(void)
+{
+    VG_(close)(wire);
+    wire = -1;
+}
+
+/* A write to a pipe without reader leaves a SIGPIPE pending for this thread (Valgrind's own code runs with signals blocked), which
+ * the guest would receive: take it out of the queue. */
+static void swallow_sigpipe(void)
+{
+    vki_sigset_t pipe_only;
+    vki_siginfo_t information;
+    VG_(memset)(&pipe_only, 0, sizeof pipe_only);
+    pipe_only.sig[0] = 1UL << (VKI_SIGPIPE - 1);
+    VG_(sigtimedwait_zero)(&pipe_only, &information);
+}
+
+static void wait_writable(void)
+{
+    struct vki_pollfd poll = {.fd = wire, .events = POLL_OUT};
+    VG_(poll)(&poll, 1, 1000);
+}
+
+static void write_out(const void *data, SizeT bytes)
+{
+    const UChar *at = data;
+    while (bytes && wire >= 0) {
+        Int written = VG_(write)(wire, at, bytes);
+        if (written > 0) {
+            at += written;
+            bytes -= written;
+        } else if (written == -VKI_EAGAIN) {
+            wait_writable();
+        } else if (written != -VKI_EINTR) {
+            if (written == -VKI_EPIPE)
+                swallow_sigpipe();
+            else
+                VG_(umsg)("The stream of addresses ends here: error %d while writing it.\n", -written);
+            close_wire();
+        }
+    }
+}
+
+void cv_flush(void)
+{
+    write_out(buffer, (cv_next - buffer) * sizeof(ULong));
+    cv_next = buffer;
+    definitions_pending = False;
+}
+
+void cv_stream_publish(void)
+{
+    if (definitions_pending)
+        cv_flush();
+}
+
+void cv_stream_control(enum cv_wire_kind kind, ULong argument)
+{
+    *cv_next++ = CV_WIRE_CONTROL | (ULong)kind << 56 | (argument & ((1ULL << 56) - 1));
+    if (cv_next >= cv_high_mark)
+        cv_flush();
+}
+
+void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload, SizeT bytes)
+{
+    SizeT words = (bytes + 7) / 8;
+    tl_assert(words < 2 * CV_RECORD_WORDS - 1);
+    if (cv_next + 1 + words > cv_high_mark + CV_RECORD_WORDS)
+        cv_flush();
+    *cv_next++ = CV_WIRE_CONTROL | (ULong)kind << 56 | (ULong)(argument & 0xffffff) << 32 | words;
+    if (words)
+        cv_next[words - 1] = 0; /* padding */
+    VG_(memcpy)(cv_next, payload, bytes);
+    cv_next += words;
+    definitions_pending = True;
+    if (cv_next >= cv_high_mark)
+        cv_flush();
+}
+
+void cv_stream_detach(void)
+{
+    cv_next = buffer;
+    if (wire >= 0)
+        close_wire();
+}

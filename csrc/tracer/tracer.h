@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * What the parts of the tracer share. The tracer is a Valgrind tool, a program of its own: it links Valgrind's GPL code and shares
+ * with the rest of Convolver only the freestanding stream format cv_wire.h.
+ *
+ * The way of a block of guest code: analysis.c lists its memory references, segments.c cuts it at its exits, gives each segment
+ * its counters and writes its definition, instrument.c adds the inline code, fuse.c has removed XMM stalls before.
+ *
+ * Assumptions made everywhere: amd64, little-endian; Valgrind runs one guest thread at a time, and runs tool code (helpers,
+ * translation, syscalls, signals) only between or inside guest blocks of that thread, so no lock is needed.
+ */
+#ifndef CV_TRACER_H
+#define CV_TRACER_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+
+#include "../include/cv_wire.h"
+
+/* ---- options.c ---- */
+
+enum cv_mode { CV_COUNTS, CV_SAMPLE, CV_FULL };
+
+struct cv_options {
+    enum cv_mode mode;
+    Int wire_fd;            /* -1: no stream */
+    const HChar *counters;  /* NULL: counters live in private memory and end with the process */
+    Long interval;          /* burst sampling: every `interval` memops a window opens (0: never) */
+    Long sample;            /* ... and lasts this many memops */
+    Long sets;              /* 1/sets of the cache sets are recorded continuously; 0: off */
+    Long set_class;         /* ... those whose line address is `set_class` modulo `sets` */
+    Long block_limit;       /* recorded visits of a segment; 0: no limit */
+    Long buffer_bytes;      /* of the stream */
+    Long max_counters;      /* refuse to go on beyond */
+    Bool fuse;              /* the XMM peephole */
+    Bool all_visits;        /* record visits of segments without references, too (control paths) */
+};
+
+extern struct cv_options cv_options;
+
+Bool cv_option(const HChar *argument);
+void cv_option_usage(void);
+void cv_option_debug_usage(void);
+/* Ends with a sentence when options contradict each other. */
+void cv_options_check(void);
+/* Valgrind hands its own arguments on to a program started by exec: takes away those that name this process's stream and file. */
+void cv_options_forget_inherited(void);
+
+/* Says one sentence on Valgrind's channel and ends the process (status 125). */
+void cv_fatal(const HChar *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* ---- counters.c: exact counters that survive the death of the process ---- */
+
+void cv_counters_open(void);
+/* Allocates n neighbouring counters; returns the number of the first. */
+UInt cv_counters_allocate(UInt n);
+Addr cv_counter_address(UInt counter);
+void cv_counters_finished(Bool finished);
+/* In a forked child: gives it private counters in place of its parent's. */
+void cv_counters_detach(void);
+
+/* ---- stream.c: the buffer that inline code writes into, and the pipe behind it ---- */
+
+extern ULong *cv_next;      /* next free word; read and written by inline code */
+extern ULong *cv_high_mark; /* from here on the buffer must be flushed; room for one more record is left */
+
+#define CV_RECORD_WORDS 4096 /* no record written without a check of the room is longer */
+
+void cv_stream_open(void);
+Bool cv_stream_active(void);
+void cv_flush(void);
+/* Writes a one-word control record. */
+void cv_stream_control(enum cv_wire_kind kind, ULong argument);
+/* Writes a control record with payload; `argument` < 2^24. */
+void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload, SizeT bytes);
+/* Hands definitions to the reader before the code they define runs: were the process killed, its counters would mean nothing. */
+void cv_stream_publish(void);
+/* In a forked child: drops the buffer and closes the stream. */
+void cv_stream_detach(void);
+
+/* ---- modules.c: object files by address ---- */
+
+/* Returns the module id of a code address (defining the module in the stream at first) and the offset in its file. */
+UInt cv_module_of(Addr address, uint64_t *file_offset);
+
+/* ---- analysis.c: memory references of a block in VEX's intermediate language ---- */
+
+struct cv_reference {
+    Int statement;     /* index in the block */
+    IRExpr *address;   /* a temporary or a constant */
+    IRExpr *guard;     /* NULL: always happens */
+    IRTemp base;       /* address = base + displacement; IRTemp_INVALID: address = displacement */
+    Long displacement;
+    UInt size_bytes;
+    UChar flags;       /* enum cv_wire_site_flags */
+};
+
+struct cv_references {
+    struct cv_reference *all; /* in program order */
+    Int count;
+};
+
+/* `first` is the index of the first statement of guest code. Free with cv_references_free. */
+struct cv_references cv_analyse(const IRSB *block, Int first, Addr start);
+void cv_references_free(struct cv_references *references);
+
+/* ---- flops.c ---- */
+
+/* Floating-point operations of one statement: operations times lanes, a fused multiply-add is two. */
+UInt cv_statement_flops(const IRStmt *statement);
+
+/* ---- segments.c ---- */
+
+/* An address word of a visit record: the value of a base temporary, or the guarded address of one reference. */
+struct cv_word {
+    Int reference; /* first reference that needs it: the word is known just before its statement */
+    IRExpr *value; /* the base temporary, or the address of a guarded reference */
+    IRExpr *guard; /* NULL: `value` as it is */
+};
+
+#define CV_MAX_WORDS 1024 /* far more than 60 instructions can need; a longer segment is counted but not recorded */
+
+/* A segment of the block being translated. */
+struct cv_segment {
+    UInt id;
+    UInt counter;
+    UInt first_site;
+    UInt first_guard_counter; /* those of the guarded references follow each other */
+    Bool recorded;            /* visits go to the stream */
+    Int words;
+    struct cv_word word[CV_MAX_WORDS];
+};
+
+/* What helpers need to know of a segment at run time; indexed by segment id. */
+struct cv_segment_info {
+    Addr address;
+    ULong visits; /* recorded so far, where a visit limit is set */
+    UInt references;
+    UShort words;
+    Bool stopped; /* the visit limit is reached */
+};
+
+extern struct cv_segment_info *cv_segment_infos;
+
+/* Describes statements [first, end) of the block, with the references of `references` from `from` to `to` (exclusive). Gives the
+ * segment its id and counters: those it had when the same bytes at the same address were translated before. Returns False when
+ * there is nothing to count in it. */
+Bool cv_segment_make(const IRSB *block, Int first, Int end, const struct cv_references *references, Int from, Int to,
+                     struct cv_segment *segment);
+
+/* ---- sampling.c: helpers that inline code calls ---- */
+
+extern Long cv_countdown;                /* memops until the next window; negative while one is open */
+extern ULong cv_scratch[CV_MAX_WORDS];   /* address words of the segment being executed */
+
+void cv_sampling_start(void);
+void cv_sampling_stop(void);
+ULong cv_windows(void);
+/* Segment `id` was executed while cv_countdown < 0. */
+void cv_visit(HWord id) VG_REGPARM(1);
+/* A reference may touch a line of the sampled set class. `site` in the low 32 bits, its size above. */
+void cv_set_reference(HWord address, HWord site_and_size) VG_REGPARM(2);
+/* The visit limit of segment `id` is reached. */
+void cv_limit_reached(void *guest_state, HWord id) VG_REGPARM(2);
+/* Throws away the translations of segments that reached their limit; only between blocks. */
+void cv_limit_discard(void);
+
+/* ---- instrument.c, fuse.c ---- */
+
+IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
+                    const VexArchInfo *archinfo, IRType guest_word, IRType host_word);
+IRSB *cv_fuse(IRSB *block);
+
+/* ---- ir.c ---- */
+
+IRExpr *cv_ir_u64(ULong value);
+IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression);
+IRExpr *cv_ir_load64(IRSB *block, IRExpr *address);
+void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value);
+void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
+
+/* ---- process.c: threads, fork, exec, exit ---- */
+
+void cv_process_register(void);
+/* The tool's `fini`: the guest has ended, how is known a little later. */
+void cv_process_end(Int exit_code);
+
+#endif
