@@ -34,7 +34,9 @@ class Modeler(Protocol):
 MODELERS: dict[str, str] = {
     "analytic": "convolver.modeling.analytic:fit_formula",
     "linear": "convolver.modeling.linear:fit_linear",
+    "normal-form": "convolver.modeling.normal_form:fit_normal_form",
     "power-law": "convolver.modeling.power:fit_power_law",
+    "segmented": "convolver.modeling.segmented:fit_segmented",
 }
 """Kind of model -> ``module:function``; imported when it is asked for."""
 
