@@ -127,7 +127,7 @@ class _TextState:
         self.rows: list[dict[str, Any]] = []
 
     def line(self, number: int, line: str) -> None:
-        word, _, rest = line.strip().partition(" ")
+        word, _, rest = " ".join(line.split()).partition(" ")
         try:
             if word == "PARAMETER":
                 self.parameters += rest.split()

@@ -1,8 +1,8 @@
 """Scaling models in Extra-P's performance model normal form: sums of c x^i log2(x)^j and products of these over parameters.
 
 Exponents are those published with Extra-P (42 terms and the constant). Selection is by the small-sample Akaike criterion of
-relative residuals (``select="leave-one-out"`` by the relative leave-one-out error); coefficients must not be negative. Both keep the
-mean error at 4 times the measured range under half of the noise (tests/bench/models_normal_form.py). With several parameters,
+relative residuals (``select="leave-one-out"`` by the relative leave-one-out error); coefficients must not be negative. Both keep
+the mean error at 4 times the measured range under half of the noise (tests/bench/models_normal_form.py). With several parameters,
 whole levels are left out instead.
 """
 

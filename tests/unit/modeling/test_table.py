@@ -75,7 +75,7 @@ def test_several_callpaths_must_be_chosen_from():
 
 
 def test_extra_p_text_with_shared_points_regions_and_default_metric_is_read(tmp_path):
-    text = "PARAMETER p\nPOINTS (1000) (2000)\n\nREGION met1\nDATA 4.1 3.9\nDATA 5\n# note\nREGION met2\nDATA 1\nDATA 2\n"
+    text = "PARAMETER p\nPOINTS\t(1000) (2000)\n\nREGION met1\nDATA 4.1 3.9\nDATA 5\n# note\nREGION met2\nDATA 1\nDATA 2\n"
     (tmp_path / "a.txt").write_text(text)
     table = Table.load(tmp_path / "a.txt")
     assert table.observations("<default>", ["p"], callpath="met1").y == pytest.approx([4.0, 5])
