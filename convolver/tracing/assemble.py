@@ -1,0 +1,75 @@
+"""Puts blocks, exact counts, sampled features and names together into a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.trace import Decoder
+from convolver.signature.signature import DEFAULTS, Signature
+from convolver.tracing.blocks import Blocks
+from convolver.tracing.definitions import Definitions
+from convolver.tracing.features import LINE_BYTES, distinct_lines, site_patterns
+from convolver.tracing.names import Names
+
+
+def _fold(values: NDArray[np.uint64], blocks: Blocks) -> NDArray[np.uint64]:
+    folded = np.zeros(len(blocks), dtype=np.uint64)
+    np.add.at(folded, blocks.site_blocks, values)
+    return folded
+
+
+def _working_sets(decoder: Decoder, definitions: Definitions, blocks: Blocks) -> NDArray[np.uint64]:
+    """Distinct bytes, in lines, that the sampled references of each block's segments touched."""
+    result = np.zeros(len(blocks), dtype=np.uint64)
+    pairs = np.unique(np.stack([blocks.site_blocks.astype(np.int64), definitions.segment_of_site]), axis=1)
+    joined: dict[int, NDArray[np.uint8]] = {}
+    for block, segment in pairs.T.tolist():
+        registers = decoder.distinct(segment)
+        if registers is not None:
+            joined[block] = np.maximum(joined[block], registers) if block in joined else registers
+    for block, registers in joined.items():
+        result[block] = distinct_lines(registers) * LINE_BYTES
+    return result
+
+
+def block_columns(decoder: Decoder, definitions: Definitions, blocks: Blocks, names: Names | None) -> dict[str, Any]:
+    """Return the columns of a signature's table."""
+    modules = blocks.module.tolist()
+    names = names or Names.empty(len(blocks), len(definitions.paths))
+    counts = dict(blocks.counts)
+    counts["memops"] = counts["loads"] + counts["stores"]
+    counts["bytes"] = counts["load_bytes"] + counts["store_bytes"]
+    patterns = site_patterns(decoder.features(), decoder.sampled(), definitions.sites["flags"])
+    return {
+        "block": np.arange(len(blocks), dtype=np.uint32),
+        "module": [definitions.paths[module] for module in modules],
+        "build_id": [names.build_ids[module] for module in modules],
+        "offset": blocks.offset,
+        "length_bytes": blocks.length_bytes,
+        "function": names.functions,
+        "file": names.files,
+        "line": np.asarray(names.lines, dtype=np.uint32),
+        **counts,
+        **{name: _fold(values, blocks) for name, values in patterns.items()},
+        "working_set_bytes": _working_sets(decoder, definitions, blocks),
+    }
+
+
+def assemble_signature(
+    decoder: Decoder,
+    counters: NDArray[np.uint64],
+    blocks: Blocks,
+    names: Names | None,
+    header: Mapping[str, Any],
+    inputs: Mapping[str, str],
+) -> Signature:
+    """Return the signature of what ``decoder`` decoded; ``header`` gives the fields that a signature keeps."""
+    import polars as pl
+
+    table = pl.DataFrame(block_columns(decoder, Definitions.of(decoder), blocks, names))
+    extra = {name: header[name] for name in DEFAULTS if name in header}
+    return Signature(table, inputs=inputs, **extra)

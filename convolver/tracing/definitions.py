@@ -1,0 +1,94 @@
+"""The code that a trace saw: modules, segments, instructions, sites, as the tracer defined them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.trace import Decoder
+
+STORE = 1
+GUARDED = 2
+CONTINUED = 1
+"""Flag of a segment's first instruction that the segment before has already counted (``CV_WIRE_CONTINUED``)."""
+
+
+def starts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each of the consecutive groups of these sizes begins."""
+    result = np.zeros(len(counts), dtype=np.int64)
+    np.cumsum(counts[:-1], dtype=np.int64, out=result[1:])
+    return result
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Arrays as in :mod:`convolver._native.trace`; instructions, sites and code lie one segment after another."""
+
+    modules: NDArray[Any]
+    paths: list[str]
+    segments: NDArray[Any]
+    instructions: NDArray[Any]
+    sites: NDArray[Any]
+    code: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, decoder: Decoder) -> Definitions:
+        """Copy what a decoder knows now."""
+        return cls(
+            decoder.modules(),
+            decoder.module_paths(),
+            decoder.segments(),
+            decoder.instructions(),
+            decoder.sites(),
+            decoder.code(),
+        )
+
+    @cached_property
+    def segment_of_instruction(self) -> NDArray[np.int64]:
+        """Segment of each instruction."""
+        return np.repeat(np.arange(len(self.segments)), self.segments["instructions"])
+
+    @cached_property
+    def segment_of_site(self) -> NDArray[np.int64]:
+        """Segment of each site."""
+        return np.repeat(np.arange(len(self.segments)), self.segments["sites"])
+
+    @cached_property
+    def instruction_of_site(self) -> NDArray[np.int64]:
+        """Instruction (number in :attr:`instructions`) of each site."""
+        return np.asarray(starts(self.segments["instructions"])[self.segment_of_site] + self.sites["instruction"])
+
+    @cached_property
+    def first_code(self) -> NDArray[np.int64]:
+        """Where the code of each segment begins in :attr:`code`."""
+        return starts(self.segments["code_bytes"])
+
+    def bytes_of(self, instruction: int) -> bytes:
+        """Return the code of one instruction, empty where the tracer did not send it."""
+        segment = int(self.segment_of_instruction[instruction])
+        row = self.instructions[instruction]
+        begin, end = int(row["offset"]), int(row["offset"]) + int(row["length"])
+        if end > int(self.segments["code_bytes"][segment]):
+            return b""
+        first = int(self.first_code[segment])
+        return self.code[first + begin : first + end].tobytes()
+
+
+def guard_executions(definitions: Definitions, counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return how often each site was executed: its own counter where it is masked, its segment's otherwise."""
+    sites = definitions.sites
+    executed = counter_values(counters, definitions.segments["counter"])[definitions.segment_of_site]
+    guarded = (sites["flags"] & GUARDED) != 0
+    return np.where(guarded, counter_values(counters, sites["guard_counter"]), executed)
+
+
+def counter_values(counters: NDArray[np.uint64], numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the counters of these numbers; 0 for numbers past the end, which were never counted."""
+    if not len(counters):
+        return np.zeros(len(numbers), dtype=np.uint64)
+    inside = numbers < len(counters)
+    return np.where(inside, counters[np.where(inside, numbers, 0)], 0).astype(np.uint64)

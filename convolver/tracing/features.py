@@ -1,0 +1,47 @@
+"""Features of blocks from the sampled references: reference patterns and the size of the working set."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LINE_BYTES = 64
+DEPENDENT = 4
+"""Flag of a site (``CV_WIRE_DEPENDENT``) whose address comes from a value loaded shortly before."""
+
+
+def distinct_lines(registers: NDArray[np.uint8]) -> int:
+    """Return the number of distinct lines that HyperLogLog registers stand for.
+
+    Flajolet et al. 2007, with linear counting for small numbers; the standard error is 1.04 / sqrt(number of registers).
+    """
+    count = len(registers)
+    estimate = 0.7213 / (1 + 1.079 / count) * count * count / float(np.sum(np.exp2(-registers.astype(float))))
+    empty = int(np.count_nonzero(registers == 0))
+    if estimate <= 2.5 * count and empty:
+        estimate = count * math.log(count / empty)
+    return round(estimate)
+
+
+def site_patterns(features: NDArray[Any], sampled: NDArray[np.uint64], flags: NDArray[np.uint8]) -> dict[str, NDArray[np.uint64]]:
+    """Return per site how many sampled references are unit, strided, random and dependent: each in one class at most.
+
+    What was not looked at (the first reference of a site in a window; most of a long window) is counted like the site's others.
+    A site without any distance stays unclassified. Random references whose address comes from a loaded value are dependent.
+    """
+    known = (features["unit"] + features["strided"] + features["random"]).astype(np.uint64)
+    share = np.where(known > 0, sampled / np.maximum(known, 1), 0.0)
+    unit = np.minimum(np.rint(features["unit"] * share).astype(np.uint64), sampled)
+    strided = np.minimum(np.rint(features["strided"] * share).astype(np.uint64), sampled - unit)
+    rest = np.where(known > 0, sampled - unit - strided, 0).astype(np.uint64)
+    dependent = (flags & DEPENDENT) != 0
+    return {
+        "sampled_references": sampled,
+        "unit_references": unit,
+        "strided_references": strided,
+        "random_references": np.where(dependent, 0, rest).astype(np.uint64),
+        "dependent_references": np.where(dependent, rest, 0).astype(np.uint64),
+    }

@@ -1,0 +1,197 @@
+"""Reads ``.cvt`` files as streams, whole ones and such that were cut off."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.simulator import Simulator
+from convolver._native.trace import Batch, Decoder
+from convolver.errors import ChecksumError, FormatError, SchemaError
+from convolver.progress import SILENT, Progress
+from convolver.schema import check_header
+from convolver.tracing import format as cvt
+from convolver.tracing.blocks import Blocks, rebuild_blocks
+from convolver.tracing.definitions import Definitions
+
+if TYPE_CHECKING:
+    from convolver.signature.signature import Signature
+
+_DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
+_LIGHT = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS, cvt.COUNTS, cvt.SIGNATURE, cvt.TRAILER))
+
+
+class Trace:
+    """A recorded trace: definitions and exact counts in memory, addresses as a stream from the file.
+
+    A file without a trailer was cut off: everything up to the cut is there and ``header["complete"]`` is False.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any], definitions: Definitions, counters: NDArray[np.uint64] | None) -> None:
+        self.path = path
+        self.header: Mapping[str, Any] = header
+        self.definitions = definitions
+        self._counters = counters
+        self._signature: bytes | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read everything but the addresses; raises :class:`FormatError` for a damaged, foreign or newer file."""
+        path = Path(path)
+        meta: dict[str, Any] | None = None
+        trailer: dict[str, Any] = {}
+        counters: NDArray[np.uint64] | None = None
+        signature: bytes | None = None
+        decoder = Decoder(str(path))
+        for chunk in _chunks(path, _LIGHT):
+            content = chunk.content(str(path))
+            if chunk.kind == cvt.META:
+                meta = _document(content, path)
+                check_header(meta, cvt.SCHEMA, str(path))
+            elif chunk.kind == cvt.TRAILER:
+                trailer = _document(content, path)
+            elif chunk.kind == cvt.COUNTS:
+                counters = np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
+            elif chunk.kind == cvt.SIGNATURE:
+                signature = content
+            else:
+                decoder.define(content)
+        if meta is None:
+            raise FormatError(f"{path} was cut off before anything was recorded; trace again.")
+        ending = trailer or {"complete": False, "reason": "the file has no end: it was cut off or its writer was killed"}
+        trace = cls(path, {**meta, **ending, "inputs": meta.get("inputs", {})}, Definitions.of(decoder), counters)
+        trace._signature = signature
+        if "id" not in trailer:
+            trace.header = {**trace.header, "id": trace._content_id()}
+        return trace
+
+    @property
+    def id(self) -> str:
+        """Hash of the content."""
+        return str(self.header["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of what this trace was made from: none, unless it was imported or merged."""
+        return dict(self.header["inputs"])
+
+    @property
+    def complete(self) -> bool:
+        """True when the traced program was recorded to its end."""
+        return bool(self.header.get("complete"))
+
+    @property
+    def counters(self) -> NDArray[np.uint64]:
+        """The exact execution counters; raises :class:`FormatError` when the file was cut off before the first ones."""
+        if self._counters is None:
+            raise FormatError(f"{self.path} was cut off before its execution counts; only its addresses can be used.")
+        return self._counters
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The static basic blocks; without counts (see :attr:`counters`) executed counts are 0."""
+        counters = self._counters if self._counters is not None else np.zeros(0, dtype=np.uint64)
+        return rebuild_blocks(self.definitions, counters)
+
+    @property
+    def site_blocks(self) -> NDArray[np.uint32]:
+        """Block (row of the signature) of each site."""
+        return self.blocks.site_blocks
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The table of blocks. A file that was cut off before it has one without function names, from what is there."""
+        from convolver.signature.signature import Signature
+        from convolver.tracing.assemble import assemble_signature
+
+        if self._signature is not None:
+            return Signature.load(io.BytesIO(self._signature))  # type: ignore[arg-type]
+        decoder = Decoder(str(self.path))
+        self._decode(decoder)
+        return assemble_signature(decoder, self.counters, self.blocks, None, self.header, {"trace": self.id})
+
+    def _content_id(self) -> str:
+        digest = hashlib.sha256()
+        for chunk in _chunks(self.path, None):
+            if chunk.kind not in (cvt.SIGNATURE, cvt.TRAILER):
+                digest.update(cvt.repack(chunk))
+        return digest.hexdigest()[:32]
+
+    def verify(self) -> None:
+        """Read the whole file: every checksum, every address, the id, the signature.
+
+        Raises :class:`ChecksumError` or :class:`FormatError` when something does not fit.
+        """
+        if self._content_id() != self.id:
+            raise ChecksumError(f"{self.path} was changed after it was written: its id does not match its content.")
+        self._decode(Decoder(str(self.path)))
+        if self._signature is not None:
+            _ = self.signature
+
+    def _decode(self, decoder: Decoder, progress: Progress = SILENT, label: str = "Reading the trace") -> None:
+        progress.start(label, total=float(self.path.stat().st_size))
+        try:
+            for chunk in _chunks(self.path, _DECODED):
+                content = chunk.content(str(self.path))
+                if chunk.kind == cvt.ADDRESSES:
+                    decoder.replay(content)
+                else:
+                    decoder.define(content)
+                progress.advance(len(chunk.payload))
+            decoder.flush()
+        finally:
+            progress.finish()
+
+    def feed(self, simulator: Simulator, *, progress: Progress = SILENT) -> None:
+        """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site."""
+        decoder = Decoder(str(self.path))
+        decoder.add_simulator(simulator)
+        self._decode(decoder, progress, "Simulating")
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the recorded references as arrays, in batches of at most a few thousand."""
+        decoder = Decoder(str(self.path))
+        collector = decoder.add_collector()
+        for chunk in _chunks(self.path, _DECODED):
+            content = chunk.content(str(self.path))
+            if chunk.kind == cvt.ADDRESSES:
+                decoder.replay(content)
+                yield from collector.take()
+            else:
+                decoder.define(content)
+        decoder.flush()
+        yield from collector.take()
+
+    def summary(self) -> dict[str, Any]:
+        """Return the header, with the totals of the signature, as a JSON-able document."""
+        from convolver.signature.features import sampled_share
+
+        signature = self.signature
+        return {**self.header, "totals": signature.totals, "sampled_share": sampled_share(signature.table)}
+
+
+def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:
+    try:
+        with open(path, "rb") as file:
+            cvt.read_header(file, str(path))
+            yield from cvt.read_chunks(file, str(path), kinds=kinds)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _document(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} holds a description that is not valid JSON: {error}.") from error
+    if not isinstance(document, dict):
+        raise SchemaError(f"{path} holds a description that is no JSON object.")
+    return document

@@ -1,0 +1,96 @@
+"""Writes a ``.cvt`` file chunk by chunk; whatever happens, what was written stays readable."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from convolver._native.trace import Recorded
+from convolver.errors import FormatError
+from convolver.schema import VERSIONS
+from convolver.tracing import format as cvt
+
+
+class TraceWriter:
+    """Streams a trace to ``path``: memory does not grow with its length.
+
+    The file is made beside its place as ``path.part`` and moved there by :meth:`finish`; after a crash the part is a readable,
+    incomplete trace. Every method raises :class:`FormatError` when the disk is full; the chunks before stay whole.
+    """
+
+    def __init__(self, path: str | Path, meta: Mapping[str, Any]) -> None:
+        """Create the file and write ``meta`` (JSON-able: command, sampling, ...)."""
+        self.path = Path(path)
+        self.part = self.path.with_name(self.path.name + ".part")
+        self._digest = hashlib.sha256()
+        self._whole = 0
+        try:
+            self._file = open(self.part, "wb", buffering=0)  # noqa: SIM115 - stays open until finish() or keep()
+        except OSError as error:
+            raise FormatError(f"{self.path} cannot be written: {error.strerror}.") from error
+        header = {"schema": cvt.SCHEMA, "version": VERSIONS[cvt.SCHEMA], **meta}
+        self._put(cvt.pack_header())
+        self.put(cvt.META, json.dumps(header, ensure_ascii=False, sort_keys=True).encode(), cvt.CRITICAL)
+
+    @property
+    def id(self) -> str:
+        """Hash of the content written so far."""
+        return self._digest.hexdigest()[:32]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._whole
+
+    def _put(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._whole)
+                self._file.seek(self._whole)
+            raise FormatError(f"{self.path} cannot be written: {error.strerror}; what is whole was kept.") from error
+        self._whole += len(data)
+
+    def put(self, kind: bytes, content: bytes, flags: int = 0) -> None:
+        """Append one chunk. What :data:`SIGN` and :data:`TRLR` hold is not part of the content that the id stands for."""
+        data = cvt.pack_chunk(kind, content, flags)
+        self._put(data)
+        if kind not in (cvt.SIGNATURE, cvt.TRAILER):
+            self._digest.update(data)
+
+    def put_recorded(self, recorded: Recorded) -> None:
+        """Append what a decoder recorded: definitions before the addresses that need them."""
+        parts = ((cvt.MODULES, recorded.modules), (cvt.SEGMENTS, recorded.segments), (cvt.ADDRESSES, recorded.addresses))
+        for kind, content in parts:
+            if content:
+                self.put(kind, content, cvt.CRITICAL | cvt.ZSTD)
+
+    def put_counts(self, counters: bytes) -> None:
+        """Append the execution counters as they are now; a later chunk replaces an earlier one."""
+        self.put(cvt.COUNTS, counters, cvt.CRITICAL | cvt.ZSTD)
+
+    def finish(self, trailer: Mapping[str, Any]) -> None:
+        """Write the trailer (JSON-able) with the id and move the file to its place."""
+        self.put(cvt.TRAILER, json.dumps({**trailer, "id": self.id}, ensure_ascii=False, sort_keys=True).encode(), cvt.CRITICAL)
+        self.keep()
+
+    def keep(self) -> None:
+        """Move the file to its place as it is: without a trailer it reads as an incomplete trace."""
+        self._file.close()
+        try:
+            os.replace(self.part, self.path)
+        except OSError as error:
+            raise FormatError(f"{self.path} cannot be written: {error.strerror}; the trace is in {self.part}.") from error
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._file.close()
+        self.part.unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+/* The trace decoder: wire words (cv_wire.h) or recorded address chunks in, definitions kept, batches of references out.
+ *
+ * Memory is proportional to the code that was seen, never to the length of the run. Foreign data never crashes it: every
+ * violation of the wire contract is CV_ERROR_FORMAT with a position (cv_trace_error). One decoder is used by one thread at a time. */
+#ifndef CV_TRACE_H
+#define CV_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cv_refs.h"
+#include "cv_status.h"
+#include "cv_wire.h"
+
+#define CV_TRACE_BATCH 8192       /* references in one batch, at most */
+#define CV_TRACE_HLL_REGISTERS 512 /* of the distinct-line estimate of one segment: standard error 4.6 % */
+
+typedef struct cv_trace cv_trace;
+
+enum cv_batch_kind {
+    CV_BATCH_WINDOW = 0, /* every reference of a burst (or of the whole run) in order */
+    CV_BATCH_SETS = 1    /* set-sampled: all references to some lines; addresses are those of lines, sizes are 1 */
+};
+
+typedef struct {
+    uint32_t kind;   /* enum cv_batch_kind */
+    uint32_t thread; /* that executed all of the batch */
+    uint64_t window; /* bursts opened so far; 0 when the run is not cut into bursts */
+} cv_batch;
+
+/* Eats one batch; anything but CV_OK stops decoding and is returned to the caller. */
+typedef cv_status (*cv_batch_sink)(void *context, const cv_refs *refs, const cv_batch *batch);
+
+typedef struct {
+    uint64_t words;       /* wire words decoded so far */
+    uint64_t windows;     /* bursts opened */
+    uint64_t window_references;
+    uint64_t set_references;
+    uint64_t set_site_lost; /* set-sampled references whose site did not fit in the compact form */
+    uint32_t threads;     /* highest thread id seen */
+    uint32_t ended;       /* 1: CV_WIRE_END was seen */
+    uint32_t end_reason;  /* enum cv_wire_end_reason */
+    int32_t end_code;
+} cv_trace_totals;
+
+/* Per-site features, gathered from windows only. A reference is unit when it lies within 64 bytes of its site's previous one,
+ * strided when it repeats the site's previous distance, random otherwise; the first one of a site in a stretch (a window, or a
+ * part of a long one) has no class. Of long windows only a part is classified: the three tell shares. */
+typedef struct {
+    uint64_t last;    /* address of the previous reference */
+    int64_t distance; /* between the previous two */
+    uint64_t stretch; /* in which last was seen */
+    uint64_t skipped; /* visits in which the guard was off; references are the segment's visits less these */
+    uint64_t unit;
+    uint64_t strided;
+    uint64_t random;
+    uint64_t sets; /* set-sampled references */
+} cv_site_features;
+
+cv_trace *cv_trace_new(void);
+void cv_trace_free(cv_trace *trace);
+
+/* Sinks are called in the order in which they were added. */
+cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context);
+
+/* Decode wire bytes; a record may be cut anywhere, its beginning is kept. */
+cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);
+
+/* Take definition records without the two words of the stream's beginning (payload of MODS and BLKS chunks). */
+cv_status cv_trace_define(cv_trace *trace, const void *bytes, size_t size);
+
+/* Decode the payload of one ADDR chunk (csrc/trace/addresses.h). */
+cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size);
+
+/* Give the sinks what is batched. CV_ERROR_FORMAT when the stream stopped inside a record (the batches are flushed all the same). */
+cv_status cv_trace_flush(cv_trace *trace);
+
+enum cv_pump_state {
+    CV_PUMP_END = 0,        /* end of file */
+    CV_PUMP_FULL = 1,       /* enough is recorded for a chunk: take it, then call again */
+    CV_PUMP_TIME = 2,       /* the time is up (milliseconds) */
+    CV_PUMP_INTERRUPTED = 3 /* a signal came */
+};
+
+/* Read and decode from a pipe until one of the states; CV_ERROR_IO leaves errno. */
+cv_status cv_trace_pump(cv_trace *trace, int fd, int milliseconds, int *state);
+
+/* Record what is decoded: visits and sampled references as an ADDR payload, definitions as they came. Off at first. */
+void cv_trace_record(cv_trace *trace, int on);
+
+enum cv_recorded { CV_RECORDED_MODULES = 0, CV_RECORDED_SEGMENTS = 1, CV_RECORDED_ADDRESSES = 2, CV_RECORDED_KINDS = 3 };
+
+/* What was recorded since the last cv_trace_taken; valid until the next call that decodes. */
+const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size);
+int cv_trace_chunk_full(const cv_trace *trace);
+void cv_trace_taken(cv_trace *trace);
+
+/* The first error: a static sentence and the number of the wire word (or byte of the ADDR payload); NULL when there is none. */
+const char *cv_trace_error(const cv_trace *trace, uint64_t *position);
+
+const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace);
+
+/* Definitions, as arrays that stay valid until the next call that decodes. */
+size_t cv_trace_modules(const cv_trace *trace, const struct cv_wire_module **modules);
+const char *cv_trace_module_path(const cv_trace *trace, size_t module);
+size_t cv_trace_segments(const cv_trace *trace, const struct cv_wire_segment **segments);
+size_t cv_trace_instructions(const cv_trace *trace, const struct cv_wire_instruction **instructions);
+size_t cv_trace_sites(const cv_trace *trace, const struct cv_wire_site **sites);
+size_t cv_trace_code(const cv_trace *trace, const uint8_t **code);
+size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity); /* per segment */
+size_t cv_trace_features(const cv_trace *trace, const cv_site_features **features); /* per site */
+/* Registers of a segment's distinct-line estimate, NULL when nothing was sampled there. */
+const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment);
+
+/* A sink that keeps the batches until they are taken, for readers in Python. */
+typedef struct cv_collector cv_collector;
+cv_collector *cv_collector_new(void);
+void cv_collector_free(cv_collector *collector);
+cv_status cv_collector_sink(void *collector, const cv_refs *refs, const cv_batch *batch);
+size_t cv_collector_batches(const cv_collector *collector);
+void cv_collector_batch(const cv_collector *collector, size_t index, cv_refs *refs, cv_batch *batch);
+void cv_collector_clear(cv_collector *collector);
+
+/* A sink that feeds the references of windows to a simulator (context: a cv_sim) and passes over set-sampled ones, which have
+ * holes. */
+cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch);
+
+uint32_t cv_crc32c(uint32_t crc, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,77 @@
+/* Features of sites, from bursts only: what set sampling keeps has holes, so distances in it mean nothing.
+ *
+ * Distinct lines are estimated per segment with HyperLogLog (Flajolet et al. 2007); registers of several segments can be joined by
+ * their maxima. A line that equals the site's previous one cannot change a register and is passed over.
+ *
+ * Patterns cost three times as much as decoding. Where a window is longer than a million references, an eighth of it, in
+ * stretches of 8192 references, tells the shares as well. */
+#include "trace.h"
+
+#define WHOLE_BATCHES 128 /* of a window: from then on patterns are looked at in one batch of EVERY */
+#define EVERY 8
+
+#include <stdlib.h>
+
+static inline uint64_t mix(uint64_t x)
+{
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+static inline void count_distinct(uint8_t *registers, uint64_t line)
+{
+    uint64_t hash = mix(line);
+    unsigned index = hash >> (64 - 9);
+    unsigned rank = (unsigned)__builtin_clzll(hash << 9 | UINT64_C(1) << 8) + 1;
+    if (registers[index] < rank)
+        registers[index] = (uint8_t)rank;
+}
+
+_Static_assert(CV_TRACE_HLL_REGISTERS == 1 << 9, "the hash is split at 9 bits");
+
+static cv_status add_lines(cv_trace *trace, const cv_batch_arrays *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        uint32_t site = batch->owner[i];
+        uint64_t line = batch->address[i] >> 6;
+        if (trace->site_line[site] == (uint32_t)line)
+            continue;
+        trace->site_line[site] = (uint32_t)line;
+        uint8_t **registers = &trace->registers[trace->site_segment[site]];
+        if (!*registers && !(*registers = calloc(1, CV_TRACE_HLL_REGISTERS)))
+            return CV_ERROR_MEMORY;
+        count_distinct(*registers, line);
+    }
+    return CV_OK;
+}
+
+static void add_patterns(cv_trace *trace, const cv_batch_arrays *batch)
+{
+    uint64_t stretch = trace->stretch + 1; /* 0 stands for never */
+    for (size_t i = 0; i < batch->count; i++) {
+        uint64_t address = batch->address[i];
+        cv_site_features *site = &trace->features[batch->owner[i]];
+        int64_t distance = (int64_t)(address - site->last);
+        unsigned known = site->stretch == stretch;
+        unsigned unit = known & ((uint64_t)distance + 64 <= 128);
+        unsigned strided = known & (distance == site->distance) & !unit;
+        site->unit += unit;
+        site->strided += strided;
+        site->random += known & !unit & !strided;
+        site->distance = known ? distance : 0;
+        site->last = address;
+        site->stretch = stretch;
+    }
+}
+
+cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch)
+{
+    uint64_t number = trace->window_batches++;
+    if (number < WHOLE_BATCHES || number % EVERY == 0)
+        add_patterns(trace, batch);
+    else
+        trace->stretch++; /* what follows is no neighbour of what was */
+    return add_lines(trace, batch);
+}

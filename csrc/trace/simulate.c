@@ -1,0 +1,7 @@
+#include "cv_sim.h"
+#include "cv_trace.h"
+
+cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch)
+{
+    return batch->kind == CV_BATCH_WINDOW ? cv_sim_feed(simulator, refs) : CV_OK;
+}

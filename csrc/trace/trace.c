@@ -1,0 +1,121 @@
+/* Life of a decoder and what it tells about itself. */
+#include "trace.h"
+
+#include "grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cv_trace *cv_trace_new(void)
+{
+    return calloc(1, sizeof(cv_trace));
+}
+
+void cv_trace_free(cv_trace *trace)
+{
+    if (!trace)
+        return;
+    for (size_t i = 0; i < trace->register_capacity; i++) /* the unused ones are NULL */
+        free(trace->registers[i]);
+    free(trace->registers);
+    free(trace->hot_sites);
+    free(trace->hot_segments);
+    free(trace->features);
+    free(trace->site_segment);
+    free(trace->site_line);
+    free(trace->pending);
+    for (int kind = 0; kind < CV_RECORDED_KINDS; kind++)
+        free(trace->recorded[kind].bytes);
+    cv_address_free(&trace->writer);
+    cv_address_free(&trace->reader);
+    cv_definitions_free(&trace->definitions);
+    free(trace);
+}
+
+cv_status cv_hot_reserve(cv_trace *trace)
+{
+    CV_RESERVE(trace->hot_sites, trace->hot_site_capacity, trace->definitions.site_count);
+    CV_RESERVE(trace->features, trace->feature_capacity, trace->definitions.site_count);
+    CV_RESERVE(trace->site_segment, trace->site_segment_capacity, trace->definitions.site_count);
+    CV_RESERVE(trace->site_line, trace->site_line_capacity, trace->definitions.site_count);
+    CV_RESERVE(trace->hot_segments, trace->hot_segment_capacity, trace->definitions.segment_count);
+    size_t before = trace->register_capacity;
+    CV_RESERVE(trace->registers, trace->register_capacity, trace->definitions.segment_count);
+    if (trace->register_capacity > before)
+        memset(trace->registers + before, 0, (trace->register_capacity - before) * sizeof *trace->registers);
+    return CV_OK;
+}
+
+cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context)
+{
+    if (trace->sink_count == CV_TRACE_SINKS)
+        return CV_ERROR_LIMIT;
+    trace->sinks[trace->sink_count].eat = sink;
+    trace->sinks[trace->sink_count++].context = context;
+    return CV_OK;
+}
+
+const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
+{
+    *position = trace->error_position;
+    return trace->error;
+}
+
+const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace)
+{
+    return &trace->totals;
+}
+
+size_t cv_trace_modules(const cv_trace *trace, const struct cv_wire_module **modules)
+{
+    *modules = trace->definitions.modules;
+    return trace->definitions.module_count;
+}
+
+const char *cv_trace_module_path(const cv_trace *trace, size_t module)
+{
+    return module < trace->definitions.module_count ? trace->definitions.path_text + trace->definitions.paths[module] : "";
+}
+
+size_t cv_trace_segments(const cv_trace *trace, const struct cv_wire_segment **segments)
+{
+    *segments = trace->definitions.segments;
+    return trace->definitions.segment_count;
+}
+
+size_t cv_trace_instructions(const cv_trace *trace, const struct cv_wire_instruction **instructions)
+{
+    *instructions = trace->definitions.instructions;
+    return trace->definitions.instruction_count;
+}
+
+size_t cv_trace_sites(const cv_trace *trace, const struct cv_wire_site **sites)
+{
+    *sites = trace->definitions.sites;
+    return trace->definitions.site_count;
+}
+
+size_t cv_trace_code(const cv_trace *trace, const uint8_t **code)
+{
+    *code = trace->definitions.code;
+    return trace->definitions.code_count;
+}
+
+size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity)
+{
+    size_t count = trace->definitions.segment_count;
+    for (size_t i = 0; i < count && i < capacity; i++)
+        visits[i] = trace->hot_segments[i].visits;
+    return count;
+}
+
+size_t cv_trace_features(const cv_trace *trace, const cv_site_features **features)
+{
+    *features = trace->features;
+    return trace->definitions.site_count;
+}
+
+const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment)
+{
+    return segment < trace->definitions.segment_count ? trace->registers[segment] : NULL;
+}
