@@ -1,0 +1,108 @@
+"""Any artifact from its file: which schema it has, its reader, and what ``convolver info`` tells about it."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from convolver.errors import FormatError, SchemaError, UsageError
+from convolver.schema import VERSIONS, read_json, read_table_header
+
+READERS = {
+    "convolver.machine": "convolver.machine.profile:MachineProfile",
+    "convolver.trace": "convolver.tracing.reader:Trace",
+    "convolver.signature": "convolver.signature.signature:Signature",
+    "convolver.hit_rates": "convolver.simulation.hit_rates:HitRates",
+    "convolver.block_times": "convolver.convolution.block_times:BlockTimes",
+    "convolver.cpu_ratio": "convolver.convolution.cpu_ratio:CpuRatio",
+    "convolver.prediction": "convolver.pipeline:Prediction",
+    "convolver.timeline": "convolver.mpi.timeline:Timeline",
+    "convolver.mpi_events": "convolver.mpi.events:Events",
+    "convolver.model": "convolver.modeling.model:Model",
+    "convolver.table": "convolver.modeling.table:Table",
+}
+"""Schema -> ``module:class`` with ``load(path)``, ``id`` and ``summary()``."""
+
+MEANINGS = {
+    "convolver.machine": "machine profile: cache hierarchy and measured or projected rates",
+    "convolver.trace": "trace: sampled addresses and exact counts of one run",
+    "convolver.signature": "signature: exact counts and sampled features per basic block",
+    "convolver.hit_rates": "hit rates: simulated accesses, hits and misses per block, machine and level",
+    "convolver.block_times": "block times: seconds per block on one machine",
+    "convolver.cpu_ratio": "CPU ratio: base time / target time; above 1 the target is faster",
+    "convolver.prediction": "prediction: times on a base and a target machine",
+    "convolver.timeline": "timeline: replayed MPI run",
+    "convolver.mpi_events": "MPI events of one run",
+    "convolver.model": "model: fitted equation with its errors and domain",
+    "convolver.table": "table of measurements",
+}
+
+TRACE_SCHEMA = "convolver.trace"
+TRACE_SUFFIX = ".cvt"
+_PARQUET = b"PAR1"
+_TRACE = b"\x89CVT"
+
+
+def schema_of(path: str | Path) -> str:
+    """Return the schema of a file by its content, not its name.
+
+    Raises :class:`FormatError` when it cannot be read and :class:`SchemaError` when it is no artifact of Convolver's.
+    """
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    if start == _PARQUET:
+        schema = read_table_header(path).get("schema")
+    elif start == _TRACE or Path(path).suffix == TRACE_SUFFIX:
+        return TRACE_SCHEMA
+    elif start[:1].isspace() or start[:1] == b"{":
+        schema = read_json(path).get("schema")
+    else:
+        raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
+    if schema not in READERS:
+        what = "has no 'schema' field" if schema is None else f"has the unknown schema '{schema}'"
+        raise SchemaError(f"{path} {what}; known are: {', '.join(VERSIONS)}.")
+    return str(schema)
+
+
+def load(path: str | Path) -> Any:
+    """Return the artifact in a file, verified, as an object of its own class.
+
+    Raises :class:`FormatError` and its kinds for a file that is damaged or something else.
+    """
+    module, _, name = READERS[schema_of(path)].partition(":")
+    try:
+        reader = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"This Convolver cannot read {path}: it lacks {module}.") from error
+    return reader.load(path)
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """Verify a file and return what it is: schema, version, id, inputs, totals, then everything in its summary."""
+    schema = schema_of(path)
+    artifact = load(path)
+    summary = dict(artifact.summary())
+    header = getattr(artifact, "header", None) or getattr(artifact, "document", None) or {}
+    inputs = summary.get("inputs", getattr(artifact, "inputs", None))
+    first = {
+        "schema": schema,
+        "version": header.get("version", summary.get("version", VERSIONS[schema])),
+        "id": artifact.id,
+        "inputs": dict(inputs) if inputs else {},
+        "totals": _totals(artifact, summary),
+        "meaning": MEANINGS[schema],
+        "file_bytes": Path(path).stat().st_size,
+    }
+    return {**first, **{name: value for name, value in summary.items() if name not in first}}
+
+
+def _totals(artifact: Any, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return executed totals: the artifact's own, those of its signature (a trace's), or none."""
+    if "totals" in summary:
+        return dict(summary["totals"])
+    owner = artifact if hasattr(artifact, "totals") and not callable(artifact.totals) else getattr(artifact, "signature", None)
+    return dict(owner.totals) if owner is not None else {}

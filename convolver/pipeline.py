@@ -1,0 +1,304 @@
+"""The whole chain behind one call: simulate, convolve, ratio. The only place in which the parts are composed.
+
+Hit rates are kept in the cache folder by (trace id, hierarchy id), so that a machine whose caches were already simulated for a
+trace costs nothing, whatever its name, its curves and its clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from convolver import __version__
+from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.errors import ConvolverError, FormatError, ProvenanceError, SchemaError
+from convolver.locations import cache_folder
+from convolver.machine.catalog import find_machine
+from convolver.machine.profile import MachineProfile
+from convolver.progress import SILENT, Progress
+from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.signature.signature import Signature
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.simulate import TraceLike, simulate
+
+if TYPE_CHECKING:
+    from convolver.modeling.model import Model
+
+SCHEMA = "convolver.prediction"
+CACHED_FILES = 500
+"""Hit rates kept in the cache; the oldest go first."""
+
+MachineName = MachineProfile | str | Path
+
+
+class Trace(TraceLike, Protocol):
+    """What is needed of a trace; :class:`convolver.tracing.reader.Trace` is one."""
+
+    @property
+    def signature(self) -> Signature:
+        """Exact counts and sampled features of its blocks."""
+
+
+def load_trace(path: str | Path) -> Trace:
+    """Read a ``.cvt`` file; raises :class:`FormatError` when it is damaged or something else."""
+    from convolver.artifacts import TRACE_SCHEMA, load, schema_of
+
+    schema = schema_of(path)
+    if schema != TRACE_SCHEMA:
+        raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
+    trace: Trace = load(path)
+    return trace
+
+
+class Prediction:
+    """Predicted times of one program on a base and a target machine, and what they rest on.
+
+    ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`) and ``ratio`` (:class:`CpuRatio`) are there on a
+    prediction that was just made and None on one read from a file.
+    """
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        *,
+        base: BlockTimes | None = None,
+        target: BlockTimes | None = None,
+        ratio: CpuRatio | None = None,
+        hit_rates: HitRates | None = None,
+    ) -> None:
+        """Take a complete document; :func:`predict` makes one."""
+        self.document = dict(document)
+        self.base, self.target, self.ratio, self.hit_rates = base, target, ratio, hit_rates
+        try:
+            self.base_seconds = float(document["base"]["seconds"])
+            self.target_seconds = float(document["target"]["seconds"])
+            self.cpu_ratio = float(document["cpu_ratio"])
+            measured = document["measured_seconds"]
+            self.measured_seconds = None if measured is None else float(measured)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"A prediction misses a field or has one of a wrong type: {error}.") from error
+
+    @property
+    def id(self) -> str:
+        """Hash of the content."""
+        return document_id(self.document)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of the signature, the hit rates and the machines."""
+        return dict(self.document["inputs"])
+
+    @property
+    def error(self) -> float | None:
+        """Signed error of the predicted base time: (predicted - measured) / measured, None where nothing was measured."""
+        value = self.document["error"]
+        return None if value is None else float(value)
+
+    @property
+    def table(self) -> Any:
+        """Blocks of the base machine with their times, or None on a prediction read from a file."""
+        return None if self.base is None else self.base.table
+
+    @classmethod
+    def load(cls, path: str | Path) -> Prediction:
+        """Read and verify a ``.prediction.json`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(load_document(path, SCHEMA))
+
+    def save(self, path: str | Path) -> str:
+        """Write the prediction as JSON and return its id."""
+        return save_document(self.document, path)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the document with its id."""
+        return {**self.document, "id": self.id}
+
+
+def as_machine(machine: MachineName) -> MachineProfile:
+    """Return a profile by name or path, or the profile itself; raises :class:`MachineError` for an unknown one."""
+    return machine if isinstance(machine, MachineProfile) else find_machine(machine)
+
+
+def predict(
+    trace: Trace | str | Path,
+    *,
+    base: MachineName,
+    target: MachineName | None = None,
+    events: Any = None,
+    correct: Model | None = None,
+    measured_seconds: float | None = None,
+    overlap: str = "max",
+    progress: Progress = SILENT,
+) -> Prediction:
+    """Predict a traced program's time on ``base`` and ``target`` (default: the base alone) and their CPU ratio.
+
+    ``measured_seconds`` is the native run time on the base (default: what the signature knows); with it the target's time is also
+    given as measured / CPU ratio, which is how the paper uses the ratio. ``correct`` is a model of measured seconds over features
+    of a prediction (docs/formats/prediction.md), applied last. ``events`` are MPI events to replay on the target.
+
+    Raises what :func:`convolver.simulation.simulate.simulate` and :func:`convolver.convolution.convolve.convolve` raise.
+    """
+    if isinstance(trace, (str, Path)):
+        trace = load_trace(trace)
+    machines = [as_machine(base), as_machine(target if target is not None else base)]
+    rates = hit_rates(trace, machines, progress=progress)
+    return predict_from(
+        trace.signature,
+        rates,
+        base=machines[0],
+        target=machines[1],
+        events=events,
+        correct=correct,
+        measured_seconds=measured_seconds,
+        overlap=overlap,
+    )
+
+
+def predict_from(
+    signature: Signature,
+    hit_rates: HitRates,
+    *,
+    base: MachineProfile,
+    target: MachineProfile,
+    events: Any = None,
+    correct: Model | None = None,
+    measured_seconds: float | None = None,
+    overlap: str = "max",
+) -> Prediction:
+    """Predict from hit rates that were already simulated, as :func:`predict` does."""
+    times = [convolve(signature, hit_rates, machine, overlap=overlap) for machine in (base, target)]
+    ratio = cpu_ratio(*times)
+    measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
+    seconds = [_corrected(one, signature, correct) for one in times]
+    total = seconds[0] / seconds[1] if correct is not None else ratio.total
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": VERSIONS[SCHEMA],
+        "inputs": {
+            "signature": signature.id,
+            "hit_rates": hit_rates.id,
+            "base": base.id,
+            "target": target.id,
+            "correction": None if correct is None else correct.id,
+        },
+        "command": signature.header.get("command"),
+        "base": _side(times[0], seconds[0]),
+        "target": {**_side(times[1], seconds[1]), "scaled_seconds": None if measured is None else measured / total},
+        "cpu_ratio": total,
+        "measured_seconds": measured,
+        "error": None if not measured else (seconds[0] - measured) / measured,
+        "coverage": times[0].coverage,
+        "sampled_share": times[0].sampled_share,
+        "extrapolated_share": times[0].extrapolated_share,
+        "overlap": overlap,
+        "totals": signature.totals,
+        "complete": bool(signature.header.get("complete", True)),
+    }
+    return Prediction(document, base=times[0], target=times[1], ratio=ratio, hit_rates=hit_rates)
+
+
+def _side(times: BlockTimes, seconds: float) -> dict[str, Any]:
+    fields = ("projected", "assumptions")
+    return {
+        "machine": times.machine,
+        "seconds": seconds,
+        "interval_seconds": list(times.interval),
+        "memory_seconds": float(times.table["memory_seconds"].sum()),
+        "floating_point_seconds": float(times.table["floating_point_seconds"].sum()),
+        "instruction_seconds": float(times.table["instruction_seconds"].sum()),
+        **{name: times.header[name] for name in fields},
+    }
+
+
+def features(times: BlockTimes, signature: Signature) -> dict[str, float]:
+    """Return what a correction may use of a prediction: its seconds in total and by part, and the program's totals."""
+    parts = ("memory_seconds", "floating_point_seconds", "instruction_seconds")
+    sums = {name: float(times.table[name].sum()) for name in parts}
+    return {"seconds": times.seconds, **sums, **{name: float(value) for name, value in signature.totals.items()}}
+
+
+def _corrected(times: BlockTimes, signature: Signature, correct: Model | None) -> float:
+    if correct is None:
+        return times.seconds
+    known = features(times, signature)
+    return float(correct.apply({name: [value] for name, value in known.items() if name in correct.features})[0])
+
+
+def hit_rates(trace: Trace, machines: Sequence[MachineProfile], *, progress: Progress = SILENT) -> HitRates:
+    """Return the hit rates of a trace on machines; hierarchies that are in the cache are not simulated again."""
+    wanted = {machine.hierarchy_id: machine for machine in machines}
+    known = {key: _cached(trace, key) for key in wanted}
+    missing = [{"name": key, "hierarchy": _levels(wanted[key])} for key, rates in known.items() if rates is None]
+    if missing:
+        fresh = simulate(trace, missing, progress=progress)
+        for document in fresh.header["machines"]:
+            key = document["machine"]
+            known[key] = own = _renamed(fresh, [(key, key)])
+            _keep(trace, key, own)
+    names = list(dict.fromkeys((machine.hierarchy_id, machine.name) for machine in machines))
+    if len({name for _, name in names}) < len(names):
+        raise ProvenanceError("Two machines with one name have different caches; rename one of the profiles.")
+    return join_hit_rates([_renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None])
+
+
+def _levels(machine: MachineProfile) -> list[dict[str, Any]]:
+    import msgspec
+
+    return [msgspec.to_builtins(level) for level in machine.hierarchy]
+
+
+def _renamed(rates: HitRates, names: Iterable[tuple[str, str]]) -> HitRates:
+    """Return the rows of some machines under new names."""
+    import polars as pl
+
+    mapping = dict(names)
+    table = rates.table.filter(pl.col("machine").is_in(list(mapping))).with_columns(pl.col("machine").replace(mapping))
+    documents = [{**d, "machine": mapping[d["machine"]]} for d in rates.header["machines"] if d["machine"] in mapping]
+    return HitRates.make(
+        table, machines=documents, references=rates.references, inputs=rates.inputs, sampling=rates.header["sampling"]
+    )
+
+
+def join_hit_rates(parts: Sequence[HitRates]) -> HitRates:
+    """Return the hit rates of several machines on one trace as one artifact; raises :class:`ProvenanceError` for two traces."""
+    import polars as pl
+
+    first = parts[0]
+    if any(part.inputs != first.inputs for part in parts):
+        raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
+    return HitRates.make(
+        pl.concat([part.table for part in parts]),
+        machines=[document for part in parts for document in part.header["machines"]],
+        references=first.references,
+        inputs=first.inputs,
+        sampling=first.header["sampling"],
+    )
+
+
+def _cache_path(trace: Trace, hierarchy_id: str) -> Path:
+    folder = cache_folder() / "hit_rates"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{trace.id}-{hierarchy_id}-{__version__}.hits.parquet"
+
+
+def _cached(trace: Trace, hierarchy_id: str) -> HitRates | None:
+    try:
+        path = _cache_path(trace, hierarchy_id)
+        rates = HitRates.load(path)
+    except (OSError, ConvolverError):
+        return None  # absent, damaged or of another version: simulated anew
+    return rates if rates.inputs.get("trace") == trace.id and rates.machines == [hierarchy_id] else None
+
+
+def _keep(trace: Trace, hierarchy_id: str, rates: HitRates) -> None:
+    """Put hit rates into the cache; a cache that cannot be written is no reason to fail."""
+    try:
+        path = _cache_path(trace, hierarchy_id)
+        rates.save(path)
+        files = sorted(path.parent.glob("*.hits.parquet"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-CACHED_FILES]:
+            file.unlink(missing_ok=True)
+    except (OSError, FormatError):
+        pass

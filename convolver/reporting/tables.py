@@ -1,0 +1,139 @@
+"""The tables that ``predict``, ``ratio`` and ``info`` show on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.units import format_bytes, format_count, format_seconds
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+    from convolver.convolution.cpu_ratio import CpuRatio
+
+
+def percent(share: float | None) -> str:
+    """Return ``12.3 %``, or a dash for None; shares that round to 100 % without being it show as 99.9 %."""
+    if share is None:
+        return "-"
+    shown = 100 * share
+    return f"{min(shown, 99.9) if shown < 100 else shown:.1f} %"
+
+
+def place(row: Mapping[str, Any]) -> str:
+    """Return ``file:line`` of a block, or module and nothing else where the line is unknown."""
+    if row["file"]:
+        return f"{Path(row['file']).name}:{row['line']}"
+    return Path(row["module"]).name if row["module"] else "?"
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for name in left:
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=32)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
+    """Return the blocks that take the most time: where they are, what they do, where their references fall."""
+    levels = times.levels
+    heads = ["memops", *levels, "data set", "random", "rate /s", "seconds", "share"]
+    table = _table(f"Hot blocks on {times.machine}", ["function", "line"], heads)
+    for row in times.table.head(count).iter_rows(named=True):
+        table.add_row(
+            row["function"] or "?",
+            place(row),
+            format_count(row["memops"]),
+            *(percent(row[HIT_RATE + level]) for level in levels),
+            row["data_set_location"] or ("(other blocks')" if row["extrapolated"] else "-"),
+            percent(row["random_share"]) if row["sampled"] else "-",
+            format_count(row["memory_rate"]) if row["memory_rate"] else "-",
+            format_seconds(row["seconds"]),
+            percent(row["seconds"] / times.seconds if times.seconds else 0.0),
+        )
+    return table
+
+
+def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
+    """Return predicted seconds per machine, the base first; ``documents`` are predictions with one base."""
+    title = "Predicted times"
+    heads = ["predicted", "interval", "memory", "floating point", "instructions", "measured", "error", "CPU ratio", "scaled"]
+    table = _table(title, ["machine"], heads)
+    first = documents[0]
+    measured = first["measured_seconds"]
+    _add(table, first["base"], "-" if measured is None else format_seconds(measured), _signed(first["error"]), "1", "-")
+    for document in documents:
+        side = document["target"]
+        if side["machine"] != first["base"]["machine"]:
+            scaled = side["scaled_seconds"]
+            shown = "-" if scaled is None else format_seconds(scaled)
+            _add(table, side, "", "", f"{document['cpu_ratio']:.3g}", shown)
+    return table
+
+
+def _signed(error: float | None) -> str:
+    return "-" if error is None else f"{100 * error:+.1f} %"
+
+
+def _add(table: Table, side: Mapping[str, Any], *rest: str) -> None:
+    low, high = side["interval_seconds"]
+    name = side["machine"] + (" (projected)" if side["projected"] else "")
+    parts = ("memory_seconds", "floating_point_seconds", "instruction_seconds")
+    table.add_row(
+        name,
+        format_seconds(side["seconds"]),
+        f"{format_seconds(low)} .. {format_seconds(high)}",
+        *(format_seconds(side[part]) for part in parts),
+        *rest,
+    )
+
+
+def functions(ratio: CpuRatio, count: int = 10) -> Table:
+    """Return times and ratios of the functions that take the most time on the base."""
+    heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio"]
+    table = _table("Functions", ["function", "module"], heads)
+    for row in ratio.functions.head(count).iter_rows(named=True):
+        shown = "-" if row["ratio"] is None else f"{row['ratio']:.3g}"
+        seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
+        table.add_row(row["function"] or "?", Path(row["module"]).name or "?", *seconds, shown)
+    return table
+
+
+def key_values(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
+    """Return names and values in two columns; nested values are shown as one line."""
+    table = _table(title, ["name"], [])
+    table.add_column("value", overflow="fold")
+    table.show_header = False
+    for name, value in pairs:
+        table.add_row(name, _plain(name, value))
+    return table
+
+
+def _plain(name: str, value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, float):
+        return format_seconds(value) if name.endswith("_seconds") or name == "seconds" else f"{value:.6g}"
+    if isinstance(value, int) and name.endswith("_bytes"):
+        return f"{format_bytes(value)} ({value})"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(str(key), item)}" for key, item in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return " ".join(_plain("", item) for item in value) or "-"
+    return str(value)
+
+
+def frame(title: str, table: pl.DataFrame) -> Table:
+    """Return a small data frame as a table, as it is."""
+    shown = _table(title, [], table.columns)
+    for row in table.iter_rows():
+        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
+    return shown

@@ -1,0 +1,95 @@
+"""Any artifact explains itself, and a damaged or foreign file ends with one sentence and exit code 3."""
+
+import json
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from convolver.artifacts import describe, load, schema_of
+from convolver.cli.app import app
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import cpu_ratio
+from convolver.errors import FormatError, SchemaError
+from tests.synthetic import hit_rates, loads, machine, signature
+
+M, FAST = machine("m"), machine("fast", scale=0.5)
+PROGRAM = signature(loads(1000), command=["./app"])
+RATES = hit_rates([(0, 1000, 100, 10)], M, FAST)
+
+
+@pytest.fixture
+def files(tmp_path):
+    times = [convolve(PROGRAM, RATES, one) for one in (M, FAST)]
+    artifacts = {
+        "m.machine.json": M,
+        "a.sig.parquet": PROGRAM,
+        "a.hits.parquet": RATES,
+        "a@m.times.parquet": times[0],
+        "a@fast.times.parquet": times[1],
+        "a.ratio.json": cpu_ratio(*times),
+    }
+    for name, artifact in artifacts.items():
+        artifact.save(tmp_path / name)
+    return {tmp_path / name: artifact for name, artifact in artifacts.items()}
+
+
+def test_every_artifact_is_recognised_by_content_and_loads_as_its_class(files, tmp_path):
+    for path, artifact in files.items():
+        renamed = path.rename(tmp_path / f"{path.name}.bin")
+        assert type(load(renamed)) is type(artifact)
+        assert load(renamed).id == artifact.id
+
+
+def test_info_says_schema_version_id_inputs_and_totals(files):
+    for path, artifact in files.items():
+        document = describe(path)
+        assert document["id"] == artifact.id
+        assert document["version"] == 1
+        assert set(document) >= {"schema", "version", "id", "inputs", "totals"}
+        json.dumps(document, allow_nan=False)
+    totals = describe(next(path for path in files if path.name == "a.sig.parquet"))["totals"]
+    assert totals["memops"] == 1000
+    assert set(totals) == {"instructions", "loads", "stores", "memops", "flops", "bytes", "blocks"}
+
+
+def test_info_on_the_command_line(files):
+    for path in files:
+        shown = CliRunner().invoke(app, ["info", str(path)])
+        assert shown.exit_code == 0, shown.output
+        assert schema_of(path) in shown.output
+        as_json = CliRunner().invoke(app, ["info", str(path), "--json"])
+        assert json.loads(as_json.stdout)["schema"] == schema_of(path)
+
+
+def test_ratio_on_the_command_line(files, tmp_path):
+    words = ["ratio", str(tmp_path / "a@m.times.parquet"), str(tmp_path / "a@fast.times.parquet")]
+    assert "2" in CliRunner().invoke(app, words).stdout
+    result = CliRunner().invoke(app, [*words, "--json", "-o", str(tmp_path / "new.ratio.json")])
+    assert json.loads(result.stdout)["ratio"] == pytest.approx(2)
+    assert load(tmp_path / "new.ratio.json").total == pytest.approx(2)
+
+
+def test_damaged_files_are_refused(files):
+    for path in files:
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(FormatError):
+            describe(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"{}", b'{"schema": "other"}', b"[1]", b"PAR1", b"\x89PNG"])
+def test_foreign_files_are_refused(tmp_path, content):
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(FormatError) as caught:
+        describe(path)
+    assert caught.value.exit_code == 3
+
+
+def test_missing_file_and_foreign_parquet_are_refused(tmp_path):
+    with pytest.raises(FormatError, match="cannot be read"):
+        describe(tmp_path / "missing")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(SchemaError):
+        describe(tmp_path / "t.parquet")

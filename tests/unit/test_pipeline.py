@@ -1,0 +1,126 @@
+"""predict: one call from a trace to a ratio, with a cache by (trace, hierarchy), and a correction applied last."""
+
+import numpy as np
+import pytest
+
+from convolver.errors import FormatError, ProvenanceError, SchemaError
+from convolver.machine.hierarchy import Level
+from convolver.pipeline import Prediction, hit_rates, join_hit_rates, predict
+from tests.synthetic import LEVELS, NS, loads, machine, signature
+
+
+class ArrayTrace:
+    """A trace whose references are an array: two sites that walk 16 KiB again and again, charged to blocks 0 and 1."""
+
+    id = "trace-of-the-test"
+    site_blocks = np.array([0, 1], np.uint32)
+
+    def __init__(self):
+        self.fed = 0
+        self.header = {"sampling": None}
+        self.signature = signature(loads(60_000), loads(60_000, function="g"), inputs={"trace": self.id}, command=["./app"])
+
+    def feed(self, simulator, *, progress=None):
+        self.fed += 1
+        addresses = np.arange(120_000, dtype=np.uint64) * 8 % 16384 + 4096
+        owners = (np.arange(120_000) // 1000 % 2).astype(np.uint32)
+        simulator.feed(addresses, np.full(120_000, 8, np.uint16), None, owners)
+
+
+@pytest.fixture
+def trace(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path / "cache"))
+    return ArrayTrace()
+
+
+def test_prediction_names_times_ratio_and_shares(trace):
+    prediction = predict(trace, base=machine("a"), target=machine("b", scale=0.5), measured_seconds=2e-4)
+    assert prediction.base_seconds == pytest.approx((120_000 * 0.5 + 15_000 * 4) * NS, rel=0.05)
+    assert prediction.cpu_ratio == pytest.approx(2)
+    document = prediction.document
+    assert {name: document[name] for name in ("coverage", "sampled_share", "extrapolated_share")} == {
+        "coverage": 1.0,
+        "sampled_share": 1.0,
+        "extrapolated_share": 0.0,
+    }
+    assert document["base"]["machine"] == "a"
+    assert document["target"]["machine"] == "b"
+    assert document["target"]["scaled_seconds"] == pytest.approx(1e-4)
+    assert prediction.error == pytest.approx((prediction.base_seconds - 2e-4) / 2e-4)
+
+
+def test_one_machine_against_itself_has_ratio_one(trace):
+    assert predict(trace, base=machine()).cpu_ratio == 1.0
+
+
+def test_hierarchies_that_were_simulated_cost_nothing(trace):
+    first = predict(trace, base=machine("a"), target=machine("b", scale=2.0))
+    assert trace.fed == 1
+    again = predict(trace, base=machine("other name"), target=machine("b", scale=3.0))
+    assert trace.fed == 1
+    assert again.base_seconds == first.base_seconds
+    larger = (LEVELS[0], Level(level="L2", size_bytes=131072, ways=8))
+    predict(trace, base=machine("a"), target=machine("c", levels=larger))
+    assert trace.fed == 2
+
+
+def test_a_damaged_cache_is_simulated_anew(trace, tmp_path):
+    first = predict(trace, base=machine("a"))
+    for path in (tmp_path / "cache").rglob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert predict(trace, base=machine("a")).base_seconds == first.base_seconds
+    assert trace.fed == 2
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(trace, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path / "file"))
+    assert predict(trace, base=machine("a")).base_seconds > 0
+
+
+def test_correction_is_applied_last(trace):
+    from convolver.modeling.model import Model, Term
+
+    model = Model(
+        name="c",
+        kind="linear",
+        target="measured",
+        features=("seconds",),
+        terms=(Term(expression="seconds", coefficient=3.0),),
+        domain={"seconds": (0.0, 1.0)},
+    )
+    plain = predict(trace, base=machine("a"), target=machine("b", scale=2.0))
+    corrected = predict(trace, base=machine("a"), target=machine("b", scale=2.0), correct=model)
+    assert corrected.base_seconds == pytest.approx(3 * plain.base_seconds)
+    assert corrected.cpu_ratio == pytest.approx(plain.cpu_ratio)
+    assert corrected.document["inputs"]["correction"] == model.id
+
+
+def test_one_name_for_two_hierarchies_is_refused(trace):
+    other = machine("a", levels=(LEVELS[0], Level(level="L2", size_bytes=131072, ways=8)))
+    with pytest.raises(ProvenanceError, match="rename"):
+        predict(trace, base=machine("a"), target=other)
+
+
+def test_hit_rates_of_two_traces_do_not_join(trace):
+    one = hit_rates(trace, [machine("a")])
+    trace.id = "another"
+    with pytest.raises(ProvenanceError, match="one trace"):
+        join_hit_rates([one, hit_rates(trace, [machine("b")])])
+
+
+def test_prediction_survives_a_file(trace, tmp_path):
+    prediction = predict(trace, base=machine("a"), target=machine("b", scale=0.5))
+    assert prediction.save(tmp_path / "a.prediction.json") == prediction.id
+    loaded = Prediction.load(tmp_path / "a.prediction.json")
+    assert (loaded.id, loaded.cpu_ratio, loaded.base, loaded.error) == (prediction.id, prediction.cpu_ratio, None, None)
+    with pytest.raises(SchemaError):
+        Prediction({**prediction.document, "cpu_ratio": "fast"})
+
+
+def test_a_file_that_is_no_trace_is_refused(tmp_path):
+    signature(loads(10)).save(tmp_path / "a.sig.parquet")
+    with pytest.raises(SchemaError, match=r"convolver\.signature"):
+        predict(tmp_path / "a.sig.parquet", base=machine())
+    with pytest.raises(FormatError):
+        predict(tmp_path / "missing.cvt", base=machine())
