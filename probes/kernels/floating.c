@@ -1,0 +1,84 @@
+/* Floating-point instructions on registers: throughput by width (twelve independent chains) and latency (one chain).
+ *
+ * The constants come from volatile memory, so the compiler cannot see that they are neutral; without -ffast-math it may not
+ * reorder the chains either. They are neutral (x + 0, x * 1, x / 1), so no value ever becomes a slow denormal or infinite.
+ */
+#include "kernels.h"
+#include "walk.h"
+
+static volatile double cv_zero = 0.0, cv_one = 1.0;
+
+typedef double cv_d16 __attribute__((vector_size(16)));
+typedef double cv_d32 __attribute__((vector_size(32)));
+typedef double cv_d64 __attribute__((vector_size(64)));
+
+/* `+x` (x86) and `+w` (Arm) pin a value to a floating-point register between two steps. */
+#if CV_X86
+#define PIN(x) __asm__ volatile("" : "+x"(x));
+#define PIN_WIDE(x) __asm__ volatile("" : "+v"(x));
+#elif defined(__aarch64__)
+#define PIN(x) __asm__ volatile("" : "+w"(x));
+#define PIN_WIDE(x) PIN(x)
+#else
+#define PIN(x) __asm__ volatile("" : "+m"(x));
+#define PIN_WIDE(x) PIN(x)
+#endif
+
+/* Twelve chains hide a latency of 4 cycles at up to three instructions a cycle and leave registers for the constants. */
+
+#define THROUGHPUT(name, attributes, type, formula, keep)                                                                         \
+    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)                                                 \
+    {                                                                                                                             \
+        const type zero = (type){0} + cv_zero, one = (type){0} + cv_one;                                                          \
+        type x0 = one, x1 = one, x2 = one, x3 = one, x4 = one, x5 = one;                                                          \
+        type x6 = one, x7 = one, x8 = one, x9 = one, x10 = one, x11 = one;                                                        \
+        uint64_t done = 0;                                                                                                        \
+        (void)state, (void)zero;                                                                                                  \
+        for (; done < wanted; done += 12) {                                                                                       \
+            x0 = formula(x0); x1 = formula(x1); x2 = formula(x2); x3 = formula(x3);                                               \
+            x4 = formula(x4); x5 = formula(x5); x6 = formula(x6); x7 = formula(x7);                                               \
+            x8 = formula(x8); x9 = formula(x9); x10 = formula(x10); x11 = formula(x11);                                           \
+            keep(x0) keep(x1) keep(x2) keep(x3) keep(x4) keep(x5) keep(x6) keep(x7) keep(x8) keep(x9) keep(x10) keep(x11)          \
+        }                                                                                                                         \
+        return done;                                                                                                              \
+    }
+
+#define ADD(x) ((x) + zero)
+#define MULTIPLY(x) ((x) * one)
+#define DIVIDE(x) ((x) / one)
+#define FMA(x) ((x) * one + zero) /* contracted into one instruction: GCC's default for its own dialect of C */
+
+THROUGHPUT(add, , double, ADD, PIN)
+THROUGHPUT(multiply, , double, MULTIPLY, PIN)
+THROUGHPUT(divide, , double, DIVIDE, PIN)
+THROUGHPUT(fma, CV_TARGET("fma"), double, FMA, PIN)
+THROUGHPUT(add_v16, , cv_d16, ADD, PIN)
+THROUGHPUT(multiply_v16, , cv_d16, MULTIPLY, PIN)
+THROUGHPUT(divide_v16, , cv_d16, DIVIDE, PIN)
+THROUGHPUT(fma_v16, CV_TARGET("fma"), cv_d16, FMA, PIN)
+THROUGHPUT(add_v32, CV_TARGET("avx2"), cv_d32, ADD, PIN)
+THROUGHPUT(multiply_v32, CV_TARGET("avx2"), cv_d32, MULTIPLY, PIN)
+THROUGHPUT(divide_v32, CV_TARGET("avx2"), cv_d32, DIVIDE, PIN)
+THROUGHPUT(fma_v32, CV_TARGET("avx2,fma"), cv_d32, FMA, PIN)
+THROUGHPUT(add_v64, CV_TARGET("avx512f"), cv_d64, ADD, PIN_WIDE)
+THROUGHPUT(multiply_v64, CV_TARGET("avx512f"), cv_d64, MULTIPLY, PIN_WIDE)
+THROUGHPUT(divide_v64, CV_TARGET("avx512f"), cv_d64, DIVIDE, PIN_WIDE)
+THROUGHPUT(fma_v64, CV_TARGET("avx512f"), cv_d64, FMA, PIN_WIDE)
+
+#define LATENCY(name, attributes, formula)                                                                                        \
+    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)                                                 \
+    {                                                                                                                             \
+        const double zero = cv_zero, one = cv_one;                                                                                \
+        double x = one;                                                                                                           \
+        uint64_t done = 0;                                                                                                        \
+        (void)state, (void)zero;                                                                                                  \
+        for (; done < wanted; done += 8) {                                                                                        \
+            x = formula(x); PIN(x) x = formula(x); PIN(x) x = formula(x); PIN(x) x = formula(x); PIN(x)                            \
+            x = formula(x); PIN(x) x = formula(x); PIN(x) x = formula(x); PIN(x) x = formula(x); PIN(x)                            \
+        }                                                                                                                         \
+        return done;                                                                                                              \
+    }
+
+LATENCY(add_latency, , ADD)
+LATENCY(multiply_latency, , MULTIPLY)
+LATENCY(fma_latency, CV_TARGET("fma"), FMA)

@@ -1,0 +1,93 @@
+/* The probe: reads a plan from stdin, measures its points in the given order, prints one line of JSON for each.
+ *
+ * The order, the repetition in rounds and the combination of rounds are the caller's business: whoever stops reading or sends
+ * SIGINT keeps every line printed so far. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "aggressors.h"
+#include "lines.h"
+#include "measure.h"
+#include "options.h"
+#include "pinning.h"
+
+static volatile sig_atomic_t cv_interrupted;
+
+static void cv_interrupt(int signal)
+{
+    (void)signal;
+    cv_interrupted = 1;
+}
+
+static int cv_fail(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    return 1;
+}
+
+static int cv_run_point(const struct cv_options *options, struct cv_arena *arena, const struct cv_kernel *kernel, size_t bytes,
+                        int threads)
+{
+    static struct cv_point point;
+    struct cv_state state;
+    struct cv_aggressors *others = NULL;
+    cv_prepare(arena, kernel, bytes, &state);
+    if (threads > 1) {
+        others = cv_aggressors_start(kernel, bytes, options->pages, options->cpu, threads - 1);
+        if (!others)
+            return cv_fail(kernel->name, "too few CPUs or too little memory for its threads");
+    }
+    cv_measure(kernel, &state, &options->effort, &point, &cv_interrupted);
+    if (others)
+        cv_aggressors_stop(others);
+    if (!cv_interrupted)
+        cv_print_point(stdout, kernel, bytes, threads, &point);
+    return 0;
+}
+
+static int cv_run_line(const struct cv_options *options, struct cv_arena *arena, const char *line)
+{
+    char name[64];
+    size_t bytes;
+    int threads;
+    if (sscanf(line, "%63s %zu %d", name, &bytes, &threads) != 3)
+        return cv_fail("not a line of a plan", line);
+    const struct cv_kernel *const kernel = cv_find_kernel(name);
+    if (!kernel)
+        return cv_fail("unknown kernel", name);
+    if (kernel->supported && !kernel->supported())
+        return cv_fail("this CPU cannot run", name);
+    if (threads < 1 || (*kernel->pattern && (bytes < 4096 || bytes > options->bytes || bytes % CV_LINE)))
+        return cv_fail("impossible working set or threads", line);
+    return cv_run_point(options, arena, kernel, bytes, threads);
+}
+
+int main(int count, char **arguments)
+{
+    struct cv_options options;
+    struct cv_arena arena;
+    char line[256];
+    if (cv_parse_options(count, arguments, &options))
+        return 2;
+    if (options.list) {
+        printf("{\"compiler\": \"%s\"}\n", __VERSION__);
+        for (size_t i = 0; i < cv_kernel_count; i++)
+            cv_print_kernel(stdout, &cv_kernels[i]);
+        return 0;
+    }
+    const struct sigaction action = {.sa_handler = cv_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (options.cpu >= 0 && cv_pin(options.cpu))
+        return cv_fail("cannot run on the chosen CPU", strerror(errno));
+    if (cv_arena_open(&arena, options.bytes, options.pages, 1))
+        return cv_fail("cannot allocate the working set", strerror(errno));
+    int status = 0;
+    while (!status && !cv_interrupted && fgets(line, sizeof line, stdin))
+        status = cv_run_line(&options, &arena, line);
+    cv_arena_close(&arena);
+    return cv_interrupted ? 130 : status;
+}

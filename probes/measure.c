@@ -1,0 +1,111 @@
+#include "measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+#define CV_PATIENCE_SECONDS 2.0 /* without a single undisturbed sample */
+
+static double cv_time(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, uint64_t *made)
+{
+    const double start = cv_now();
+    *made = kernel->run(state, wanted);
+    return cv_now() - start;
+}
+
+/* Doubles the references until they take a third of a sample; returns the seconds of one. */
+static double cv_calibrate(const struct cv_kernel *kernel, struct cv_state *state, double sample_seconds)
+{
+    uint64_t wanted = 64, made;
+    for (;;) {
+        const double seconds = cv_time(kernel, state, wanted, &made);
+        if (seconds >= sample_seconds / 3 || wanted > (uint64_t)1 << 40)
+            return seconds / (double)made;
+        wanted *= 2;
+    }
+}
+
+/* Walks once through the working set (random kernels: one reference a line, and half of that again), or as far as time allows. */
+static void cv_warm_up(const struct cv_kernel *kernel, struct cv_state *state, const struct cv_effort *effort, double per_reference,
+                       const volatile int *stop)
+{
+    if (!kernel->advance_bytes)
+        return;
+    const double end = cv_now() + effort->warmup_seconds;
+    const uint64_t piece = (uint64_t)(effort->sample_seconds / per_reference) + 64;
+    const uint64_t pass = state->bytes / kernel->advance_bytes;
+    const uint64_t wanted = kernel->content == CV_ANY ? pass : pass + pass / 2;
+    for (uint64_t done = 0; done < wanted && cv_now() < end && !*stop;)
+        done += kernel->run(state, wanted - done < piece ? wanted - done : piece);
+}
+
+static int cv_ascending(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Order statistics around the median at distance 0.98 sqrt(n): a 95 % interval that assumes no distribution. */
+static double cv_interval(const double *samples, int count)
+{
+    double sorted[CV_MAX_SAMPLES];
+    memcpy(sorted, samples, (size_t)count * sizeof *samples);
+    qsort(sorted, (size_t)count, sizeof *sorted, cv_ascending);
+    const int reach = (int)ceil(0.98 * sqrt(count)), middle = count / 2;
+    const int low = middle - reach < 0 ? 0 : middle - reach, high = middle + reach >= count ? count - 1 : middle + reach;
+    return (sorted[high] - sorted[low]) / 2 / sorted[middle];
+}
+
+static double cv_cycle_seconds(void)
+{
+    const struct cv_kernel *const cycle = cv_find_kernel("cycle");
+    double best = HUGE_VAL;
+    for (int i = 0; i < 3; i++) {
+        uint64_t made;
+        const double seconds = cv_time(cycle, NULL, 20000, &made) / 20000;
+        best = seconds < best ? seconds : best;
+    }
+    return best;
+}
+
+static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, struct cv_point *point)
+{
+    const long before = cv_switches();
+    const double seconds = cv_time(kernel, state, wanted, &point->references);
+    if (cv_switches() != before) {
+        point->rejected++;
+        kernel->run(state, wanted / 2); /* whoever ran in between took part of the caches */
+    } else if (seconds > 0) {
+        point->samples[point->count++] = seconds / (double)point->references;
+    }
+}
+
+void cv_measure(const struct cv_kernel *kernel, struct cv_state *state, const struct cv_effort *effort, struct cv_point *point,
+                const volatile int *stop)
+{
+    const double start = cv_now();
+    memset(point, 0, sizeof *point);
+    point->interval = -1;
+    double per_reference = cv_calibrate(kernel, state, effort->sample_seconds);
+    cv_warm_up(kernel, state, effort, per_reference, stop);
+    per_reference = fmin(per_reference, cv_calibrate(kernel, state, effort->sample_seconds));
+    uint64_t wanted = (uint64_t)(effort->sample_seconds / per_reference);
+    wanted = wanted < 512 ? 512 : wanted;
+    const double sampling = cv_now();
+    while (point->count < effort->most && !*stop) {
+        cv_sample(kernel, state, wanted, point);
+        const double spent = cv_now() - sampling;
+        if (point->count >= effort->least) {
+            point->interval = cv_interval(point->samples, point->count);
+            point->precise = point->interval < effort->precision;
+        }
+        /* On a busy machine fewer samples have to do; a point without any is reported as such. */
+        if (point->precise || (spent > effort->limit_seconds && point->count >= 3) ||
+            (spent > 4 * effort->limit_seconds && point->count >= 1) || spent > CV_PATIENCE_SECONDS)
+            break;
+    }
+    point->cycle_seconds = cv_cycle_seconds();
+    point->elapsed_seconds = cv_now() - start;
+}
