@@ -1,0 +1,85 @@
+"""``convolver probe``: measure this machine."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.errors import UsageError
+
+
+def _threads(text: str) -> tuple[int, ...]:
+    try:
+        counts = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        counts = ()
+    if not counts or counts[0] < 1:
+        raise UsageError(f"'{text}' is no list of thread counts; write for example --threads 1,2,4.")
+    return counts
+
+
+def _check_cpu(cpu: int | None) -> None:
+    import os
+
+    allowed = sorted(os.sched_getaffinity(0))
+    if cpu is not None and cpu not in allowed:
+        raise UsageError(f"CPU {cpu} cannot be used here; choose one of {', '.join(map(str, allowed))}.")
+
+
+def probe_command(
+    quick: Annotated[bool, typer.Option("--quick", help="The essential curves, about ten seconds (the default).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="All kernels, more working sets, more rounds.")] = False,
+    cpu: Annotated[int | None, typer.Option("--cpu", help="CPU to measure on; default: the last one.")] = None,
+    pages: Annotated[str, typer.Option("--pages", help="Pages of the working sets: default, 4k or thp.")] = "default",
+    threads: Annotated[str, typer.Option("--threads", help="Thread counts of further curves with --full, such as 1,2,4.")] = "1",
+    largest: Annotated[str | None, typer.Option("--largest", help="Largest working set, such as 64MiB.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Measure this machine's caches, memory and instructions and write its profile.
+
+    An interrupted probe keeps what it measured in OUTPUT.partial; the same command resumes from there.
+
+    \b
+    Examples:
+      convolver probe --quick
+      convolver probe --full --cpu 3 -o node.machine.json
+    """
+    from convolver.machine.catalog import host_name
+    from convolver.probing.probe import choose_plan, probe
+    from convolver.reporting.console import terminal_progress
+    from convolver.reporting.machines import print_profile, profile_rows
+    from convolver.units import parse_bytes
+
+    if quick and full:
+        raise UsageError("--quick and --full exclude each other; give one of them.")
+    if pages not in ("default", "4k", "thp"):
+        raise UsageError(f"'{pages}' is no kind of pages; choose default, 4k or thp.")
+    _check_cpu(cpu)
+    path = new_file(output or Path(f"{host_name()}.machine.json"), force)
+    plan = choose_plan(
+        full=full, cpu=cpu, pages=pages, threads=_threads(threads), largest_bytes=parse_bytes(largest) if largest else None
+    )
+    partial = path.with_name(f"{path.name}.partial")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        profile = probe(plan, cpu=cpu, progress=terminal_progress(), partial=partial)
+    except KeyboardInterrupt:
+        say(f"What was measured is kept in {partial}; the same command resumes from there.")
+        raise
+    profile.save(path)
+    if json:
+        print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})
+    else:
+        print_profile(profile)
+    wrote(path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("probe")(probe_command)

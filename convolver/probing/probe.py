@@ -1,0 +1,239 @@
+"""Measures this machine: plan -> samples -> machine profile."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
+from convolver.machine.catalog import host_name
+from convolver.machine.hierarchy import Level
+from convolver.machine.maps import Curve, Point
+from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
+from convolver.machine.topology import describe_cpu, read_hierarchy
+from convolver.probing.detect import detect_levels, effective_hierarchy
+from convolver.probing.plan import (
+    FULL_LARGEST_BYTES,
+    QUICK_LARGEST_BYTES,
+    SMALLEST_BYTES,
+    Plan,
+    full_plan,
+    largest_working_set,
+    quick_plan,
+)
+from convolver.probing.runner import Kernel, list_kernels, run_plan
+from convolver.probing.samples import Line, Summary, combine
+from convolver.progress import SILENT, Progress
+
+_NOISY_SHARE = 0.2
+_HUGE_PAGE_BYTES = 2 << 20
+
+
+def available_bytes() -> int:
+    """Return the memory that can be used without swapping, within the limits of this control group."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        available = int(fields["MemAvailable"].split()[0]) * 1024
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        return min(available, int(limit)) if limit.isdigit() else available
+    except (OSError, KeyError, ValueError):
+        return available
+
+
+def default_cpu() -> int:
+    """Return the last CPU this process may use: the first ones serve most interrupts."""
+    return max(os.sched_getaffinity(0))
+
+
+def _reported(cpu: int) -> tuple[Level, ...]:
+    try:
+        return read_hierarchy(cpu)
+    except (MachineError, HierarchyError):
+        return ()  # some containers hide the caches; detection must do
+
+
+def _page_bytes(pages: str, described: dict[str, Any]) -> int:
+    huge = pages == "thp" or (pages == "default" and described["transparent_huge_pages"] == "always")
+    return _HUGE_PAGE_BYTES if huge else int(described["page_bytes"])
+
+
+def _summaries(lines: Sequence[Line]) -> dict[tuple[str, int, int], Summary]:
+    rounds: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
+    for line in lines:
+        if not line.samples_seconds:
+            continue  # the CPU was too busy for a single undisturbed sample: this round tells nothing
+        rounds[line.kernel, line.threads, line.working_set_bytes].append(line)
+    if not rounds:
+        raise ProbeError("The CPU is so busy that no sample went undisturbed; probe again on a quiet machine.")
+    return {key: combine(group) for key, group in rounds.items()}
+
+
+def _point(working_set_bytes: int, summary: Summary) -> Point:
+    return Point(
+        working_set_bytes=working_set_bytes,
+        seconds_per_reference=summary.seconds,
+        samples_seconds=summary.samples_seconds,
+        references_per_sample=summary.references,
+        spread=summary.spread,
+        stable=summary.stable,
+        rounds_seconds=summary.rounds_seconds,
+        rejected_samples=summary.rejected,
+    )
+
+
+def _curves(summaries: dict[tuple[str, int, int], Summary], kernels: dict[str, Kernel], page_bytes: int) -> tuple[Curve, ...]:
+    points: dict[tuple[str, int], list[Point]] = defaultdict(list)
+    for (name, threads, size), summary in sorted(summaries.items()):
+        if kernels[name].pattern:
+            points[name, threads].append(_point(size, summary))
+    return tuple(
+        Curve(
+            kernel=name,
+            pattern=kernels[name].pattern,
+            operation=kernels[name].operation,
+            width_bytes=kernels[name].width_bytes,
+            stride_bytes=kernels[name].stride_bytes,
+            chains=kernels[name].chains,
+            threads=threads,
+            page_bytes=page_bytes,
+            points=tuple(group),
+        )
+        for (name, threads), group in points.items()
+    )
+
+
+def _throughputs(summaries: dict[tuple[str, int, int], Summary], kernels: dict[str, Kernel]) -> tuple[Throughput, ...]:
+    return tuple(
+        Throughput(
+            kernel=name,
+            operation=kernels[name].operation,
+            seconds=summary.seconds,
+            width_bytes=kernels[name].width_bytes,
+            flops=kernels[name].flops,
+            samples_seconds=summary.samples_seconds,
+            spread=summary.spread,
+            stable=summary.stable,
+        )
+        for (name, _, _), summary in sorted(summaries.items())
+        if not kernels[name].pattern
+    )
+
+
+def _geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -> tuple[Level, ...]:
+    if reported:
+        return effective_hierarchy(reported, detected)
+    if not detected:
+        raise ProbeError("The kernel reports no caches and none was detected; measure more working sets with --full.")
+    # Eight ways of 64-byte lines are a guess; capacities matter far more to hit rates than associativity.
+    return tuple(Level(level=seen.level, size_bytes=seen.size_bytes // 512 * 512, ways=8) for seen in detected)
+
+
+def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]) -> dict[str, float]:
+    accepted = sum(len(line.samples_seconds) for line in lines)
+    rejected = sum(line.rejected for line in lines)
+    cycles = sorted(line.cycle_seconds for line in lines)
+    return {
+        "rejected_share": round(rejected / (accepted + rejected), 4),
+        "unstable_share": round(sum(not summary.stable for summary in summaries.values()) / len(summaries), 4),
+        "median_spread": round(median(summary.spread for summary in summaries.values()), 5),
+        "cycle_seconds_least": cycles[0],
+        "cycle_seconds_median": median(cycles),
+    }
+
+
+def _provenance(
+    plan: Plan, cpu: int, compiler: str, started: datetime.datetime, load_before: Sequence[float], noise: dict[str, float]
+) -> dict[str, Any]:
+    return {
+        "kind": "measured",
+        "measured": True,
+        "created": started.isoformat(timespec="seconds"),
+        "duration_seconds": round((datetime.datetime.now(datetime.UTC) - started).total_seconds(), 2),
+        "host": host_name(),
+        "cpu": cpu,
+        "compiler": compiler,
+        "plan": plan.name,
+        "plan_id": plan.id,
+        "rounds": plan.rounds,
+        "pages": plan.pages,
+        "effort": msgspec.to_builtins(plan.effort),
+        "load_before": list(load_before),
+        "load_after": list(os.getloadavg()),
+        "noise": noise,
+    }
+
+
+def choose_plan(
+    *,
+    full: bool = False,
+    cpu: int | None = None,
+    pages: str = "default",
+    threads: Sequence[int] = (1,),
+    largest_bytes: int | None = None,
+) -> Plan:
+    """Return the quick or the full plan with working sets that fit this machine, or up to ``largest_bytes``.
+
+    Raises :class:`UsageError` when there are fewer CPUs than threads or the working sets do not fit into memory.
+    """
+    available = available_bytes()
+    if max(threads) > len(os.sched_getaffinity(0)):
+        raise UsageError(f"{max(threads)} threads need as many CPUs; this process may use {len(os.sched_getaffinity(0))}.")
+    if max(threads) > 1 and not full:
+        raise UsageError("Curves of several threads belong to the full plan; add --full.")
+    if largest_bytes is not None and not SMALLEST_BYTES <= largest_bytes <= available // 2:
+        raise UsageError(f"Working sets can have {SMALLEST_BYTES} to {available // 2} bytes here, not {largest_bytes}.")
+    cap = FULL_LARGEST_BYTES if full else QUICK_LARGEST_BYTES
+    largest = largest_bytes or largest_working_set(_reported(default_cpu() if cpu is None else cpu), available, cap)
+    return full_plan(largest, pages=pages, threads=threads) if full else quick_plan(largest, pages=pages)
+
+
+def probe(
+    plan: Plan | None = None, *, cpu: int | None = None, progress: Progress = SILENT, partial: Path | None = None
+) -> MachineProfile:
+    """Measure this machine and return its profile; the default plan is the quick one, about ten seconds.
+
+    ``cpu`` is the CPU to measure on (default: the last one allowed). ``partial`` names a file in which an interrupted run keeps
+    what it measured and from which the next one resumes; it is deleted at the end. Raises :class:`ToolNotFoundError` when the
+    probe is not built, :class:`ProbeError` when it fails; warns with :class:`NoiseWarning` on a busy machine.
+    """
+    chosen = default_cpu() if cpu is None else cpu
+    kernels, compiler = list_kernels()
+    reported = _reported(chosen)
+    plan = plan or choose_plan(cpu=cpu)
+    plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
+    before, started = os.getloadavg(), datetime.datetime.now(datetime.UTC)
+    lines = run_plan(plan, chosen, progress, partial)
+    summaries = _summaries(lines)
+    described = describe_cpu(chosen)
+    maps = _curves(summaries, kernels, _page_bytes(plan.pages, described))
+    detected = next((detect_levels(curve, len(reported) or 3) for curve in maps if curve.kernel == "chase"), ())
+    noise = _noise(lines, summaries)
+    hierarchy = _geometry(reported, detected)
+    profile = MachineProfile(
+        name=host_name(),
+        hierarchy=hierarchy,
+        hierarchy_reported=reported if hierarchy != reported else (),
+        detected=detected,
+        cpu={**described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
+        maps=maps,
+        floating_point=_throughputs(summaries, kernels),
+        provenance=_provenance(plan, chosen, compiler, started, before, noise),
+    )
+    if partial:
+        partial.unlink(missing_ok=True)
+    if noise["unstable_share"] > _NOISY_SHARE:
+        warnings.warn(
+            f"{noise['unstable_share']:.0%} of the points did not settle (load {before[0]:.1f}): probe again on a quiet machine.",
+            NoiseWarning,
+            stacklevel=2,
+        )
+    return profile

@@ -1,0 +1,136 @@
+"""Runs the probe binary over a plan, line by line, so that an interruption loses at most one point."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from convolver.errors import ProbeError
+from convolver.locations import program
+from convolver.probing.plan import Item, Plan
+from convolver.probing.samples import Line
+from convolver.progress import Progress
+from convolver.units import format_bytes
+
+_HINT = "install gcc and install Convolver again."
+
+
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel of the probe binary, as its table describes it."""
+
+    kernel: str
+    pattern: str
+    operation: str
+    width_bytes: int
+    stride_bytes: int
+    chains: int
+    per_iteration: int
+    flops: int
+    supported: bool
+
+
+def probe_binary() -> Path:
+    """Return the path of the probe; raises :class:`ToolNotFoundError` when it was not built."""
+    return program("convolver-probe", _HINT)
+
+
+def list_kernels() -> tuple[dict[str, Kernel], str]:
+    """Return the probe's kernels by name and the compiler it was built with; raises :class:`ProbeError` when it does not run."""
+    try:
+        done = subprocess.run([probe_binary(), "--list"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ProbeError(f"The probe does not start ({error}); install Convolver again.") from error
+    if done.returncode:
+        raise ProbeError(f"The probe failed with status {done.returncode}; install Convolver again.")
+    first, *lines = done.stdout.splitlines()
+    kernels = [msgspec.json.decode(line, type=Kernel) for line in lines]
+    return {kernel.kernel: kernel for kernel in kernels}, json.loads(first)["compiler"]
+
+
+def _command(plan: Plan, cpu: int) -> list[str]:
+    effort = plan.effort
+    options = {
+        "cpu": cpu,
+        "bytes": max(plan.largest_bytes, 1 << 20),
+        "pages": plan.pages,
+        "sample": effort.sample_seconds,
+        "limit": effort.limit_seconds,
+        "warmup": effort.warmup_seconds,
+        "precision": effort.precision,
+        "least": effort.least,
+        "most": effort.most,
+    }
+    return [str(probe_binary()), *(text for key, value in options.items() for text in (f"--{key}", str(value)))]
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _resume(partial: Path, header: dict[str, Any]) -> list[Line]:
+    """Return the lines that an interrupted probe of the same plan left behind; starts the file anew when there are none."""
+    try:
+        first, *rest = partial.read_text().splitlines()
+        if json.loads(first) == header:
+            return [msgspec.json.decode(line, type=Line) for line in rest]
+    except (OSError, ValueError, msgspec.MsgspecError):
+        pass  # no file, or one that a crash cut off: measuring again costs seconds
+    try:
+        partial.write_text(json.dumps(header) + "\n")
+    except OSError as error:
+        raise ProbeError(f"{partial} cannot be written ({error.strerror}); choose another folder with -o.") from error
+    return []
+
+
+def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
+    """Yield the lines of the probe as they come; raises :class:`ProbeError` when it fails."""
+    with tempfile.TemporaryFile("w+") as todo, tempfile.TemporaryFile("w+") as errors:
+        todo.writelines(f"{item.kernel} {item.working_set_bytes} {item.threads}\n" for item in items)
+        todo.seek(0)
+        process = subprocess.Popen(_command(plan, cpu), stdin=todo, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield msgspec.json.decode(line, type=Line)
+            status = process.wait()
+        finally:
+            process.terminate()
+            process.wait()
+        if status:
+            errors.seek(0)
+            reason = (errors.read().strip().splitlines() or [f"it ended with status {status}"])[-1]
+            raise ProbeError(f"The probe failed on CPU {cpu}: {reason}.")
+
+
+def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = None) -> list[Line]:
+    """Measure all rounds of a plan on one CPU and return every line.
+
+    With ``partial``, lines are also kept in that file as they come, and those that an interrupted run of the same plan on the
+    same CPU since the last boot left there are not measured again. Raises :class:`ProbeError` when the probe fails.
+    """
+    header = {"plan": plan.id, "cpu": cpu, "boot": _boot()}
+    lines = _resume(partial, header) if partial else []
+    todo = [item for _ in range(plan.rounds) for item in plan.items][len(lines) :]
+    progress.start(f"probing CPU {cpu}", float(len(lines) + len(todo)))
+    progress.advance(float(len(lines)))
+    keep = partial.open("a") if partial else open(os.devnull, "a")  # noqa: SIM115 - closed below, with or without a file
+    try:
+        for line in _measure(plan, todo, cpu) if todo else ():
+            keep.write(msgspec.json.encode(line).decode() + "\n")
+            keep.flush()
+            lines.append(line)
+            progress.advance(1.0, f"{line.kernel} {format_bytes(line.working_set_bytes)}")
+    finally:
+        keep.close()
+        progress.finish()
+    return lines

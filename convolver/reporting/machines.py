@@ -1,0 +1,110 @@
+"""Machines on the terminal: the catalog and one profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from convolver.errors import ConvolverError
+from convolver.machine.catalog import list_machines
+from convolver.machine.maps import plateau
+from convolver.machine.profile import MEMORY, MachineProfile
+from convolver.reporting.console import out
+from convolver.units import format_bytes, format_seconds
+
+
+def machine_rows() -> list[dict[str, Any]]:
+    """Return name, path, kind and geometry of every machine known by name; a broken file has ``error`` instead."""
+    rows: list[dict[str, Any]] = []
+    for entry in list_machines():
+        row: dict[str, Any] = {"name": entry.name, "path": str(entry.path)}
+        try:
+            profile = MachineProfile.load(entry.path)
+            rows.append({**row, "kind": "projected" if profile.projected else "measured", **_geometry(profile)})
+        except ConvolverError as error:
+            rows.append({**row, "error": str(error)})
+    return rows
+
+
+def _geometry(profile: MachineProfile) -> dict[str, Any]:
+    return {"levels": {level.level: level.size_bytes for level in profile.hierarchy}, "curves": len(profile.maps)}
+
+
+def print_machines(rows: list[dict[str, Any]]) -> None:
+    """Print the catalog as a table on stdout."""
+    from rich.table import Table
+
+    table = Table("machine", "kind", "caches", "curves", "file", box=None)
+    for row in rows:
+        levels = ", ".join(f"{name} {format_bytes(size)}" for name, size in row.get("levels", {}).items())
+        table.add_row(row["name"], row.get("kind", "broken"), levels or row["error"], str(row.get("curves", "")), row["path"])
+    out().print(table)
+
+
+def profile_rows(profile: MachineProfile) -> list[dict[str, Any]]:
+    """Return for each curve its kernel, pattern, operation and the seconds per reference in each level and in memory."""
+    names = [*(level.level for level in profile.hierarchy), MEMORY]
+    return [
+        {
+            "kernel": curve.kernel,
+            "pattern": curve.pattern,
+            "operation": curve.operation,
+            "width_bytes": curve.width_bytes,
+            "threads": curve.threads,
+            "seconds": {name: plateau(curve, profile.hierarchy, name).seconds_per_reference for name in names},
+            "stable_share": sum(point.stable for point in curve.points) / len(curve.points),
+        }
+        for curve in profile.maps
+    ]
+
+
+def _print_levels(profile: MachineProfile) -> None:
+    from rich.table import Table
+
+    reported = {level.level: level for level in profile.hierarchy_reported}
+    detected = {level.level: level for level in profile.detected}
+    table = Table("level", "simulated", "ways", "line", "reported", "detected", "confidence", box=None)
+    for level in profile.hierarchy:
+        seen = detected.get(level.level)
+        table.add_row(
+            level.level,
+            format_bytes(level.size_bytes),
+            str(level.ways),
+            f"{level.line_bytes} B",
+            format_bytes(reported.get(level.level, level).size_bytes),
+            f"{format_bytes(seen.low_bytes)} to {format_bytes(seen.high_bytes)}" if seen else "",
+            f"{seen.confidence:.2f}" if seen else "",
+        )
+    out().print(table)
+
+
+def _print_curves(profile: MachineProfile) -> None:
+    from rich.table import Table
+
+    rows = profile_rows(profile)
+    if not rows:
+        return
+    names = list(rows[0]["seconds"])
+    table = Table("seconds per reference", "width", "threads", *names, "settled", box=None)
+    for row in rows:
+        cells = [format_seconds(row["seconds"][name]) for name in names]
+        table.add_row(row["kernel"], str(row["width_bytes"]), str(row["threads"]), *cells, f"{row['stable_share']:.0%}")
+    out().print(table)
+
+
+def print_profile(profile: MachineProfile) -> None:
+    """Print geometry, plateaus, instructions and provenance on stdout."""
+    from rich.table import Table
+
+    console = out()
+    kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
+    console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
+    _print_levels(profile)
+    _print_curves(profile)
+    if profile.floating_point:
+        table = Table("seconds per instruction", "width", "time", "Gflop/s", box=None)
+        for entry in profile.floating_point:
+            rate = f"{entry.flops / entry.seconds / 1e9:.3g}" if entry.flops else ""
+            table.add_row(entry.kernel, str(entry.width_bytes), format_seconds(entry.seconds), rate)
+        console.print(table)
+    for change in profile.changes:
+        console.print(f"changed: {change}", markup=False)

@@ -1,0 +1,164 @@
+"""The real probe on this machine, in a plan of about two seconds."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from convolver.errors import ProbeError, ToolNotFoundError, UsageError
+from convolver.machine.profile import MachineProfile
+from convolver.probing import runner
+from convolver.probing.plan import Effort, Item, Plan
+from convolver.probing.probe import choose_plan, default_cpu, probe
+from convolver.progress import SILENT
+
+EFFORT = Effort(sample_seconds=0.0003, limit_seconds=0.01, warmup_seconds=0.05, least=5, most=7)
+SIZES = (4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 64 << 20)
+MEMORY = ("chase", "load", "random_load", "store", "copy", "update", "gather")
+REGISTERS = ("cycle", "instruction", "add", "multiply", "add_latency")
+ITEMS = (*(Item(kernel, size) for size in SIZES for kernel in MEMORY), *(Item(kernel, 0) for kernel in REGISTERS))
+
+
+def plan_of(*items, name="short", rounds=1):
+    return Plan(name=name, items=items, rounds=rounds, effort=EFFORT)
+
+
+def convolver(*arguments, folder):
+    command = [sys.executable, "-m", "convolver", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return probe(plan_of(*ITEMS, rounds=2))
+
+
+def test_every_sample_of_every_point_is_positive_and_kept(profile):
+    assert len(profile.maps) == len(MEMORY)
+    for curve in profile.maps:
+        assert [point.working_set_bytes for point in curve.points] == list(SIZES)
+        for point in curve.points:
+            assert len(point.samples_seconds) >= 1
+            assert min(point.samples_seconds) > 0
+            assert point.seconds_per_reference in point.samples_seconds
+            assert point.references_per_sample >= 512
+
+
+def test_memory_answers_a_chase_ten_times_later_than_the_first_cache(profile):
+    chase = profile.curve("chase", "load")
+    assert chase.at(64 << 20).seconds_per_reference > 10 * chase.at(4096).seconds_per_reference
+
+
+def test_independent_loads_take_less_than_half_of_dependent_ones_everywhere(profile):
+    for size in SIZES:
+        load = profile.curve("unit", "load").at(size).seconds_per_reference
+        assert 2 * load < profile.curve("chase", "load").at(size).seconds_per_reference
+
+
+def test_dependent_additions_take_longer_than_independent_ones(profile):
+    assert profile.throughput("add_latency").seconds > 1.5 * profile.throughput("add").seconds
+    assert profile.flop_rate() > 1e7
+    assert 0 < profile.instruction_seconds < 1e-7
+
+
+def test_the_profile_says_where_it_comes_from_and_can_be_stored(profile, tmp_path):
+    assert profile.provenance["measured"] is True
+    assert profile.provenance["plan"] == "short"
+    assert profile.cpu["measured_hertz"] > 1e8
+    sizes = [level.size_bytes for level in profile.hierarchy]
+    assert sizes == sorted(sizes)
+    profile.save(tmp_path / "x.machine.json")
+    assert MachineProfile.load(tmp_path / "x.machine.json") == profile
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_threads_make_a_curve_of_their_own():
+    profile = probe(plan_of(Item("load", 65536, 1), Item("load", 65536, 2)))
+    assert [curve.threads for curve in profile.maps] == [1, 2]
+
+
+def test_more_threads_than_cpus_are_refused():
+    with pytest.raises(UsageError, match="CPUs"):
+        choose_plan(full=True, threads=(1, 100_000))
+
+
+def test_an_interrupted_probe_resumes_and_measures_nothing_twice(tmp_path):
+    partial, plan = tmp_path / "x.partial", plan_of(*ITEMS[:6])
+    first = runner.run_plan(plan, default_cpu(), SILENT, partial)
+    partial.write_text("\n".join(partial.read_text().splitlines()[:4]) + "\n")
+    again = runner.run_plan(plan, default_cpu(), SILENT, partial)
+    assert len(again) == len(first) == 6
+    assert again[:3] == first[:3]
+    assert again[3:] != first[3:]
+
+
+def test_a_partial_file_cut_in_the_middle_of_a_line_is_started_anew(tmp_path):
+    partial, plan = tmp_path / "x.partial", plan_of(*ITEMS[:2])
+    runner.run_plan(plan, default_cpu(), SILENT, partial)
+    partial.write_text(partial.read_text()[:-20])
+    assert len(runner.run_plan(plan, default_cpu(), SILENT, partial)) == 2
+    assert len(partial.read_text().splitlines()) == 3
+
+
+def test_lines_of_another_plan_are_not_resumed_from(tmp_path):
+    partial = tmp_path / "x.partial"
+    runner.run_plan(plan_of(*ITEMS[:2]), default_cpu(), SILENT, partial)
+    assert len(runner.run_plan(plan_of(*ITEMS[:3]), default_cpu(), SILENT, partial)) == 3
+    assert len(partial.read_text().splitlines()) == 4
+
+
+def test_an_unknown_kernel_ends_in_one_sentence():
+    with pytest.raises(ProbeError, match="unknown kernel") as caught:
+        runner.run_plan(plan_of(Item("nonsense", 4096)), default_cpu(), SILENT)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cpu_that_does_not_exist_is_refused_by_the_probe_itself():
+    with pytest.raises(ProbeError, match="CPU 1000"):
+        runner.run_plan(plan_of(Item("load", 4096)), 1000, SILENT)
+
+
+def test_a_missing_probe_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr("convolver.locations._PROGRAMS", tmp_path)
+    with pytest.raises(ToolNotFoundError, match="gcc"):
+        runner.list_kernels()
+
+
+def test_the_command_writes_a_profile_that_machine_show_reads(tmp_path):
+    done = convolver("probe", "--largest", "64KiB", "-o", "m.machine.json", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["curves"] > 10
+    assert "Wrote m.machine.json" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["m.machine.json"]
+    shown = convolver("machine", "show", "m.machine.json", "--json", folder=tmp_path)
+    assert json.loads(shown.stdout)["id"] == json.loads(done.stdout)["id"]
+    assert convolver("probe", "--largest", "64KiB", "-o", "m.machine.json", folder=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words", ["--quick --full", "--cpu 100000", "--pages 1g", "--threads 2", "--largest 1", "--full --threads x", "-o no/m.json"]
+)
+def test_contradicting_or_impossible_options_are_usage_errors(tmp_path, words):
+    done = convolver("probe", *words.split(), folder=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_keeps_what_was_measured_and_exits_130(tmp_path):
+    partial = tmp_path / "m.machine.json.partial"
+    command = [sys.executable, "-m", "convolver", "probe", "-o", "m.machine.json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not partial.exists() or len(partial.read_text().splitlines()) < 3:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "resumes" in words
+    assert len(partial.read_text().splitlines()) >= 3
+    assert not (tmp_path / "m.machine.json").exists()
