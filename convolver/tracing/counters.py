@@ -1,0 +1,26 @@
+"""The tracer's counter file: exact execution counts in shared memory that survives the tracer's death (cv_wire.h)."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from convolver.errors import TracerError
+
+MAGIC = 0x31525443564E4F43
+OFFSET = 4096
+_HEADER = struct.Struct("<QQQQq")
+
+
+def read_counters(path: Path) -> bytes:
+    """Return the counters in use, 8 bytes little-endian each; raises :class:`TracerError` when the file is not the tracer's."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(_HEADER.size)
+            if len(header) < _HEADER.size or _HEADER.unpack(header)[0] != MAGIC:
+                raise TracerError("The tracer left no counters: it was killed while it started; trace again.")
+            used = _HEADER.unpack(header)[2]
+            file.seek(OFFSET)
+            return file.read(used * 8)
+    except OSError as error:
+        raise TracerError(f"The tracer's counters cannot be read: {error.strerror}; trace again.") from error

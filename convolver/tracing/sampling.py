@@ -1,0 +1,54 @@
+"""What the tracer records of the addresses: the sampling plan."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from convolver.errors import UsageError
+
+Mode = Literal["counts", "sample", "full"]
+
+
+class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Exact counts are always taken; this says which addresses come with them.
+
+    ``mode``: "counts" (none), "sample" (bursts, sets or both) or "full" (all). Bursts: of every ``interval`` executed memory
+    references the first ``sample`` are recorded. ``sets``: beside the bursts, all references to one of ``sets`` classes of
+    cache sets (a power of two; 0: off). ``set_class``: which one (None: the tracer's choice). ``block_limit``: at most so
+    many recorded visits of a code segment (0: no limit).
+    """
+
+    mode: Mode = "sample"
+    interval: int = 1_000_000
+    sample: int = 10_000
+    sets: int = 0
+    set_class: int | None = None
+    block_limit: int = 0
+
+    def check(self) -> SamplingPlan:
+        """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
+        if self.mode == "sample" and self.interval < 1 and not self.sets:
+            raise UsageError("A sample needs an interval of at least one reference, or sets; record counts only instead.")
+        if self.mode == "sample" and not 0 <= self.sample <= self.interval:
+            raise UsageError(f"A sample of {self.sample} references does not fit in an interval of {self.interval}.")
+        if self.sets < 0 or self.sets & (self.sets - 1) or self.sets > 1 << 20:
+            raise UsageError(f"1/{self.sets} of the sets cannot be recorded: the number must be a power of two up to 1048576.")
+        if self.set_class is not None and not 0 <= self.set_class < max(self.sets, 1):
+            raise UsageError(f"There is no set class {self.set_class}: there are {self.sets}.")
+        if self.block_limit < 0:
+            raise UsageError(f"A block limit of {self.block_limit} visits is impossible; 0 means no limit.")
+        return self
+
+    def options(self) -> list[str]:
+        """Return the tracer's options."""
+        options = [f"--mode={self.mode}", f"--block-limit={self.block_limit}"]
+        if self.mode == "sample":
+            options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
+            options += [] if self.set_class is None else [f"--set-class={self.set_class}"]
+        return options
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as a JSON-able document."""
+        return dict(msgspec.to_builtins(self))

@@ -1,0 +1,203 @@
+"""One traced run: the process, its pipe and its counter file."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from convolver._native import trace as native
+from convolver._native.trace import Decoder
+from convolver.errors import FormatError, TracerError
+from convolver.progress import Progress
+from convolver.tracing.counters import read_counters
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.valgrind import tool_command, tool_environment
+
+PIPE_BYTES = 1 << 20
+STEP_MILLISECONDS = 200
+GRACE_SECONDS = 5.0
+"""How long an interrupted program may take to end before it is killed."""
+EXITED, SIGNALED, EXECED = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. ``exit_status`` is the program's own, or 128 + the signal's number."""
+
+    exit_status: int
+    complete: bool
+    reason: str
+    stopped_by: int | None = None
+    """Signal that stopped Convolver itself."""
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call ``stop`` on Ctrl-C and SIGTERM instead of ending in the middle of a write."""
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        stop(number)
+
+    before: dict[int, Any] = {}
+    with contextlib.suppress(ValueError):  # not the main thread: its owner handles signals
+        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+            before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _folder() -> str | None:
+    """Shared memory for the counter file where there is room, so that counting never waits for a disk."""
+    try:
+        free = shutil.disk_usage("/dev/shm").free
+    except OSError:
+        return None
+    return "/dev/shm" if free > 256 << 20 and os.access("/dev/shm", os.W_OK) else None
+
+
+class Session:
+    """Runs a command under the tracer and pumps its stream into a decoder."""
+
+    def __init__(self, argv: Sequence[str], plan: SamplingPlan, decoder: Decoder) -> None:
+        self._argv = list(argv)
+        self._plan = plan
+        self._decoder = decoder
+        self._stopped_by: int | None = None
+        self._stopped_at = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="convolver-", dir=_folder())
+        self._counters = Path(self._folder.name) / "counters"
+        self._log = Path(self._folder.name) / "log"
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._folder.cleanup()
+
+    def counters(self) -> bytes:
+        """Return the execution counters as they are now (see :func:`read_counters`)."""
+        return read_counters(self._counters)
+
+    def _start(self, wire: int) -> subprocess.Popen[bytes]:
+        options = [f"--wire-fd={wire}", f"--counters={self._counters}", *self._plan.options()]
+        options += ["--command-line-only=yes", f"--log-file={self._log}"]
+        return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire,))
+
+    def run(self, on_chunk: Callable[[], None], on_time: Callable[[], None], progress: Progress) -> Outcome:
+        """Run the command to its end; the program has this process's own stdin, stdout and stderr.
+
+        ``on_chunk`` is called when the decoder has recorded enough for a chunk, ``on_time`` a few times a second. Raises
+        :class:`TracerError` when the program could not be started and :class:`FormatError` when recording failed; the program is
+        ended then.
+        """
+        reading, writing = os.pipe()
+        with contextlib.suppress(OSError):  # more than an ordinary user may have
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        process = None
+        try:
+            with _signals(self._stop):
+                try:
+                    process = self._start(writing)
+                finally:
+                    os.close(writing)
+                self._pump(process, reading, on_chunk, on_time, progress)
+                return self._outcome(self._wait(process))
+        finally:
+            os.close(reading)
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _stop(self, number: int) -> None:
+        self._stopped_by, self._stopped_at = self._stopped_by or number, self._stopped_at or time.monotonic()
+
+    def _pump(
+        self,
+        process: subprocess.Popen[bytes],
+        reading: int,
+        on_chunk: Callable[[], None],
+        on_time: Callable[[], None],
+        progress: Progress,
+    ) -> None:
+        seen, ended = 0, False
+        while True:
+            state = self._decoder.pump(reading, STEP_MILLISECONDS)
+            if self._decoder.chunk_full:
+                on_chunk()
+            if state != native.FULL:
+                on_time()
+            if state == native.END:
+                return
+            words = self._decoder.totals["words"]
+            progress.advance(words - seen)
+            # A child of the program may hold the pipe open for ever: after the program's end, one quiet moment is the end.
+            if ended and words == seen:
+                return
+            seen, ended = words, process.poll() is not None
+            self._pass_on(process)
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        """End the program after Convolver was told to stop: Ctrl-C reaches it anyway, other signals are passed on."""
+        if self._stopped_by is None or process.poll() is not None:
+            return
+        waited = time.monotonic() - self._stopped_at
+        if waited > GRACE_SECONDS:
+            process.kill()
+        elif self._stopped_by != signal.SIGINT or waited > GRACE_SECONDS / 2:
+            process.terminate()
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait for the program, whose stream has ended: it may go on untraced after an exec."""
+        while True:
+            try:
+                return process.wait(timeout=STEP_MILLISECONDS / 1000)
+            except subprocess.TimeoutExpired:
+                self._pass_on(process)
+
+    def _outcome(self, code: int) -> Outcome:
+        totals = self._decoder.totals
+        status = code if code >= 0 else 128 - code
+        if not totals["words"]:
+            raise TracerError(f"'{self._argv[0]}' could not be traced: {self._message(status)}")
+        if self._stopped_by is not None:
+            return Outcome(status, False, "interrupted", self._stopped_by)
+        try:
+            self._decoder.flush()
+        except FormatError:
+            return Outcome(status, False, "the tracer was killed")
+        if not totals["ended"]:
+            return Outcome(status, False, f"the tracer was killed: {self._message(status)}")
+        if totals["end_reason"] == SIGNALED:
+            return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}")
+        if totals["end_reason"] == EXECED:
+            return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
+        return Outcome(status, True, "exited")
+
+    def _message(self, status: int) -> str:
+        """Return Valgrind's last words as one sentence."""
+        try:
+            lines = self._log.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
+        said = [line for line in said if line and not line.endswith("==")]
+        return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
