@@ -1,16 +1,18 @@
-"""``convolver machine``: list and show machine profiles."""
+"""``convolver machine``: list, show and project machine profiles."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from convolver.cli.common import print_json
+from convolver.cli.common import new_file, print_json, wrote
+from convolver.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-machines = typer.Typer(no_args_is_help=True, help="List and show machine profiles.", rich_markup_mode=None)
+machines = typer.Typer(no_args_is_help=True, help="List, show and project machine profiles.", rich_markup_mode=None)
 
 
 @machines.command("list")
@@ -51,6 +53,41 @@ def show_command(
         print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})
     else:
         print_profile(profile)
+
+
+@machines.command("project")
+def project_command(
+    base: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    name: Annotated[str, typer.Option("--name", "-n", help="Name of the projected machine.")],
+    sets: Annotated[list[str] | None, typer.Option("--set", help="LEVEL.size=SIZE or LEVEL.ways=N; repeatable.")] = None,
+    scales: Annotated[
+        list[str] | None,
+        typer.Option("--scale", help="LEVEL.bandwidth=F, LEVEL.latency=F, core.clock=F or core.flops=F; repeatable."),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="Why these changes; kept in the profile.")] = "",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    json: Json = False,
+) -> None:
+    """Derive a machine from another by stated changes; the result is marked as projected.
+
+    \b
+    Examples:
+      convolver machine project host -n bigger-l2 --set L2.size=4MiB
+      convolver machine project host -n faster --scale memory.bandwidth=2 --scale core.clock=1.2
+    """
+    from convolver.machine.catalog import find_machine
+    from convolver.machine.project import parse_changes, project
+
+    changes = parse_changes(sets or [], scales or [])
+    if not name or "/" in name:
+        raise UsageError(f"'{name}' cannot name a machine; choose one without '/'.")
+    path = new_file(output or Path(f"{name}.machine.json"), force)
+    profile = project(find_machine(base), name, changes, note=note)
+    profile.save(path)
+    if json:
+        print_json({**profile.summary(), "changes": list(profile.changes)})
+    wrote(path)
 
 
 def register(app: typer.Typer) -> None:

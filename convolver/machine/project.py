@@ -1,0 +1,192 @@
+"""Projected machines: a measured profile with stated changes.
+
+What is assumed, so that a projection can be judged:
+
+- a cache of another size moves the knees of all curves with it: working sets are mapped piecewise linearly in their logarithm, so
+  that each old capacity falls on the new one; what lies beyond the last level moves as that level does;
+- a level's bandwidth scales what streams through it (unit stride, strides, streams, sequential chase), its latency what waits for
+  it (chase, random references, gather: all bound by latency, alone or divided by the misses in flight);
+- the core's clock scales instructions and the caches in the core's clock domain: all levels but the last;
+- no point becomes faster than the same curve in the first level.
+
+Samples are dropped: nothing of a projection was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from convolver.errors import UsageError
+from convolver.machine.hierarchy import Level, check_levels
+from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
+from convolver.machine.profile import MachineProfile, Throughput
+from convolver.units import format_bytes, parse_bytes
+
+_STREAMING = ("unit", "stride", "streams", "stream_hot", "chase_sequential")
+_GEOMETRY = ("size", "ways")
+_SPEEDS = ("bandwidth", "latency")
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a projection changes: ``sizes`` and ``ways`` by level, ``scales`` by (level, ``bandwidth`` or ``latency``)."""
+
+    sizes: dict[str, int] = {}
+    ways: dict[str, int] = {}
+    scales: dict[tuple[str, str], float] = {}
+    clock: float = 1.0
+    flops: float = 1.0
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return one line for each change, for the profile."""
+        lines = [f"{level}.size = {format_bytes(size)}" for level, size in self.sizes.items()]
+        lines += [f"{level}.ways = {ways}" for level, ways in self.ways.items()]
+        lines += [f"{level}.{kind} x {factor:g}" for (level, kind), factor in self.scales.items()]
+        lines += [f"core.{kind} x {factor:g}" for kind, factor in (("clock", self.clock), ("flops", self.flops)) if factor != 1.0]
+        return tuple(lines)
+
+
+def _split(word: str, example: str) -> tuple[str, str, str]:
+    key, equals, value = word.partition("=")
+    place, dot, what = key.partition(".")
+    if not (equals and dot and place and what and value):
+        raise UsageError(f"'{word}' is no change; write for example {example}.")
+    return place.strip(), what.strip(), value.strip()
+
+
+def _factor(word: str, text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0.001 <= factor <= 1000:
+        raise UsageError(f"'{word}' needs a factor from 0.001 to 1000.")
+    return factor
+
+
+def parse_changes(sets: Sequence[str], scales: Sequence[str]) -> Changes:
+    """Return the changes in words such as ``L2.size=4MiB``, ``L2.ways=8`` (sets) and ``memory.bandwidth=2``, ``core.clock=1.2``.
+
+    Raises :class:`UsageError` for a word that is none.
+    """
+    geometry: dict[str, dict[str, int]] = {"size": {}, "ways": {}}
+    for word in sets:
+        level, what, value = _split(word, "L2.size=4MiB or L2.ways=8")
+        if what not in _GEOMETRY:
+            raise UsageError(f"'{word}' cannot be set; size and ways of a level can.")
+        geometry[what][level] = parse_bytes(value)
+    speeds: dict[tuple[str, str], float] = {}
+    core = {"clock": 1.0, "flops": 1.0}
+    for word in scales:
+        place, what, value = _split(word, "memory.bandwidth=2 or core.clock=1.2")
+        if place == "core" and what in core:
+            core[what] = _factor(word, value)
+        elif place != "core" and what in _SPEEDS:
+            speeds[place, what] = _factor(word, value)
+        else:
+            raise UsageError(f"'{word}' cannot be scaled; LEVEL.bandwidth, LEVEL.latency, core.clock and core.flops can.")
+    return Changes(sizes=geometry["size"], ways=geometry["ways"], scales=speeds, clock=core["clock"], flops=core["flops"])
+
+
+def _levels(levels: Sequence[Level], changes: Changes) -> tuple[Level, ...]:
+    names = [level.level for level in levels]
+    for name in [*changes.sizes, *changes.ways]:
+        if name not in names:
+            raise UsageError(f"The machine has no level '{name}' to set; it has {', '.join(names)}.")
+    for name, _ in changes.scales:
+        if name not in [*names, MEMORY]:
+            raise UsageError(f"The machine has no level '{name}' to scale; it has {', '.join([*names, MEMORY])}.")
+    return check_levels(
+        [
+            Level(
+                level=level.level,
+                size_bytes=changes.sizes.get(level.level, level.size_bytes),
+                ways=changes.ways.get(level.level, level.ways),
+                line_bytes=level.line_bytes,
+            )
+            for level in levels
+        ]
+    )
+
+
+def move_working_set(size_bytes: int, old: Sequence[Level], new: Sequence[Level]) -> int:
+    """Return the working set that lies relative to the new capacities as ``size_bytes`` lies relative to the old ones."""
+    anchors = [(math.log(a.size_bytes), math.log(b.size_bytes)) for a, b in zip(old, new, strict=True)]
+    x = math.log(size_bytes)
+    if x <= anchors[0][0]:
+        return max(round(math.exp(x + anchors[0][1] - anchors[0][0])), 1)
+    for (x0, y0), (x1, y1) in pairwise(anchors):
+        if x <= x1:
+            return round(math.exp(y0 + (x - x0) / (x1 - x0) * (y1 - y0)))
+    return round(math.exp(x + anchors[-1][1] - anchors[-1][0]))
+
+
+def _home(size_bytes: int, levels: Sequence[Level]) -> str:
+    return next((level.level for level in levels if size_bytes <= level.size_bytes), MEMORY)
+
+
+def _time_factor(pattern: str, home: str, levels: Sequence[Level], changes: Changes) -> float:
+    if pattern in _STREAMING:
+        factor = 1 / changes.scales.get((home, "bandwidth"), 1.0)
+    else:
+        factor = changes.scales.get((home, "latency"), 1.0)
+    own_clock = home != MEMORY and (home != levels[-1].level or len(levels) == 1)
+    return factor / changes.clock if own_clock else factor
+
+
+def _project_curve(curve: Curve, old: Sequence[Level], new: Sequence[Level], changes: Changes) -> Curve:
+    first = old[0].level
+    floor = plateau(curve, old, first).seconds_per_reference * _time_factor(curve.pattern, first, old, changes)
+    points: dict[int, Point] = {}
+    for point in curve.points:
+        home = _home(point.working_set_bytes, old)
+        seconds = point.seconds_per_reference * _time_factor(curve.pattern, home, old, changes)
+        size = move_working_set(point.working_set_bytes, old, new)
+        points[size] = Point(
+            working_set_bytes=size,
+            seconds_per_reference=seconds if home == first else max(seconds, floor),
+            spread=point.spread,
+            stable=point.stable,
+        )
+    return msgspec.structs.replace(curve, points=tuple(points.values()))
+
+
+def _project_instruction(entry: Throughput, changes: Changes) -> Throughput:
+    wider = entry.flops > 0 and not entry.operation.endswith("_latency")
+    seconds = entry.seconds / changes.clock / (changes.flops if wider else 1.0)
+    return msgspec.structs.replace(entry, seconds=seconds, samples_seconds=())
+
+
+def project(base: MachineProfile, name: str, changes: Changes, *, note: str = "") -> MachineProfile:
+    """Return the machine ``name`` that differs from ``base`` by ``changes``; see the top of this file for what is assumed.
+
+    Raises :class:`UsageError` for a level that the base does not have, :class:`HierarchyError` for an impossible geometry.
+    """
+    levels = _levels(base.hierarchy, changes)
+    provenance: dict[str, Any] = {
+        "kind": "projected",
+        "measured": False,
+        "note": note or "Derived from a measured machine by the stated changes; none of its numbers was measured.",
+        "method": "capacities move the knees of all curves; factors scale the times of the level in which a working set lies",
+        "base": _origin(base.provenance, base.cpu),
+    }
+    return MachineProfile(
+        name=name,
+        hierarchy=levels,
+        projected=True,
+        provenance=provenance,
+        cpu={"model": f"projected from {base.cpu.get('model', base.name)}"},
+        maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
+        floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
+        derived_from={"name": base.name, "id": base.id},
+        changes=(*base.changes, *changes.sentences()),
+    )
+
+
+def _origin(provenance: Mapping[str, Any], cpu: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: provenance[key] for key in ("kind", "created", "plan", "rounds", "pages", "noise", "note") if key in provenance}
+    return {**kept, **{key: cpu[key] for key in ("model", "hypervisor", "measured_hertz") if key in cpu}}
