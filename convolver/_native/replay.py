@@ -1,0 +1,219 @@
+"""The replay core behind numpy: packing events, running them on a network, parsing .dim text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.status import check
+from convolver.errors import FormatError
+
+COLUMNS = {
+    "kind": np.uint8,
+    "flags": np.uint8,
+    "op": np.uint8,
+    "partner": np.int32,
+    "tag": np.int32,
+    "comm": np.int32,
+    "bytes": np.int64,
+    "extra": np.int64,
+    "seconds": np.float64,
+}
+"""Event columns and their types (see :mod:`convolver.mpi.events`)."""
+
+INTERVAL = np.dtype(
+    [
+        ("begin", "f8"),
+        ("end", "f8"),
+        ("record", "i8"),
+        ("message", "i8"),
+        ("rank", "u4"),
+        ("cause", "i4"),
+        ("state", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+MESSAGE = np.dtype(
+    [
+        ("logical_send", "f8"),
+        ("request", "f8"),
+        ("physical_send", "f8"),
+        ("logical_receive", "f8"),
+        ("physical_receive", "f8"),
+        ("bytes", "i8"),
+        ("send_record", "i8"),
+        ("source", "u4"),
+        ("destination", "u4"),
+        ("tag", "i4"),
+        ("comm", "i4"),
+        ("by_receiver", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+RANK = np.dtype(
+    [
+        ("seconds", "f8"),
+        ("compute", "f8"),
+        ("transfer", "f8"),
+        ("wait", "f8"),
+        ("messages_sent", "u8"),
+        ("bytes_sent", "u8"),
+        ("messages_received", "u8"),
+        ("bytes_received", "u8"),
+        ("blocked_record", "i8"),
+        ("blocked_on", "i4"),
+        ("reserved", "i4"),
+    ]
+)
+FAULTS = {
+    1: "names a task that does not exist",
+    2: "uses a communicator that the task does not belong to",
+    3: "waits for a non-blocking collective that was never started",
+    4: "calls another operation than the other members of its communicator",
+    5: "has an unknown kind, operation or communicator, or a negative quantity",
+}
+DIM_ERRORS = {
+    2: "unknown record kind",
+    3: "a field is not a number",
+    4: "wrong number of fields",
+    5: "no such task",
+    6: "no such thread (traces with more than one thread a task are not supported)",
+    7: "a number is out of range",
+    8: "a wildcard source must be resolved when the trace is made",
+    9: "no such communicator",
+    10: "unknown collective operation",
+    11: "invalid synchronisation field",
+}
+
+
+def _pointer(kind: str, array: NDArray[Any]) -> Any:
+    return ffi.cast(kind, ffi.from_buffer(array)) if array.size else ffi.NULL
+
+
+def _copy(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype).copy()
+
+
+_CTYPES = {np.uint8: "uint8_t *", np.int32: "int32_t *", np.int64: "int64_t *", np.float64: "double *"}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run gives: per-rank totals, intervals and messages (empty unless recorded), events processed."""
+
+    ranks: NDArray[Any]
+    intervals: NDArray[Any]
+    messages: NDArray[Any]
+    events: int
+    deadlock: bool
+
+
+class PackedEvents:
+    """Events packed for the replay core; one run at a time.
+
+    ``columns`` holds the arrays of :data:`COLUMNS` for all ranks, rank after rank; ``first`` (int64, ranks + 1) delimits
+    them; ``member_first`` and ``members`` hold the tasks of each communicator. Raises :class:`FormatError` for a
+    trace that contradicts itself.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        first: NDArray[np.int64],
+        member_first: NDArray[np.int64],
+        members: NDArray[np.int32],
+        where: str = "the trace",
+    ) -> None:
+        self._kept = {name: np.ascontiguousarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
+        self._kept |= {
+            "first": np.ascontiguousarray(first, np.int64),
+            "member_first": np.ascontiguousarray(member_first, np.int64),
+            "members": np.ascontiguousarray(members, np.int32),
+        }
+        self.ranks = len(first) - 1
+        self.records = int(first[-1])
+        trace = ffi.new("cv_replay_trace *", {"ranks": self.ranks, "communicators": len(member_first) - 1})
+        for name, array in self._kept.items():
+            setattr(trace, name, _pointer(_CTYPES[array.dtype.type], array))
+        handle, fault = ffi.new("cv_replay **"), ffi.new("cv_replay_fault *")
+        status = lib.cv_replay_new(trace, handle, fault)
+        if fault.kind:
+            raise FormatError(f"Record {fault.record} of task {fault.rank} in {where} {FAULTS[fault.kind]}.")
+        check(status, "packing MPI events")
+        self._handle = ffi.gc(handle[0], lib.cv_replay_free)
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Return the bytes the packed trace occupies and its numbers of channels and collective instances."""
+        numbers = ffi.new("uint64_t[3]")
+        lib.cv_replay_size_of(self._handle, numbers, numbers + 1, numbers + 2)
+        return {"bytes": numbers[0], "channels": numbers[1], "instances": numbers[2]}
+
+    def scale(
+        self,
+        rank_ratio: NDArray[np.float64] | None = None,
+        burst_ratio: NDArray[np.float64] | None = None,
+        modules: Sequence[tuple[int, int, float]] = (),
+    ) -> None:
+        """Set the duration of every burst: recorded / module ratio / rank ratio / burst ratio (one a record)."""
+        ranks = None if rank_ratio is None else np.ascontiguousarray(rank_ratio, np.float64)
+        bursts = None if burst_ratio is None else np.ascontiguousarray(burst_ratio, np.float64)
+        table = ffi.new("cv_replay_module[]", [{"type": t, "value": v, "ratio": r} for t, v, r in modules] or 1)
+        status = lib.cv_replay_scale(
+            self._handle,
+            ffi.NULL if ranks is None else _pointer("double *", ranks),
+            ffi.NULL if bursts is None else _pointer("double *", bursts),
+            table,
+            len(modules),
+        )
+        check(status, "scaling the bursts")
+
+    def run(self, network: Mapping[str, Any], record: bool) -> RunResult:
+        """Replay on a network: scalars and per-node arrays by the names of ``cv_replay_network``."""
+        native, kept = ffi.new("cv_replay_network *"), []
+        for name, value in network.items():
+            if isinstance(value, np.ndarray):
+                kept.append(value)
+                value = _pointer(_CTYPES[value.dtype.type], value)
+            setattr(native, name, value)
+        result = ffi.new("cv_replay_result *")
+        check(lib.cv_replay_run(self._handle, native, int(record), result), "replaying MPI events")
+        try:
+            return RunResult(
+                _copy(result.ranks, self.ranks, RANK),
+                _copy(result.intervals, result.interval_count, INTERVAL),
+                _copy(result.messages, result.message_count, MESSAGE),
+                result.events,
+                bool(result.deadlock),
+            )
+        finally:
+            lib.cv_replay_result_free(result)
+
+
+class DimParser:
+    """Parses .dim records chunk by chunk; communicator ids become indices into ``comm_ids`` (rising)."""
+
+    def __init__(self, tasks: int, comm_ids: NDArray[np.int32]) -> None:
+        self._tasks = tasks
+        self._comm_ids = np.ascontiguousarray(comm_ids, np.int32)
+
+    def parse(self, text: bytes) -> tuple[dict[str, NDArray[Any]], int, str | None]:
+        """Parse whole lines; return the columns (with ``task``), the number of good lines and what is wrong with the next one."""
+        capacity = text.count(b"\n")
+        columns: dict[str, NDArray[Any]] = {name: np.empty(capacity, dtype) for name, dtype in COLUMNS.items()}
+        columns["task"] = np.empty(capacity, np.int32)
+        native = ffi.new("cv_dim_columns *", {"capacity": capacity, "tasks": self._tasks})
+        native.communicators = len(self._comm_ids)
+        native.comm_ids = _pointer("int32_t *", self._comm_ids)
+        for name, array in columns.items():
+            setattr(native, name, _pointer(_CTYPES[array.dtype.type], array))
+        consumed, lines = ffi.new("size_t *"), ffi.new("size_t *")
+        error = lib.cv_dim_parse(ffi.from_buffer(text), len(text), native, consumed, lines)
+        return {name: array[: native.count] for name, array in columns.items()}, lines[0], DIM_ERRORS.get(error)

@@ -1,0 +1,225 @@
+"""MPI events of a parallel run as columns: what every reader makes and the replay eats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.replay import COLUMNS, PackedEvents
+from convolver.errors import FormatError, SchemaError
+from convolver.schema import load_table, save_table, table_header
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.mpi_events"
+
+
+class Kind(IntEnum):
+    """Kind of a record. ``bytes`` and ``extra`` of an EVENT are its type and value."""
+
+    NOOP = 0
+    BURST = 1
+    SEND = 2
+    RECV = 3
+    IRECV = 4
+    WAIT = 5
+    COLLECTIVE = 6
+    EVENT = 7
+    GPU = 8
+
+
+class Op(IntEnum):
+    """Collective operations, numbered as in the .dim format."""
+
+    BARRIER = 0
+    BCAST = 1
+    GATHER = 2
+    GATHERV = 3
+    SCATTER = 4
+    SCATTERV = 5
+    ALLGATHER = 6
+    ALLGATHERV = 7
+    ALLTOALL = 8
+    ALLTOALLV = 9
+    REDUCE = 10
+    ALLREDUCE = 11
+    REDUCE_SCATTER = 12
+    REDUCE_SCATTER_BLOCK = 13
+    SCAN = 14
+    ALLTOALLW = 15
+
+
+class Sync(IntEnum):
+    """How a collective record synchronises."""
+
+    NONBLOCKING = 0
+    BLOCKING = 1
+    WAIT = 2
+    ROOT = 3
+
+
+WORLD = 1
+"""Id of the communicator of all tasks; stock Dimemas ignores collectives on communicator 0."""
+
+RENDEZVOUS, IMMEDIATE = 1, 2
+"""Bits in ``flags`` of a SEND."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events of all ranks, rank after rank.
+
+    ``first`` (int64, ranks + 1) delimits the ranks in the columns of :data:`convolver._native.replay.COLUMNS`. ``comm`` is an
+    index into ``comm_ids``; the tasks of communicator i are ``members[member_first[i]:member_first[i + 1]]``, rising. A task has
+    one thread.
+    """
+
+    name: str
+    first: NDArray[np.int64]
+    columns: dict[str, NDArray[Any]]
+    comm_ids: NDArray[np.int32]
+    member_first: NDArray[np.int64]
+    members: NDArray[np.int32]
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the source says about itself: measured seconds, command, host ..."""
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of tasks."""
+        return len(self.first) - 1
+
+    @property
+    def records(self) -> int:
+        """Return the number of records of all tasks."""
+        return int(self.first[-1])
+
+    def communicators(self) -> dict[int, NDArray[np.int32]]:
+        """Return the tasks of each communicator by its id."""
+        bounds = zip(self.member_first[:-1], self.member_first[1:], strict=True)
+        return {int(i): self.members[a:b] for i, (a, b) in zip(self.comm_ids, bounds, strict=True)}
+
+    def pack(self) -> PackedEvents:
+        """Return the events packed for the replay core; raises :class:`FormatError` where they contradict each other."""
+        return PackedEvents(self.columns, self.first, self.member_first, self.members, self.name)
+
+    def with_columns(self, **columns: NDArray[Any]) -> Events:
+        """Return a copy with some columns replaced."""
+        return replace(self, columns={**self.columns, **columns})
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """Return the records as a table: rank, then the columns."""
+        import polars as pl
+
+        ranks = np.repeat(np.arange(self.ranks, dtype=np.uint32), np.diff(self.first))
+        return pl.DataFrame({"rank": ranks, **self.columns})
+
+    def save(self, path: str | Path) -> str:
+        """Write the events as an artifact (Parquet) and return its id."""
+        table = self.table
+        communicators = {str(i): members.tolist() for i, members in self.communicators().items()}
+        extra = {"name": self.name, "ranks": self.ranks, "communicators": communicators, "notes": self.notes}
+        header = table_header(SCHEMA, table, {}, extra)
+        save_table(table, header, path)
+        return str(header["id"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> Events:
+        """Read an artifact written by :meth:`save`; raises :class:`FormatError` when it is damaged."""
+        table, header = load_table(path, SCHEMA)
+        try:
+            communicators = {int(i): members for i, members in header["communicators"].items()}
+            rank = table["rank"].to_numpy()
+            columns = {name: table[name].to_numpy().astype(dtype) for name, dtype in COLUMNS.items()}
+            first = np.searchsorted(rank, np.arange(int(header["ranks"]) + 1)).astype(np.int64)
+            return make_events(header["name"], first, columns, communicators, header["notes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"{path} is a broken MPI event file: {error}.") from error
+
+    def summary(self) -> dict[str, Any]:
+        """Return counts for a human: ranks, records by kind, bytes sent, recorded compute seconds."""
+        kind = self.columns["kind"]
+        sends = kind == Kind.SEND
+        return {
+            "name": self.name,
+            "ranks": self.ranks,
+            "records": self.records,
+            "communicators": len(self.comm_ids),
+            "by_kind": {k.name.lower(): int(np.count_nonzero(kind == k)) for k in Kind},
+            "bytes_sent": int(self.columns["bytes"][sends].sum()),
+            "compute_seconds": float(self.columns["seconds"].sum()),
+            **self.notes,
+        }
+
+
+def make_events(
+    name: str,
+    first: NDArray[np.int64],
+    columns: Mapping[str, NDArray[Any]],
+    communicators: Mapping[int, Iterable[int]],
+    notes: Mapping[str, Any] | None = None,
+) -> Events:
+    """Return events from columns and a mapping of communicator id to tasks (``comm`` must index the rising ids)."""
+    ids = sorted(communicators)
+    lists = [np.unique(np.fromiter(communicators[i], np.int32)) for i in ids]
+    bounds = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    members = np.concatenate(lists).astype(np.int32) if lists else np.empty(0, np.int32)
+    return Events(name, first, dict(columns), np.array(ids, np.int32), bounds, members, dict(notes or {}))
+
+
+class EventsBuilder:
+    """Makes events record by record; communicator :data:`WORLD` holds all tasks."""
+
+    def __init__(self, ranks: int, communicators: Mapping[int, Iterable[int]] | None = None, name: str = "built") -> None:
+        self._communicators: dict[int, list[int]] = {WORLD: list(range(ranks))}
+        self._communicators |= {i: sorted(tasks) for i, tasks in (communicators or {}).items()}
+        self._index = {i: n for n, i in enumerate(sorted(self._communicators))}
+        self._rows: list[list[tuple[Any, ...]]] = [[] for _ in range(ranks)]
+        self.name = name
+
+    def _add(self, rank: int, kind: Kind, **fields: Any) -> EventsBuilder:
+        comm = fields.get("comm", WORLD)
+        if comm not in self._index:
+            raise FormatError(f"{self.name} uses communicator {comm}, which it does not define.")
+        fields["comm"] = self._index[comm]
+        self._rows[rank].append((kind, *(fields.get(name, 0) for name in list(COLUMNS)[1:])))
+        return self
+
+    def burst(self, rank: int, seconds: float) -> EventsBuilder:
+        """Add a computation."""
+        return self._add(rank, Kind.BURST, seconds=seconds)
+
+    def send(self, rank: int, to: int, size: int, *, tag: int = 0, comm: int = WORLD, flags: int = 0) -> EventsBuilder:
+        """Add a send of ``size`` bytes; ``flags`` holds RENDEZVOUS and IMMEDIATE."""
+        return self._add(rank, Kind.SEND, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
+
+    def receive(
+        self, rank: int, source: int, size: int, *, tag: int = 0, comm: int = WORLD, kind: Kind = Kind.RECV
+    ) -> EventsBuilder:
+        """Add a receive; ``kind`` is RECV, IRECV or WAIT (for an IRECV)."""
+        return self._add(rank, kind, partner=source, bytes=size, tag=tag, comm=comm)
+
+    def collective(
+        self, rank: int, op: Op, *, sent: int = 0, received: int = 0, comm: int = WORLD, root: int = 0, sync: Sync = Sync.BLOCKING
+    ) -> EventsBuilder:
+        """Add a collective; ``root`` is a flag (for REDUCE the root task)."""
+        return self._add(rank, Kind.COLLECTIVE, op=op, bytes=sent, extra=received, comm=comm, partner=root, flags=sync)
+
+    def event(self, rank: int, event_type: int, value: int) -> EventsBuilder:
+        """Add a user event."""
+        return self._add(rank, Kind.EVENT, bytes=event_type, extra=value)
+
+    def build(self) -> Events:
+        """Return the events."""
+        first = np.cumsum([0, *map(len, self._rows)], dtype=np.int64)
+        rows = [row for rank in self._rows for row in rank]
+        transposed = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
+        columns = {name: np.array(values, dtype) for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)}
+        return make_events(self.name, first, columns, self._communicators)

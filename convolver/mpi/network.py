@@ -1,0 +1,204 @@
+"""The network as the replay sees it: per-node arrays in SI units, where the tasks sit, and the what-ifs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.errors import ConvolverWarning, ReplayError, UsageError
+from convolver.mpi.cfg import Configuration, Nodes
+
+MIB = float(1 << 20)
+TRUST_TRACE, NEVER = -1, -2
+QUIRK_ANY_COLLECTIVE_WAIT = 1
+OPS = 16
+_NODE_FIELDS = {
+    "latency_inter": ("latency_inter_seconds", np.float64),
+    "latency_intra": ("latency_intra_seconds", np.float64),
+    "buses_intra": ("buses_intra", np.int32),
+    "in_intra": ("in_intra", np.int32),
+    "out_intra": ("out_intra", np.int32),
+    "in_inter": ("in_inter", np.int32),
+    "out_inter": ("out_inter", np.int32),
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A parallel machine for :func:`convolver.mpi.replay.replay`.
+
+    ``rendezvous_bytes``: messages of at least so many bytes wait for their receiver; ``TRUST_TRACE`` takes the trace's own bit,
+    ``NEVER`` makes all sends eager. ``wire_latency_seconds`` (between the end of a transfer and its arrival) and ``gap_seconds``
+    (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
+    the LogGP model (Alexandrov et al., SPAA 1995).
+    """
+
+    configuration: Configuration
+    rendezvous_bytes: int = TRUST_TRACE
+    wire_latency_seconds: float = 0.0
+    gap_seconds: float = 0.0
+    quirks: bool = False
+    _cache: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    def placement(self, ranks: int) -> NDArray[np.int32]:
+        """Return the node of each task; raises :class:`ReplayError` when the machine is too small."""
+        return place(self.configuration, ranks)
+
+    def rank_ratios(self, ranks: int) -> NDArray[np.float64]:
+        """Return the node ratio of each task."""
+        return _per_node(self.configuration, "ratio", np.dtype(np.float64))[self.placement(ranks)]
+
+    def native(self, ranks: int) -> dict[str, Any]:
+        """Return the fields of ``cv_replay_network`` for a number of tasks."""
+        if ranks in self._cache:
+            return self._cache[ranks]
+        config = self.configuration
+        fields: dict[str, Any] = {
+            name: _per_node(config, attribute, np.dtype(dtype)) for name, (attribute, dtype) in _NODE_FIELDS.items()
+        }
+        fields |= {
+            "nodes": config.node_count,
+            "buses": config.buses,
+            "bytes_per_second": config.bandwidth_mib * MIB,
+            "bytes_per_second_intra": _per_node(config, "bandwidth_intra_mib", np.dtype(np.float64)) * MIB,
+            "node_of_rank": self.placement(ranks),
+            "collectives": _collectives(config),
+            "rendezvous_bytes": self.rendezvous_bytes,
+            "wire_latency": self.wire_latency_seconds,
+            "gap": self.gap_seconds,
+            "quirks": QUIRK_ANY_COLLECTIVE_WAIT if self.quirks else 0,
+        }
+        self._cache[ranks] = fields
+        return fields
+
+
+def _per_node(config: Configuration, attribute: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    values = [getattr(group, attribute) for group in config.nodes]
+    return np.repeat(np.array(values, dtype), [group.count for group in config.nodes])
+
+
+def _collectives(config: Configuration) -> NDArray[np.uint8]:
+    model = config.collective_model
+    rules = np.tile(np.array([model, 0, model, 0], np.uint8), (OPS, 1))
+    for op, rule in config.collectives.items():
+        rules[op] = rule
+    return np.ascontiguousarray(rules.reshape(-1))
+
+
+def place(config: Configuration, ranks: int) -> NDArray[np.int32]:
+    """Return the node of each task by the configuration's mapping.
+
+    Raises :class:`ReplayError` when the machine is too small or an explicit mapping is for another number of tasks; warns where a
+    node gets more tasks than it has processors, because the replay gives each task a processor of its own.
+    """
+    cpus = _per_node(config, "cpus", np.dtype(np.int64))
+    if not isinstance(config.mapping, str):
+        nodes = np.array(config.mapping, np.int64)
+        if len(nodes) != ranks:
+            raise ReplayError(f"The configuration maps {len(nodes)} tasks, but the trace has {ranks}: change its mapping.")
+    elif config.mapping == "INTERLEAVED":
+        nodes = np.arange(ranks) % config.node_count
+    elif config.mapping == "FILL_NODES":
+        nodes = np.searchsorted(np.cumsum(cpus), np.arange(ranks), side="right")
+    else:
+        nodes = np.arange(ranks) // int(config.mapping.split()[0])
+    if nodes.max(initial=0) >= config.node_count:
+        raise ReplayError(
+            f"{ranks} tasks do not fit on the {config.node_count} nodes of the configuration by its mapping "
+            f"'{config.mapping}': add nodes or change the mapping."
+        )
+    if np.any(np.bincount(nodes, minlength=config.node_count) > cpus):
+        warnings.warn(
+            "A node has fewer processors than tasks; the replay gives every task a processor of its own.",
+            ConvolverWarning,
+            stacklevel=2,
+        )
+    return nodes.astype(np.int32)
+
+
+def flat_configuration(
+    ranks: int,
+    *,
+    latency_seconds: float = 0.0,
+    bandwidth_bytes_per_second: float = 0.0,
+    tasks_per_node: int = 1,
+    links: int = 0,
+    buses: int = 0,
+    collective_model: int = 3,
+    intra: tuple[float, float] = (0.0, 0.0),
+    ratio: float = 1.0,
+) -> Configuration:
+    """Return a machine of equal nodes just large enough for ``ranks`` tasks; ``intra`` is (latency, bytes/s) within a node."""
+    nodes = Nodes(
+        count=math.ceil(ranks / tasks_per_node),
+        cpus=tasks_per_node,
+        ratio=ratio,
+        latency_intra_seconds=intra[0],
+        bandwidth_intra_mib=intra[1] / MIB,
+        latency_inter_seconds=latency_seconds,
+        in_inter=links,
+        out_inter=links,
+    )
+    return Configuration(
+        (nodes,),
+        bandwidth_mib=bandwidth_bytes_per_second / MIB,
+        buses=buses,
+        collective_model=collective_model,
+        mapping=f"{tasks_per_node} TASKS_PER_NODE",
+    )
+
+
+def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: int | None = None) -> Network:
+    """Return a network from the ``network`` section of a machine profile.
+
+    Needs ``latency_seconds`` and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``, ``overhead_seconds``, ``tasks_per_node``,
+    ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Half of a one-way latency is charged
+    to the sender and half to the receiver, as the replay charges L at both.
+    """
+    try:
+        per_node = tasks_per_node or int(measured.get("tasks_per_node", ranks))
+        latency, rate = float(measured["latency_seconds"]) / 2, float(measured["bandwidth_bytes_per_second"])
+        within = (
+            float(measured.get("intra_latency_seconds", 2 * latency)) / 2,
+            float(measured.get("intra_bandwidth_bytes_per_second", rate)),
+        )
+        eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"The machine's network section cannot be used: {error!r}; measure it with 'convolver probe'."
+        ) from error
+    config = flat_configuration(
+        ranks, latency_seconds=latency, bandwidth_bytes_per_second=rate, tasks_per_node=per_node, links=1, intra=within
+    )
+    return Network(config, rendezvous_bytes=eager)
+
+
+def what_if(
+    network: Network,
+    *,
+    latency_seconds: float | None = None,
+    bandwidth_bytes_per_second: float | None = None,
+    contention: bool = True,
+) -> Network:
+    """Return a copy of the network with some parameters replaced everywhere (also within nodes).
+
+    An infinite bandwidth becomes the 0 that means instantaneous; ``contention=False`` removes all links and buses.
+    """
+    config = network.configuration
+    changes: dict[str, Any] = {}
+    if latency_seconds is not None:
+        changes |= {"latency_intra_seconds": latency_seconds, "latency_inter_seconds": latency_seconds}
+    if bandwidth_bytes_per_second is not None:
+        mib = 0.0 if math.isinf(bandwidth_bytes_per_second) else bandwidth_bytes_per_second / MIB
+        changes["bandwidth_intra_mib"] = mib
+        config = replace(config, bandwidth_mib=mib)
+    if not contention:
+        changes |= {"buses_intra": 0, "in_intra": 0, "out_intra": 0, "in_inter": 0, "out_inter": 0}
+        config = replace(config, buses=0)
+    config = replace(config, nodes=tuple(replace(group, **changes) for group in config.nodes))
+    return replace(network, configuration=config, _cache={})

@@ -1,0 +1,45 @@
+"""Where events and networks come from: picks the reader by what a file is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from convolver.errors import FormatError
+from convolver.machine.profile import MachineProfile
+from convolver.mpi.cfg import read_cfg
+from convolver.mpi.dim import read_dim
+from convolver.mpi.events import Events
+from convolver.mpi.network import Network, network_from_profile
+from convolver.progress import SILENT, Progress
+
+
+def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
+    """Read MPI events: a .dim trace, an events artifact or a Paraver trace."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(9)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    if magic.startswith(b"PAR1"):
+        return Events.load(path)
+    if magic.startswith(b"#Paraver"):
+        from convolver.mpi.prv import read_prv
+
+        return read_prv(path)
+    return read_dim(path, progress=progress)
+
+
+def load_network(path: str | Path, ranks: int) -> Network:
+    """Read the network of a run of ``ranks`` tasks: a Dimemas configuration, or a machine profile that has a network."""
+    path = Path(path)
+    try:
+        text = path.open("rb").read(64)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    if not text.lstrip().startswith(b"{"):
+        return Network(read_cfg(path))
+    profile = MachineProfile.load(path)
+    if not profile.network:
+        raise FormatError(f"{path} has no network section; measure one with 'convolver probe' or give a .cfg file.")
+    return network_from_profile(dict(profile.network), ranks)

@@ -1,0 +1,42 @@
+"""The replay core and the .dim parser under the address and undefined-behaviour sanitizers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+FLAGS = ("-std=gnu11", "-O1", "-g", *WARNINGS, "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_replay_core_is_clean_under_the_sanitizers(tmp_path):
+    sources = [ROOT / "tests/c/replay_driver.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/replay").glob("*.c")]
+    program = tmp_path / "replay_driver"
+    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-lm", "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    replays = {row[0]: row[1:] for row in rows if row[0] != "parse"}
+    assert {name: (row[0], row[1], row[3]) for name, row in replays.items()} == {
+        "eager": ("0", "0", "0"),
+        "half": ("0", "0", "0"),
+        "posted": ("0", "0", "0"),
+        "deadlock": ("0", "0", "1"),
+        "immediate": ("0", "0", "0"),
+        "partner": ("3", "1", "0"),
+        "mismatch": ("3", "4", "0"),
+    }
+    assert replays["eager"][4] == str(20 * 6 + 20 * 5)
+    assert [row[1:3] for row in rows if row[0] == "parse"] == [
+        ["0", "6"],
+        ["3", "2"],
+        ["4", "0"],
+        ["0", "1"],
+        ["0", "0"],
+        ["0", "0"],
+    ]
