@@ -1,0 +1,42 @@
+"""The public names exist, load on first use, and nothing else is public."""
+
+import subprocess
+import sys
+
+import pytest
+
+import convolver as cv
+
+NAMES = """ConvolverError HitRates MachineProfile Prediction SamplingPlan Signature convolve cpu_ratio fit load predict probe replay
+simulate simulate_arrays trace""".split()
+
+
+def test_the_public_names_are_these():
+    assert cv.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_name_resolves_and_is_documented(name):
+    assert getattr(cv, name).__doc__
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = cv.nonsense
+
+
+def test_import_loads_no_heavy_library():
+    code = "import sys, convolver; print([m for m in ('numpy', 'polars', 'scipy', 'rich') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_help_loads_no_heavy_library():
+    code = (
+        "import sys, contextlib, io\n"
+        "from convolver.cli.app import app\n"
+        "sys.argv = ['convolver', '--help']\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "    app()\n"
+        "print([m for m in ('numpy', 'polars', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
