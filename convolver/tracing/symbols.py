@@ -1,9 +1,99 @@
+"""Names of blocks, found once at trace time: afterwards the traced binaries are not needed again."""
+
 from __future__ import annotations
+
+import shutil
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from elftools.common.exceptions import DWARFError, ELFError
+from numpy.typing import NDArray
 
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
+from convolver.tracing.elf import addresses_of, build_id, content_id, debug_file, open_elf, read_functions
+from convolver.tracing.lines import LineTable
 from convolver.tracing.names import Names
+
+MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
+"""What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
+
+HOT_SHARE = 1e-3
+"""Lines in separate debug files (those of the system's libraries are huge) are looked up only for blocks with this share of all
+executed instructions."""
 
 
 def resolve_names(definitions: Definitions, blocks: Blocks) -> Names:
-    return Names.empty(len(blocks), len(definitions.paths))
+    """Return function, file and line of every block and the build-id of every module.
+
+    Works for executables (PIE or not, static, stripped) and shared libraries; debug information in separate files is found by
+    build-id. What is unknown stays empty.
+    """
+    names = Names.empty(len(blocks), len(definitions.paths))
+    for module, path in enumerate(definitions.paths):
+        mine = np.flatnonzero(blocks.module == module)
+        if path and len(mine):
+            try:
+                _resolve_module(Path(path), module, mine, blocks, names)
+            except MALFORMED:
+                continue
+    names.functions = _demangle(names.functions)
+    return names
+
+
+def _resolve_module(path: Path, module: int, mine: NDArray[np.int64], blocks: Blocks, names: Names) -> None:
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(open(path, "rb"))
+        elf = open_elf(file)
+        if elf is None:
+            return
+        identity = build_id(elf) or content_id(file)
+        names.build_ids[module] = identity
+        addresses = addresses_of(elf, blocks.offset[mine])
+        separate = debug_file(path, identity, elf)
+        debug = open_elf(stack.enter_context(open(separate, "rb"))) if separate is not None else None
+        _name_functions([elf for elf in (debug, elf) if elf is not None], addresses, mine, names)
+        weights = blocks.counts["instructions"][mine]
+        if elf.has_dwarf_info(strict=True):
+            _name_lines(elf, addresses, mine, weights, 1, names)
+        elif debug is not None and debug.has_dwarf_info(strict=True):
+            least = max(1, int(HOT_SHARE * float(blocks.counts["instructions"].sum())))
+            _name_lines(debug, addresses, mine, weights, least, names)
+
+
+def _name_functions(elves: list[Any], addresses: NDArray[np.uint64], mine: NDArray[np.int64], names: Names) -> None:
+    for elf in elves:
+        for place, name in zip(mine.tolist(), read_functions(elf).at(addresses), strict=True):
+            names.functions[place] = names.functions[place] or name
+
+
+def _name_lines(
+    elf: Any, addresses: NDArray[np.uint64], mine: NDArray[np.int64], weights: NDArray[np.uint64], least: int, names: Names
+) -> None:
+    """Fill in file and line of the blocks with at least a weight of ``least``, the heaviest first."""
+    wanted = [index for index in np.argsort(weights)[::-1].tolist() if weights[index] >= least]
+    table = LineTable(elf) if wanted else None
+    for index in wanted:
+        assert table is not None
+        place = int(mine[index])
+        try:
+            names.files[place], names.lines[place] = table.at(int(addresses[index]))
+        except MALFORMED:
+            continue
+
+
+def _demangle(functions: list[str]) -> list[str]:
+    """Return C++ and Rust names readable where c++filt is installed."""
+    mangled = sorted({name for name in functions if name.startswith(("_Z", "_R")) and "\n" not in name})
+    tool = shutil.which("c++filt")
+    if not mangled or tool is None:
+        return functions
+    try:
+        done = subprocess.run([tool], input="\n".join(mangled), capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return functions
+    readable = dict(zip(mangled, done.stdout.splitlines(), strict=False))
+    return [readable.get(name, name) for name in functions]

@@ -1,0 +1,126 @@
+"""Object files: identity, functions, where their bytes are mapped. Symbols are read as arrays: big binaries take no longer."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+from numpy.typing import NDArray
+
+DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))
+FUNCTION_TYPES = (2, 10)
+"""STT_FUNC and STT_GNU_IFUNC."""
+_SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Functions sorted by address; ``end`` of one without a stated size is where the next one begins."""
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    names: list[str]
+
+    def at(self, addresses: NDArray[np.uint64]) -> list[str]:
+        """Return the name of the function around each address, empty where there is none."""
+        if not len(self.start):
+            return [""] * len(addresses)
+        place = np.searchsorted(self.start, addresses, side="right").astype(np.int64) - 1
+        inside = (place >= 0) & (addresses < self.end[np.maximum(place, 0)])
+        return [self.names[p] if ok else "" for p, ok in zip(place.tolist(), inside.tolist(), strict=True)]
+
+
+def build_id(elf: ELFFile) -> str:
+    """Return the GNU build-id as hex digits, empty when the linker gave none."""
+    notes: list[Any] = [s for s in elf.iter_sections() if isinstance(s, NoteSection)]
+    notes += [s for s in elf.iter_segments() if s["p_type"] == "PT_NOTE"]
+    for holder in notes:
+        for note in holder.iter_notes():
+            if note["n_type"] == "NT_GNU_BUILD_ID":
+                return str(note["n_desc"])
+    return ""
+
+
+def content_id(file: BinaryIO) -> str:
+    """Return what stands for the build-id of a file without one: a hash of the file."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    file.seek(0)
+    while part := file.read(1 << 20):
+        digest.update(part)
+    return "sha1-" + digest.hexdigest()
+
+
+def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the addresses, as the symbol table counts them, of file offsets; 0 for those that are never mapped."""
+    result = np.zeros(len(offsets), dtype=np.uint64)
+    for segment in elf.iter_segments():
+        if segment["p_type"] == "PT_LOAD":
+            first, size = np.uint64(segment["p_offset"]), np.uint64(segment["p_filesz"])
+            inside = (offsets >= first) & (offsets < first + size)
+            result[inside] = offsets[inside] - first + np.uint64(segment["p_vaddr"])
+    return result
+
+
+def read_functions(elf: ELFFile) -> Functions:
+    """Return the functions that .symtab, or else .dynsym, names."""
+    for name in (".symtab", ".dynsym"):
+        section = elf.get_section_by_name(name)
+        if section is not None and section["sh_type"] != "SHT_NOBITS":
+            found = _functions(section)
+            if len(found.start):
+                return found
+    empty = np.zeros(0, dtype=np.uint64)
+    return Functions(empty, empty, [])
+
+
+def _functions(section: Any) -> Functions:
+    data = section.data()
+    symbols = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], dtype=_SYMBOL)
+    symbols = symbols[np.isin(symbols["info"] & 15, FUNCTION_TYPES) & (symbols["section"] != 0) & (symbols["value"] != 0)]
+    # Of several names at one address the global one (binding in the upper half of info), then the first, is taken.
+    symbols = symbols[np.lexsort((np.arange(len(symbols)), -(symbols["info"] >> 4).astype(np.int8), symbols["value"]))]
+    if len(symbols):
+        fresh = np.ones(len(symbols), dtype=bool)
+        fresh[1:] = symbols["value"][1:] != symbols["value"][:-1]
+        symbols = symbols[fresh]
+    start = symbols["value"].astype(np.uint64)
+    end = start + symbols["size"]
+    following = np.append(start[1:], np.iinfo(np.uint64).max).astype(np.uint64)
+    end = np.where(symbols["size"] == 0, following, end).astype(np.uint64)
+    text = section.elffile.get_section(section["sh_link"]).data()
+    return Functions(start, end, [_string(text, int(at)) for at in symbols["name"]])
+
+
+def _string(text: bytes, at: int) -> str:
+    end = text.find(b"\0", at)
+    return text[at : end if end >= 0 else len(text)].decode(errors="replace")
+
+
+def debug_file(path: Path, identity: str, elf: ELFFile) -> Path | None:
+    """Return the separate file with the debug information of an object, found by build-id or by its debug link."""
+    if identity and not identity.startswith("sha1-"):
+        for folder in DEBUG_FOLDERS:
+            candidate = folder / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
+            if candidate.is_file():
+                return candidate
+    section = elf.get_section_by_name(".gnu_debuglink")
+    if section is None:
+        return None
+    name = _string(section.data(), 0)
+    places = [path.parent / name, path.parent / ".debug" / name]
+    places += [folder / path.parent.relative_to("/") / name for folder in DEBUG_FOLDERS if path.is_absolute()]
+    return next((place for place in places if place.is_file() and place != path), None)
+
+
+def open_elf(file: BinaryIO) -> ELFFile | None:
+    """Return the object file in ``file``, or None when it is none."""
+    try:
+        return ELFFile(file)
+    except (ELFError, ValueError, KeyError, TypeError):
+        return None
