@@ -40,6 +40,26 @@ def streams(max_segments: int = 12) -> st.SearchStrategy[list[tuple[int, int, bo
 
 
 @st.composite
+def loops(draw: st.DrawFn) -> list[tuple[int, int, bool, int]]:
+    """About 9000 references of loops of 1 to 9 sites that walk, wander or stand still, so that every filter finds repeats."""
+    references: list[tuple[int, int, bool, int]] = []
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    size = draw(st.sampled_from([1, 1, 8]))
+    while len(references) < 9000:
+        sites = int(random.integers(1, 10))
+        bases = random.choice(BASES[:6], sites) + random.integers(0, 40, sites) * 64
+        steps = random.choice([0, 1, 8, 64, 4096], sites)
+        writes = random.random(sites) < 0.3
+        for i in range(int(random.integers(1, 400))):
+            jump = int(random.integers(0, 8)) * 64 if random.random() < 0.05 else 0
+            references += [
+                (int(base) + int(step) * i + jump, size, bool(write), site)
+                for site, (base, step, write) in enumerate(zip(bases, steps, writes, strict=True))
+            ]
+    return references
+
+
+@st.composite
 def hierarchies(draw: st.DrawFn, max_levels: int = 4) -> tuple[Level, ...]:
     """1 to 4 levels of 1 to 32 ways and any small number of sets; sometimes a level larger than the stream."""
     line = draw(st.sampled_from([16, 32, 64, 64, 64, 128]))

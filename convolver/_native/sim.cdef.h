@@ -10,4 +10,5 @@ uint64_t cv_sim_references(const cv_sim *sim);
 uint64_t cv_sim_owners(const cv_sim *sim);
 cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
                         uint64_t *write_backs);
+const char *cv_sim_simd(const cv_sim *sim);
 void cv_sim_free(cv_sim *sim);

@@ -69,6 +69,11 @@ class Simulator:
         """One more than the largest owner fed so far."""
         return int(lib.cv_sim_owners(self.handle))
 
+    @property
+    def simd(self) -> str:
+        """Instruction set in use: portable, avx2 or avx512. The environment variable CONVOLVER_SIMD asks for less."""
+        return str(ffi.string(lib.cv_sim_simd(self.handle)).decode())
+
     def counts(self, hierarchy: int, level: int) -> Counts:
         """Return the counts of one level of one hierarchy."""
         counts = Counts(*(np.zeros(self.owners, dtype=np.uint64) for _ in range(3)))

@@ -29,7 +29,7 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
 
 /* Simulate a batch of any size; how a stream is cut into batches does not matter. Time is bounded by the batch: callers who want
  * to be interruptible feed about a million references at a time. CV_ERROR_LIMIT when the stream touches more distinct address
- * regions than can be numbered (docs/cache-model.md). After an error the simulator can only be freed. */
+ * regions than can be numbered (docs/cache-model.md) or has an owner of 2^31 or more. After an error the simulator can only be freed. */
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
 
 /* References fed, and one more than the largest owner fed. */
@@ -39,6 +39,10 @@ uint64_t cv_sim_owners(const cv_sim *sim);
 /* Counts of one level per owner, each array of cv_sim_owners() elements or NULL. hits = accesses - misses. */
 cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
                         uint64_t *write_backs);
+
+/* Instruction set in use: "portable", "avx2" or "avx512". The environment variable CONVOLVER_SIMD asks for one of them; one that this
+ * processor lacks is replaced by the next lower. The counts are the same. */
+const char *cv_sim_simd(const cv_sim *sim);
 
 void cv_sim_free(cv_sim *sim);
 

@@ -1,56 +1,76 @@
-/* Counters per owner. Only misses and write-backs touch the tables of the levels: hits follow from the accesses. */
+/* Memory of the counters per owner. Only misses and write-backs touch the tables of the levels: hits follow from the accesses. */
 #include "sim.h"
 
-static cv_status grow(uint64_t **table, uint64_t old, uint64_t new) {
-    uint64_t *grown = realloc(*table, new * sizeof *grown);
+#define OWNERS_MAX (UINT64_C(1) << 31) /* twice as many counters are numbered in 32 bits */
+
+static cv_status grow(void **table, size_t size, uint64_t old, uint64_t new) {
+    char *grown = realloc(*table, new * size);
     if (!grown)
         return CV_ERROR_MEMORY;
-    memset(grown + old, 0, (new - old) * sizeof *grown);
+    memset(grown + old * size, 0, (new - old) * size);
     *table = grown;
     return CV_OK;
 }
 
-static cv_status reserve(cv_sim *sim, uint64_t capacity) {
-    uint64_t old = sim->owners_capacity;
-    for (uint32_t f = 0; f < sim->fronts; f++)
-        if (grow(&sim->front[f].accesses, old, capacity) != CV_OK)
+static cv_status fold(cv_tally *t) {
+    if (t->folded < t->used) {
+        if (grow((void **)&t->totals, sizeof *t->totals, t->folded, t->used) != CV_OK)
             return CV_ERROR_MEMORY;
-    for (uint32_t h = 0; h < sim->hierarchies; h++)
-        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++) {
-            level *l = &sim->hierarchy[h].levels[k];
-            if (grow(&l->misses, old, capacity) != CV_OK || grow(&l->write_backs, old, capacity) != CV_OK)
-                return CV_ERROR_MEMORY;
-        }
-    sim->owners_capacity = capacity;
+        t->folded = t->used;
+    }
+    for (uint64_t i = 0; i < t->used; i++)
+        for (int lane = 0; lane < CV_TALLY_LANES; lane++)
+            t->totals[i] += t->lanes[i][lane];
+    memset(t->lanes, 0, t->used * sizeof *t->lanes);
+    t->pending = 0;
     return CV_OK;
 }
 
-cv_status cv_counters_reserve(cv_sim *sim, const cv_refs *refs) {
-    uint32_t largest = 0;
-    if (refs->owner)
-        for (size_t i = 0; i < refs->count; i++)
-            largest = refs->owner[i] > largest ? refs->owner[i] : largest;
-    uint64_t owners = (uint64_t)largest + 1;
+cv_status cv_tally_reserve(cv_tally *t, uint64_t used) {
+    cv_status status = used > t->used ? grow((void **)&t->lanes, sizeof *t->lanes, t->used, used) : CV_OK;
+    if (status == CV_OK && used > t->used)
+        t->used = used;
+    return status;
+}
+
+cv_status cv_tally_expect(cv_tally *t, size_t n) {
+    if (t->pending + n > UINT32_MAX && fold(t) != CV_OK)
+        return CV_ERROR_MEMORY;
+    t->pending += n;
+    return CV_OK;
+}
+
+uint64_t cv_tally_get(const cv_tally *t, uint64_t i) {
+    uint64_t sum = i < t->folded ? t->totals[i] : 0;
+    for (int lane = 0; lane < CV_TALLY_LANES; lane++)
+        sum += t->lanes[i][lane];
+    return sum;
+}
+
+void cv_tally_free(cv_tally *t) {
+    free(t->lanes);
+    free(t->totals);
+}
+
+static cv_status reserve(cv_sim *sim, uint64_t owners) {
+    for (uint32_t f = 0; f < sim->fronts; f++)
+        if (cv_tally_reserve(&sim->front[f].accesses, owners) != CV_OK)
+            return CV_ERROR_MEMORY;
+    for (uint32_t h = 0; h < sim->hierarchies; h++)
+        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
+            if (cv_tally_reserve(&sim->hierarchy[h].levels[k].counts, 2 * owners) != CV_OK)
+                return CV_ERROR_MEMORY;
+    sim->owners_capacity = owners;
+    return CV_OK;
+}
+
+cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners) {
+    if (owners > OWNERS_MAX)
+        return CV_ERROR_LIMIT;
     if (owners > sim->owners)
         sim->owners = owners;
     if (owners <= sim->owners_capacity)
         return CV_OK;
     uint64_t doubled = 2 * sim->owners_capacity;
-    return reserve(sim, owners > doubled ? owners : doubled);
-}
-
-void cv_count_accesses(uint64_t *accesses, const uint32_t *owner, size_t n) {
-    if (!owner) {
-        accesses[0] += n;
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        accesses[owner[i]]++;
-}
-
-void cv_count_level(level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t who = owner ? owner[out[i] >> INDEX_SHIFT] : 0;
-        (out[i] & FLAG ? l->write_backs : l->misses)[who]++;
-    }
+    return reserve(sim, owners > doubled ? owners : doubled < OWNERS_MAX ? doubled : OWNERS_MAX);
 }

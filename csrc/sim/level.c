@@ -6,22 +6,18 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void *cv_table_alloc(size_t count, size_t size) {
-    size_t bytes = count * size;
-    if (bytes < HUGE_PAGE)
-        return calloc(count, size);
-    bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    void *table = aligned_alloc(HUGE_PAGE, bytes);
-    if (table) {
+    size_t align = count * size < HUGE_PAGE ? CACHE_LINE : HUGE_PAGE;
+    size_t bytes = (count * size + align - 1) & ~(align - 1);
+    void *table = aligned_alloc(align, bytes);
+    if (!table)
+        return NULL;
+    if (align == HUGE_PAGE)
         madvise(table, bytes, MADV_HUGEPAGE);
-        memset(table, 0, bytes);
-    }
-    return table;
+    return memset(table, 0, bytes);
 }
 
-cv_status cv_level_learn_regions(level *l, const regions *r) {
-    uint64_t end = regions_end(r);
-    if (l->power_of_two || end <= l->offsets_end)
-        return CV_OK;
+static cv_status learn_regions(cv_level *l, const cv_regions *r) {
+    uint64_t end = cv_regions_end(r);
     uint32_t *offsets = realloc(l->offsets, end * sizeof *offsets);
     if (!offsets)
         return CV_ERROR_MEMORY;
@@ -40,12 +36,37 @@ cv_status cv_level_learn_regions(level *l, const regions *r) {
     return CV_OK;
 }
 
+/* Go on with 64-bit tags: a tag keeps its value, only its place gets wider. */
+static cv_status widen(cv_level *l) {
+    const uint32_t *narrow = l->rows, narrow_stride = l->stride;
+    uint64_t *wide = cv_table_alloc(l->sets * l->ways, sizeof *wide);
+    if (!wide)
+        return CV_ERROR_MEMORY;
+    for (uint64_t set = 0; set < l->sets; set++)
+        for (uint32_t way = 0; way < l->ways; way++) {
+            uint32_t word = narrow[set * narrow_stride + way], tag = word & ~DIRTY;
+            wide[set * l->ways + way] = (tag == EMPTY ? WIDE_EMPTY : tag) | (word & DIRTY ? WIDE_DIRTY : 0);
+        }
+    free(l->rows);
+    l->rows = wide;
+    l->wide = true;
+    l->line_limit = UINT64_MAX;
+    cv_lru_wide(l);
+    return CV_OK;
+}
+
+cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end) {
+    if (!l->power_of_two && cv_regions_end(r) > l->offsets_end && learn_regions(l, r) != CV_OK)
+        return CV_ERROR_MEMORY;
+    return line_end > l->line_limit ? widen(l) : CV_OK;
+}
+
 static bool is_possible(const cv_sim_level *g) {
     return g->sets >= 1 && g->sets <= CV_SIM_MAX_SETS && g->ways >= 1 && g->ways <= CV_SIM_MAX_WAYS && g->line_bytes >= 8 &&
            g->line_bytes <= 4096 && (g->line_bytes & (g->line_bytes - 1)) == 0;
 }
 
-cv_status cv_level_new(level *l, const cv_sim_level *geometry, bool first) {
+cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd) {
     if (!is_possible(geometry))
         return CV_ERROR_ARGUMENT;
     l->sets = geometry->sets;
@@ -54,18 +75,21 @@ cv_status cv_level_new(level *l, const cv_sim_level *geometry, bool first) {
     l->power_of_two = (l->sets & (l->sets - 1)) == 0;
     l->shift = (uint32_t)__builtin_ctzll(l->sets);
     l->magic = UINT64_MAX / l->sets + 1;
-    l->rows = cv_table_alloc(l->sets * l->ways, sizeof *l->rows);
-    if (!l->rows)
+    /* Tags are below EMPTY; an offset below `sets` may be added to a line before it is divided. */
+    l->line_limit = (uint64_t)EMPTY * l->sets - l->sets;
+    simd->level(l);
+    uint64_t tags = l->sets * l->stride;
+    uint32_t *rows = cv_table_alloc(tags, sizeof *rows);
+    if (!rows)
         return CV_ERROR_MEMORY;
-    for (uint64_t i = 0; i < l->sets * l->ways; i++)
-        l->rows[i] = WIDE_EMPTY;
-    l->run = cv_lru_wide(first);
+    for (uint64_t i = 0; i < tags; i++)
+        rows[i] = EMPTY;
+    l->rows = rows;
     return CV_OK;
 }
 
-void cv_level_free(level *l) {
+void cv_level_free(cv_level *l) {
     free(l->rows);
     free(l->offsets);
-    free(l->misses);
-    free(l->write_backs);
+    cv_tally_free(&l->counts);
 }

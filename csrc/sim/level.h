@@ -4,29 +4,43 @@
 
 #include "sim.h"
 
+#define DIRTY UINT32_C(0x80000000) /* in a 32-bit tag */
+#define EMPTY (DIRTY - 1)          /* no line has this tag */
 #define WIDE_DIRTY (UINT64_C(1) << 63)
-#define WIDE_EMPTY (WIDE_DIRTY - 1) /* no line has this tag */
+#define WIDE_EMPTY (WIDE_DIRTY - 1)
 
 typedef struct {
     uint64_t set, tag;
-} place;
+} cv_place;
 
-static inline place level_place(const level *l, uint64_t line) {
-    if (l->power_of_two)
-        return (place){line & (l->sets - 1), line >> l->shift};
+/* `power_of_two` is l->power_of_two, given as a constant so that each loop keeps one of the two ways. */
+static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level *l, uint64_t line, bool power_of_two) {
+    if (power_of_two)
+        return (cv_place){line & (l->sets - 1), line >> l->shift};
     uint64_t x = line + l->offsets[line >> REGION_BITS];
     uint64_t q = (uint64_t)(((unsigned __int128)x * l->magic) >> 64);
     uint64_t set = x - q * l->sets;
     /* For x up to 2^48 the rounded-up reciprocal can give one too much. */
     uint64_t above = (uint64_t)((int64_t)set >> 63);
-    return (place){set + (above & l->sets), q + above};
+    return (cv_place){set + (above & l->sets), q + above};
 }
 
-static inline uint64_t level_line(const level *l, uint64_t set, uint64_t tag) {
-    if (l->power_of_two)
+static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level *l, uint64_t set, uint64_t tag,
+                                                                 bool power_of_two) {
+    if (power_of_two)
         return (tag << l->shift) | set;
     uint64_t x = tag * l->sets + set;
     return x - l->offsets[x >> REGION_BITS];
+}
+
+/* The record that writes a victim (a 32-bit tag) of `record`'s set back; any word where the victim is not dirty. */
+static inline __attribute__((always_inline)) uint64_t cv_write_back(const cv_level *l, uint64_t record, uint64_t set,
+                                                                    uint32_t victim, bool power_of_two) {
+    if (power_of_two) /* everything but the tag is the record's own */
+        return ((record | FLAG) & ~(LINE_MASK & ~(l->sets - 1))) | (uint64_t)(victim & ~DIRTY) << l->shift;
+    /* The tag of an empty place would lead outside of the table of offsets. */
+    uint32_t tag = victim & DIRTY ? victim & ~DIRTY : 0;
+    return (record & ~LINE_MASK) | FLAG | cv_line_of(l, set, tag, false);
 }
 
 #endif

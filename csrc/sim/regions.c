@@ -6,15 +6,15 @@
  * number of sets is a power of two up to 2^REGION_BITS finds its set in the dense line. */
 #include "sim.h"
 
-static size_t slot_of(const regions *r, uint64_t region) {
+static size_t slot_of(const cv_regions *r, uint64_t region) {
     size_t slot = (size_t)((region * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (r->capacity - 1);
     while (r->keys[slot] != 0 && r->keys[slot] != region + 1)
         slot = (slot + 1) & (r->capacity - 1);
     return slot;
 }
 
-static cv_status reserve(regions *r, size_t capacity) {
-    regions grown = *r;
+static cv_status reserve(cv_regions *r, size_t capacity) {
+    cv_regions grown = *r;
     grown.capacity = capacity;
     grown.keys = calloc(capacity, sizeof *grown.keys);
     grown.ids = calloc(capacity, sizeof *grown.ids);
@@ -37,21 +37,22 @@ static cv_status reserve(regions *r, size_t capacity) {
     return CV_OK;
 }
 
-cv_status cv_regions_new(regions *r) {
+cv_status cv_regions_new(cv_regions *r) {
     memset(r, 0, sizeof *r);
+    r->recent[0] = r->recent[1] = UINT64_MAX; /* no region has this number */
     return reserve(r, 64);
 }
 
-void cv_regions_free(regions *r) {
+void cv_regions_free(cv_regions *r) {
     free(r->keys);
     free(r->ids);
     free(r->region_of);
 }
 
-static cv_status id_of(regions *r, uint64_t region, uint64_t *id) {
+static cv_status id_of(cv_regions *r, uint64_t region, uint64_t *id) {
     size_t slot = slot_of(r, region);
     if (r->keys[slot] == 0) {
-        if (regions_end(r) + 2 > REGIONS_MAX)
+        if (cv_regions_end(r) + 2 > REGIONS_MAX)
             return CV_ERROR_LIMIT;
         if (2 * (r->used + 1) > r->capacity) {
             if (reserve(r, 2 * r->capacity) != CV_OK)
@@ -59,24 +60,27 @@ static cv_status id_of(regions *r, uint64_t region, uint64_t *id) {
             slot = slot_of(r, region);
         }
         r->keys[slot] = region + 1;
-        r->ids[slot] = (uint32_t)regions_end(r);
+        r->ids[slot] = (uint32_t)cv_regions_end(r);
         r->region_of[r->used++] = region;
     }
     *id = r->ids[slot];
     return CV_OK;
 }
 
-cv_status cv_regions_translate(regions *r, uint64_t line, uint64_t *dense) {
-    uint64_t region = line >> REGION_BITS;
+cv_status cv_regions_translate(cv_regions *r, uint64_t line, uint64_t *dense) {
+    uint64_t region = line >> REGION_BITS, id;
     *dense = line;
     if (region < REGIONS_DIRECT)
         return CV_OK;
-    if (region != r->last_region) {
-        cv_status status = id_of(r, region, &r->last_id);
+    if (region != r->recent[0]) {
+        cv_status status = id_of(r, region, &id);
         if (status != CV_OK)
             return status;
-        r->last_region = region;
+        r->recent[1] = r->recent[0];
+        r->change[1] = r->change[0];
+        r->recent[0] = region;
+        r->change[0] = (region ^ id) << REGION_BITS;
     }
-    *dense = (r->last_id << REGION_BITS) | (line & ((UINT64_C(1) << REGION_BITS) - 1));
+    *dense = line ^ r->change[0];
     return CV_OK;
 }

@@ -1,11 +1,14 @@
 /* Inside the simulator: how references travel through the levels.
  *
- * References are handled in batches. A batch becomes an array of records, which the first level turns into a shorter array of
- * records for the second (its misses and the dirty lines it pushed out, in order), and so on. A record is one word:
+ * References are handled in batches. Exact front filters (pack_*.c, filter.c) drop references that can change nothing; the others
+ * become an array of records, which the first level turns into a shorter array of records for the second (its misses and the
+ * dirty lines it pushed out, in order), and so on (lru_*.c). A record is one word:
  *
- *   bits 47..0  line: the line number, its 4 GiB-like region renumbered densely (regions.c)
+ *   bits 47..0  line: the line number, its region renumbered densely (regions.c)
  *   bit  48     flag: a write (first level) or a write-back from the level above (deeper levels)
- *   bits 63..49 index of the reference in its batch, through which its owner is found when a miss is counted */
+ *   bits 63..49 index of the reference in its batch, through which its owner is found when a miss is counted
+ *
+ * Only misses and write-backs touch the counters of a level (counters.c): hits follow from the accesses. */
 #ifndef CV_SIM_INTERNAL_H
 #define CV_SIM_INTERNAL_H
 
@@ -20,7 +23,10 @@
 #define LINE_MASK ((UINT64_C(1) << LINE_BITS) - 1)
 #define FLAG (UINT64_C(1) << LINE_BITS)
 #define INDEX_SHIFT (LINE_BITS + 1)
-#define BATCH 8192 /* references of a batch; at most 1 << (64 - INDEX_SHIFT) */
+#define BATCH 8192   /* references of a batch; at most 1 << (64 - INDEX_SHIFT) */
+#define PREFETCH 32  /* records behind the end of an array that are read to prefetch for them: zeros */
+#define HISTORY 8    /* references before a batch that a filter may look at */
+#define CACHE_LINE 64
 
 /* Dense numbers of the address regions that a stream touches. */
 #define REGION_BITS 26 /* log2 of the lines of a region */
@@ -32,79 +38,180 @@ typedef struct {
     uint32_t *ids;
     uint64_t *region_of; /* of the ids from REGIONS_DIRECT on */
     size_t capacity, used;
-    uint64_t last_region, last_id;
-} regions;
+    uint64_t recent[2], change[2]; /* the last two regions; what turns their line numbers into dense ones, by exclusive or */
+} cv_regions;
 
-cv_status cv_regions_new(regions *r);
-void cv_regions_free(regions *r);
-/* Dense line number of a line; CV_ERROR_LIMIT or CV_ERROR_MEMORY. */
-cv_status cv_regions_translate(regions *r, uint64_t line, uint64_t *dense);
+cv_status cv_regions_new(cv_regions *r);
+void cv_regions_free(cv_regions *r);
+/* Dense line number of a line; CV_ERROR_LIMIT or CV_ERROR_MEMORY. The region becomes the most recent one. */
+cv_status cv_regions_translate(cv_regions *r, uint64_t line, uint64_t *dense);
 /* One more than the largest region number that dense lines can have. */
-static inline uint64_t regions_end(const regions *r) { return REGIONS_DIRECT + 2 * r->used; }
+static inline uint64_t cv_regions_end(const cv_regions *r) { return REGIONS_DIRECT + 2 * r->used; }
 
 /* One level of one hierarchy: rows of tags in recency order, most recent first. */
-typedef struct level level;
+typedef struct cv_level cv_level;
 /* Run `n` records through a level; returns the number of records for the next level, written to `out` (room for 2 n). */
-typedef size_t (*level_run)(level *l, const uint64_t *in, size_t n, uint64_t *out);
+typedef size_t (*cv_level_run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out);
 
-struct level {
-    level_run run;
-    uint64_t *rows; /* sets x ways: tag, TAG_DIRTY */
+/* Counters by number (tally.h). */
+#define CV_TALLY_LANES 4
+typedef struct {
+    uint32_t (*lanes)[CV_TALLY_LANES];
+    uint64_t *totals;        /* what was folded out of the lanes */
+    uint64_t used, folded;   /* counters in lanes and in totals */
+    uint64_t pending;        /* at least what is in any lane */
+} cv_tally;
+
+struct cv_level {
+    cv_level_run run;        /* without branches, for levels where hits and misses mix */
+    cv_level_run run_hits;   /* with a branch, for first levels where most records hit */
+    void *rows;              /* sets x stride tags of 32 or 64 bits */
     uint64_t sets;
-    uint32_t ways;
-    uint32_t shift; /* log2(sets) where that is whole */
-    bool power_of_two;
-    bool first;
-    uint64_t magic;    /* ceil(2^64 / sets): division by multiplication */
-    uint32_t *offsets; /* per region number: what makes (dense line + offset) mod sets the set of the true line */
+    uint64_t magic;          /* ceil(2^64 / sets): division by multiplication */
+    uint32_t *offsets;       /* per region number: makes (dense line + offset) mod sets the set of the true line */
     uint64_t offsets_end;
-    uint64_t *misses, *write_backs; /* per owner */
+    uint64_t line_limit;     /* lines below it have tags that fit */
+    uint32_t ways, stride;   /* stride: tags from one row to the next */
+    uint32_t shift;          /* log2(sets) where that is whole */
+    bool power_of_two, first, wide;
+    cv_tally counts;         /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 
-cv_status cv_level_new(level *l, const cv_sim_level *geometry, bool first);
-void cv_level_free(level *l);
-/* Learn the regions that appeared since the last call. */
-cv_status cv_level_learn_regions(level *l, const regions *r);
-/* lru_wide.c */
-level_run cv_lru_wide(bool first);
+typedef struct cv_simd cv_simd;
+cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd);
+void cv_level_free(cv_level *l);
+/* Prepare for the regions that appeared since the last call and for lines below `line_end`. */
+cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end);
+
+/* Part of a batch on its way into records. */
+typedef struct {
+    const uint64_t *address; /* of the batch; `history` more lie before it */
+    const uint8_t *write;    /* likewise */
+    size_t begin, end;       /* references of the batch to handle now */
+    size_t history;          /* references that may be looked at before `begin` */
+    uint32_t line_shift;
+    bool high;               /* an address lies beyond the direct regions */
+    cv_regions *regions;
+    cv_status status;        /* out */
+} cv_pack_job;
+
+/* Make records of the references that do not repeat, write for write, the `lag` references before them in windows of `lag`
+ * (0: of all); returns their number. Such a window changes nothing in an LRU cache of at least `lag` ways. */
+typedef size_t (*cv_pack)(cv_pack_job *job, unsigned lag, uint64_t *records);
+
+/* What is known of a batch before it is simulated. */
+typedef struct {
+    uint64_t lines;     /* all line numbers or-ed */
+    uint32_t max_owner;
+    bool straddles;     /* a reference touches more than one line */
+} cv_survey;
+
+/* The code paths of one instruction set. */
+struct cv_simd {
+    const char *name;
+    cv_pack pack;
+    cv_survey (*survey)(const cv_refs *refs, uint32_t line_shift);
+    /* Choose the functions and the row layout of a level with 32-bit tags. */
+    void (*level)(cv_level *l);
+    /* Add one to the counter of each number. */
+    void (*tally)(cv_tally *t, const uint32_t *id, size_t n);
+    /* Numbers of the counters (of cv_level.counts) that records which leave a level belong to. */
+    void (*charges)(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n);
+};
+
+extern const cv_simd cv_simd_portable;
+#if defined(__x86_64__)
+extern const cv_simd cv_simd_avx2, cv_simd_avx512;
+#endif
+/* The best one that runs here; CONVOLVER_SIMD=portable|avx2|avx512 asks for less. */
+const cv_simd *cv_simd_choose(void);
+/* lru_wide.c: 64-bit tags, any instruction set. */
+void cv_lru_wide(cv_level *l);
+
+/* filter.c: a direct-mapped filter for repeated lines, exact where `slots` divides the sets of every first level. */
+#define FILTER_SLOTS 64
+typedef struct {
+    uint64_t slot[FILTER_SLOTS];
+    uint32_t slots; /* in use, a power of two */
+} cv_filter;
+
+void cv_filter_reset(cv_filter *filter);
+size_t cv_filter_run(cv_filter *filter, const uint64_t *in, size_t n, uint64_t *out);
+
+/* adapt.c: which filters to use, by timing them while simulating. */
+typedef struct {
+    uint8_t lag;
+    bool direct_mapped, hits; /* hits: the first level branches */
+} cv_plan;
+
+#define MAX_PLANS 16
+typedef struct {
+    cv_plan plans[MAX_PLANS];
+    double cost[MAX_PLANS]; /* seconds per reference at the last trial */
+    uint32_t n_plans, best;
+    uint32_t countdown;     /* batches until the next trial */
+} cv_adapt;
+
+void cv_adapt_new(cv_adapt *a, uint32_t smallest_ways, uint32_t filter_slots);
+/* Count a batch; true when it should be used to time all plans. */
+bool cv_adapt_trial_due(cv_adapt *a, size_t references);
+/* Choose by the costs. */
+void cv_adapt_decide(cv_adapt *a);
 
 typedef struct {
     uint32_t n_levels;
-    level levels[CV_SIM_MAX_LEVELS];
-} hierarchy;
+    cv_level levels[CV_SIM_MAX_LEVELS];
+} cv_hierarchy;
 
 /* The hierarchies of one line size share everything before their first levels. */
 typedef struct {
-    uint32_t line_shift;
+    const cv_simd *simd;
+    cv_hierarchy **hierarchy; /* not owned */
     uint32_t hierarchies;
-    hierarchy **hierarchy; /* not owned */
-    regions regions;
-    uint64_t *accesses; /* per owner: lines touched */
-    uint64_t *records, *out[2];
-    uint64_t *address; /* a batch whose references were split at lines */
+    uint32_t line_shift;
+    cv_regions regions;
+    cv_filter filter;
+    cv_adapt adapt;
+    bool filter_in_use;
+    bool after_split;          /* the previous batch had references of several lines: no history */
+    uint64_t line_end;         /* dense lines so far are below it */
+    cv_tally accesses;         /* per owner: lines touched */
+    uint64_t *records[2], *out[2];
+    uint32_t *numbers;         /* counters that a level's output goes to */
+    uint64_t *address;         /* references that were split at lines */
     uint32_t *owner;
     uint8_t *write;
-} front;
+} cv_front;
+
+cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies);
+void cv_front_free(cv_front *f);
+/* All hierarchies are there. */
+void cv_front_complete(cv_front *f);
+/* Simulate a batch of at most BATCH references of one line each; `history` more lie before it and were simulated just before.
+ * `lines`: all line numbers or-ed. */
+cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64_t lines);
 
 struct cv_sim {
+    const cv_simd *simd;
     uint32_t hierarchies, fronts;
-    hierarchy *hierarchy;
-    front *front;
+    cv_hierarchy *hierarchy;
+    cv_front *front;
     uint64_t references, owners, owners_capacity;
 };
 
 /* split.c: cut references `*at`.. at line ends until BATCH lines are in f's buffers or the batch is through; returns the lines.
  * `*line` is the next line of reference `*at`, when it was cut in the middle. */
-size_t cv_split_lines(const front *f, const cv_refs *refs, size_t *at, uint64_t *line);
-/* True when a reference of the batch touches more than one line. */
-bool cv_any_straddles(const cv_refs *refs, uint32_t line_shift);
+size_t cv_split_lines(const cv_front *f, const cv_refs *refs, size_t *at, uint64_t *line);
 
 /* counters.c */
-cv_status cv_counters_reserve(cv_sim *sim, const cv_refs *refs);
-void cv_count_accesses(uint64_t *accesses, const uint32_t *owner, size_t n);
-void cv_count_level(level *l, const uint32_t *owner, const uint64_t *out, size_t n);
+cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners);
+cv_status cv_tally_reserve(cv_tally *t, uint64_t used);
+/* To be called before n numbers are counted. */
+cv_status cv_tally_expect(cv_tally *t, size_t n);
+uint64_t cv_tally_get(const cv_tally *t, uint64_t i);
+void cv_tally_free(cv_tally *t);
 
-/* Allocate zeroed memory, on huge pages where the size is worth it. */
+/* Allocate zeroed memory on a cache line, on huge pages where the size is worth it. */
 void *cv_table_alloc(size_t count, size_t size);
 
 #endif

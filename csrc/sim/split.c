@@ -6,17 +6,7 @@ static inline uint64_t last_byte(const cv_refs *refs, size_t i) {
     return last >= refs->address[i] ? last : UINT64_MAX; /* nothing lies above the top of the address space */
 }
 
-bool cv_any_straddles(const cv_refs *refs, uint32_t line_shift) {
-    if (!refs->size)
-        return false;
-    uint64_t crossing = 0;
-    const uint64_t within = (UINT64_C(1) << line_shift) - 1;
-    for (size_t i = 0; i < refs->count; i++)
-        crossing |= ((refs->address[i] & within) + refs->size[i] - (refs->size[i] != 0)) >> line_shift;
-    return crossing != 0;
-}
-
-size_t cv_split_lines(const front *f, const cv_refs *refs, size_t *at, uint64_t *line) {
+size_t cv_split_lines(const cv_front *f, const cv_refs *refs, size_t *at, uint64_t *line) {
     size_t n = 0, i = *at;
     for (; i < refs->count; i++) {
         uint64_t first = refs->address[i] >> f->line_shift, last = last_byte(refs, i) >> f->line_shift;

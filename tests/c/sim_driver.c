@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { COUNT = 60000 };
+enum { COUNT = 9000 };
 
 static uint64_t next(uint64_t *state) {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -34,7 +34,7 @@ static void feed(cv_sim *sim, uint64_t *state, size_t count) {
         uint64_t r = next(state);
         address[i] = BASES[r % 5] + (r >> 8) % (i % 3 ? 4096 : 65536);
         owner[i] = (uint32_t)(r >> 40) % 3000;
-        size[i] = (r >> 60) ? 8 : (uint16_t)(r >> 32);
+        size[i] = (r >> 58) ? 8 : (uint16_t)(r >> 32);
         write[i] = (r >> 30) & 1;
     }
     cv_refs all = {address, owner, size, write, count}, bare = {address, NULL, NULL, NULL, count};

@@ -6,14 +6,15 @@ import itertools
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convolver._native.simulator import Geometry, Simulator
 from convolver.machine.hierarchy import Level
 from convolver.simulation.simulate import simulate_arrays
 from tests.oracle import cache as oracle
-from tests.reference_streams import arrays, hierarchies, streams
+from tests.reference_streams import arrays, hierarchies, loops, streams
 
 COUNTS = ["accesses", "hits", "misses", "write_backs"]
 
@@ -42,6 +43,29 @@ def test_counts_per_block_and_level_equal_the_slow_model(references, found):
     rates = simulate_arrays(**arrays(references), machines=_machines(found))
     expected = [row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")]
     assert rates.table.rows() == expected
+
+
+@pytest.fixture(params=["portable", "avx2", "avx512"])
+def simd(request, monkeypatch):
+    """Each instruction set that this processor has."""
+    monkeypatch.setenv("CONVOLVER_SIMD", request.param)
+    if Simulator([[Geometry(1, 1, 64)]]).simd != request.param:
+        pytest.skip(f"this processor has no {request.param}")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(streams(), st.lists(hierarchies(), min_size=1, max_size=3))
+def test_each_instruction_set_counts_like_the_slow_model(simd, references, found):
+    rates = simulate_arrays(**arrays(references), machines=_machines(found))
+    assert rates.table.rows() == [row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(loops(), st.lists(hierarchies(max_levels=3), min_size=1, max_size=2))
+def test_each_front_filter_changes_nothing(simd, references, found):
+    # The first long batch is cut into pieces, and each filter gets two of them.
+    rates = simulate_arrays(**arrays(references), machines=_machines(found))
+    assert rates.table.rows() == [row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")]
 
 
 @settings(max_examples=40, deadline=None)

@@ -18,8 +18,12 @@ def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
     sources = [ROOT / "tests/c/sim_driver.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/sim").glob("*.c")]
     program = tmp_path / "sim_driver"
     subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", program], check=True)
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    counts = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    outputs = set()
+    for simd in ("portable", "avx2", "avx512"):
+        done = subprocess.run([program], capture_output=True, text=True, check=False, env={"CONVOLVER_SIMD": simd})
+        assert (done.returncode, done.stderr) == (0, "")
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    counts = [[int(word) for word in line.split()] for line in outputs.pop().splitlines()]
     assert len(counts) == 6
     assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)

@@ -1,0 +1,152 @@
+/* From references to counts: the filters, and the levels of each hierarchy one after another over a batch. */
+#include "sim.h"
+
+#include <time.h>
+
+/* Writes of a stream without any; readable from HISTORY before the first. */
+static const uint8_t NO_WRITES[HISTORY + BATCH];
+
+cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies) {
+    f->simd = simd;
+    f->line_shift = line_shift;
+    f->hierarchy = calloc(hierarchies, sizeof *f->hierarchy);
+    for (int i = 0; i < 2; i++) {
+        f->records[i] = malloc((BATCH + PREFETCH) * sizeof *f->records[i]);
+        /* Every level passes on at most the misses of the batch and one dirty line per record it got. */
+        f->out[i] = malloc(((CV_SIM_MAX_LEVELS + 1) * BATCH + PREFETCH) * sizeof *f->out[i]);
+    }
+    f->numbers = malloc((CV_SIM_MAX_LEVELS + 1) * BATCH * sizeof *f->numbers);
+    f->address = malloc(BATCH * sizeof *f->address);
+    f->owner = malloc(BATCH * sizeof *f->owner);
+    f->write = malloc(BATCH * sizeof *f->write);
+    bool whole = f->hierarchy && f->records[0] && f->records[1] && f->out[0] && f->out[1] && f->numbers && f->address && f->owner &&
+                 f->write;
+    return whole ? cv_regions_new(&f->regions) : CV_ERROR_MEMORY;
+}
+
+void cv_front_free(cv_front *f) {
+    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1], f->numbers, f->address, f->owner, f->write};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        free(owned[i]);
+    cv_tally_free(&f->accesses);
+    cv_regions_free(&f->regions);
+}
+
+void cv_front_complete(cv_front *f) {
+    uint32_t ways = UINT32_MAX;
+    uint64_t slots = FILTER_SLOTS;
+    for (uint32_t h = 0; h < f->hierarchies; h++) {
+        const cv_level *l = &f->hierarchy[h]->levels[0];
+        ways = l->ways < ways ? l->ways : ways;
+        while (l->sets % slots)
+            slots /= 2;
+    }
+    f->filter.slots = (uint32_t)slots;
+    cv_adapt_new(&f->adapt, ways, f->filter.slots);
+}
+
+static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n) {
+    if (cv_tally_expect(&f->accesses, n) != CV_OK)
+        return CV_ERROR_MEMORY;
+    if (owner)
+        f->simd->tally(&f->accesses, owner, n);
+    else
+        f->accesses.lanes[0][0] += (uint32_t)n;
+    return CV_OK;
+}
+
+/* Charge the records that leave a level to the owners of their references. */
+static cv_status count_level(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
+    f->simd->charges(f->numbers, owner, out, n);
+    if (cv_tally_expect(&l->counts, n) != CV_OK)
+        return CV_ERROR_MEMORY;
+    f->simd->tally(&l->counts, f->numbers, n);
+    return CV_OK;
+}
+
+static cv_status run_hierarchy(cv_front *f, cv_hierarchy *h, const uint64_t *records, size_t n, const uint32_t *owner, bool hits) {
+    const uint64_t *in = records;
+    uint64_t line_end = f->line_end;
+    for (uint32_t k = 0; k < h->n_levels && n; k++) {
+        cv_level *l = &h->levels[k];
+        cv_status status = cv_level_prepare(l, &f->regions, line_end);
+        if (status != CV_OK)
+            return status;
+        uint64_t *out = f->out[k & 1];
+        n = (hits ? l->run_hits : l->run)(l, in, n, out);
+        memset(out + n, 0, PREFETCH * sizeof *out);
+        if (count_level(f, l, owner, out, n) != CV_OK)
+            return CV_ERROR_MEMORY;
+        in = out;
+    }
+    return CV_OK;
+}
+
+/* Simulate references begin..end of the batch that `job` describes. */
+static cv_status run_part(cv_front *f, cv_pack_job *job, const uint32_t *owner, const cv_plan *plan) {
+    uint64_t *records = f->records[0];
+    size_t n = f->simd->pack(job, plan->lag, records);
+    if (job->status != CV_OK)
+        return job->status;
+    if (plan->direct_mapped) {
+        if (!f->filter_in_use)
+            cv_filter_reset(&f->filter);
+        n = cv_filter_run(&f->filter, records, n, f->records[1]);
+        records = f->records[1];
+    }
+    f->filter_in_use = plan->direct_mapped;
+    memset(records + n, 0, PREFETCH * sizeof *records);
+    uint64_t regions_end = cv_regions_end(&f->regions) << REGION_BITS;
+    if (job->high && regions_end > f->line_end)
+        f->line_end = regions_end;
+    cv_status status = CV_OK;
+    for (uint32_t h = 0; h < f->hierarchies && status == CV_OK; h++)
+        status = run_hierarchy(f, f->hierarchy[h], records, n, owner, plan->hits);
+    return status;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Simulate a batch in pieces, each twice with every plan; the better time counts, since the first may have found cold caches. */
+static cv_status run_trial(cv_front *f, cv_pack_job *job, const uint32_t *owner) {
+    cv_adapt *a = &f->adapt;
+    size_t end = job->end, pieces = 2 * a->n_plans;
+    for (size_t i = 0; i < pieces; i++) {
+        uint32_t p = (uint32_t)(i % a->n_plans);
+        job->begin = end * i / pieces;
+        job->end = end * (i + 1) / pieces;
+        double start = seconds();
+        cv_status status = run_part(f, job, owner, &a->plans[p]);
+        double cost = (seconds() - start) / (double)(job->end - job->begin);
+        if (status != CV_OK)
+            return status;
+        if (i < a->n_plans || cost < a->cost[p])
+            a->cost[p] = cost;
+        job->history = HISTORY;
+    }
+    cv_adapt_decide(a);
+    return CV_OK;
+}
+
+cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64_t lines) {
+    cv_pack_job job = {
+        .address = batch->address,
+        .write = batch->write ? batch->write : NO_WRITES + HISTORY,
+        .end = batch->count,
+        .history = history < HISTORY ? history : HISTORY,
+        .line_shift = f->line_shift,
+        .high = lines >> REGION_BITS >= REGIONS_DIRECT,
+        .regions = &f->regions,
+    };
+    if (!job.high && lines >= f->line_end)
+        f->line_end = lines + 1;
+    if (count_accesses(f, batch->owner, batch->count) != CV_OK)
+        return CV_ERROR_MEMORY;
+    if (cv_adapt_trial_due(&f->adapt, batch->count))
+        return run_trial(f, &job, batch->owner);
+    return run_part(f, &job, batch->owner, &f->adapt.plans[f->adapt.best]);
+}

@@ -1,0 +1,37 @@
+/* Front of the simulator with AVX2. */
+#if defined(__x86_64__)
+#pragma GCC target("avx2,bmi,bmi2")
+#include <immintrin.h>
+
+#include "pack.h"
+#include "survey.h"
+#include "tally.h"
+
+ALWAYS uint32_t same4(const cv_pack_job *job, size_t i, unsigned lag) {
+    __m256i now = _mm256_loadu_si256((const __m256i *)(job->address + i));
+    __m256i before = _mm256_loadu_si256((const __m256i *)(job->address + i - lag));
+    __m256i changed = _mm256_srl_epi64(_mm256_xor_si256(now, before), _mm_cvtsi32_si128((int)job->line_shift));
+    return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(changed, _mm256_setzero_si256())));
+}
+
+ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
+    __m128i now = _mm_loadl_epi64((const __m128i *)(job->write + i));
+    __m128i before = _mm_loadl_epi64((const __m128i *)(job->write + i - lag));
+    __m128i first = _mm_andnot_si128(before, now);
+    uint32_t no_first_write = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(first, _mm_setzero_si128()));
+    return 0xff & ~((same4(job, i, lag) | same4(job, i + 4, lag) << 4) & no_first_write);
+}
+
+ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
+    for (; keep; keep &= keep - 1)
+        *out++ = record_of(job, i + (size_t)__builtin_ctz(keep));
+    return out;
+}
+
+size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
+void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
+void cv_charges_avx2(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
+    charges(number, owner, out, n);
+}
+cv_survey cv_survey_avx2(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+#endif

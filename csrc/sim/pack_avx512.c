@@ -1,0 +1,66 @@
+/* Front of the simulator with AVX-512. */
+#if defined(__x86_64__)
+#pragma GCC target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512dq")
+#include <immintrin.h>
+
+#include "pack.h"
+#include "survey.h"
+#include "tally.h"
+
+ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
+    __m512i now = _mm512_loadu_si512(job->address + i), before = _mm512_loadu_si512(job->address + i - lag);
+    __m512i other_line = _mm512_set1_epi64((long long)(UINT64_MAX << job->line_shift));
+    __mmask8 moved = _mm512_test_epi64_mask(_mm512_xor_si512(now, before), other_line);
+    __m128i writes = _mm_loadl_epi64((const __m128i *)(job->write + i));
+    __m128i written = _mm_loadl_epi64((const __m128i *)(job->write + i - lag));
+    __m128i first = _mm_andnot_si128(written, writes);
+    return (uint32_t)moved | (uint32_t)_mm_test_epi8_mask(first, first);
+}
+
+/* Dense lines of eight lines: without a branch for the direct regions and the two most recent others. */
+ALWAYS __m512i translate8(cv_pack_job *job, __m512i line) {
+    const cv_regions *r = job->regions;
+    __m512i region = _mm512_srli_epi64(line, REGION_BITS);
+    __mmask8 direct = _mm512_cmplt_epu64_mask(region, _mm512_set1_epi64(REGIONS_DIRECT));
+    __mmask8 zero = _mm512_cmpeq_epi64_mask(region, _mm512_set1_epi64((long long)r->recent[0]));
+    __mmask8 one = _mm512_cmpeq_epi64_mask(region, _mm512_set1_epi64((long long)r->recent[1]));
+    if (__builtin_expect((direct | zero | one) != 0xff, 0)) {
+        uint64_t lines[8];
+        _mm512_storeu_si512(lines, line);
+        for (int j = 0; j < 8; j++) {
+            cv_status status = cv_regions_translate(job->regions, lines[j], &lines[j]);
+            if (status != CV_OK)
+                job->status = status;
+        }
+        return _mm512_and_si512(_mm512_loadu_si512(lines), _mm512_set1_epi64(LINE_MASK));
+    }
+    line = _mm512_mask_xor_epi64(line, zero, line, _mm512_set1_epi64((long long)r->change[0]));
+    return _mm512_mask_xor_epi64(line, one, line, _mm512_set1_epi64((long long)r->change[1]));
+}
+
+ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
+    __m512i line = _mm512_srl_epi64(_mm512_loadu_si512(job->address + i), _mm_cvtsi32_si128((int)job->line_shift));
+    if (job->high)
+        line = translate8(job, line);
+    __m512i index = _mm512_add_epi64(_mm512_set1_epi64((long long)i), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+    __m512i record = _mm512_or_si512(line, _mm512_slli_epi64(index, INDEX_SHIFT));
+    __m128i writes = _mm_loadl_epi64((const __m128i *)(job->write + i));
+    __mmask8 written = (__mmask8)_mm_test_epi8_mask(writes, writes);
+    record = _mm512_mask_or_epi64(record, written, record, _mm512_set1_epi64((long long)FLAG));
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi64((__mmask8)keep, record));
+    return out + __builtin_popcount(keep);
+}
+
+size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
+    /* A copy in registers: the records that are written could otherwise be its fields. */
+    cv_pack_job local = *job;
+    size_t n = pack(&local, lag, records);
+    job->status = local.status;
+    return n;
+}
+void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
+void cv_charges_avx512(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
+    charges(number, owner, out, n);
+}
+cv_survey cv_survey_avx512(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+#endif

@@ -1,0 +1,26 @@
+/* Front of the simulator on any machine. */
+#include "pack.h"
+#include "survey.h"
+#include "tally.h"
+
+ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
+    uint32_t bits = 0;
+    for (unsigned j = 0; j < 8; j++, i++) {
+        uint64_t other_line = (job->address[i] ^ job->address[i - lag]) >> job->line_shift;
+        bits |= (uint32_t)((other_line != 0) | (job->write[i] & ~job->write[i - lag] & 1)) << j;
+    }
+    return bits;
+}
+
+ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
+    for (; keep; keep &= keep - 1)
+        *out++ = record_of(job, i + (size_t)__builtin_ctz(keep));
+    return out;
+}
+
+size_t cv_pack_portable(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
+void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
+void cv_charges_portable(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
+    charges(number, owner, out, n);
+}
+cv_survey cv_survey_portable(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }

@@ -1,0 +1,69 @@
+/* Counters by number, made for streams of numbers that repeat with a short period, as the references of a loop do.
+ *
+ * A counter is four lanes of 32 bits that are used in turn, because an increment has to wait for the one before it in the same
+ * place; the lanes are folded into 64-bit totals before they can overflow. */
+#ifndef CV_SIM_TALLY_H
+#define CV_SIM_TALLY_H
+
+#include "simd.h"
+
+#define GROUP 16  /* numbers compared at once */
+#define PERIOD 16 /* longest period seen */
+
+/* Count the `n` numbers of a run with this period, given its first one's position. */
+ALWAYS void tally_run(cv_tally *t, const uint32_t *id, size_t n, size_t period) {
+    size_t each = n / period, more = n % period;
+    for (size_t j = 0; j < period; j++)
+        t->lanes[id[j]][0] += (uint32_t)(each + (j < more));
+}
+
+ALWAYS bool repeats(const uint32_t *id, size_t period) {
+    uint32_t differing = 0;
+    for (size_t j = 0; j < GROUP; j++)
+        differing |= id[j] ^ id[(ptrdiff_t)j - (ptrdiff_t)period];
+    return differing == 0;
+}
+
+/* Distance to the nearest earlier occurrence of the number, 0 if there is none within PERIOD. */
+ALWAYS size_t distance(const uint32_t *id) {
+    for (size_t d = 1; d <= PERIOD; d++)
+        if (id[-(ptrdiff_t)d] == id[0])
+            return d;
+    return 0;
+}
+
+ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n) {
+    size_t i = 0, patience = 0, rest = 0; /* groups to count plainly, more and more of them where nothing repeats */
+    while (i < n) {
+        size_t period = 0, start = i;
+        if (rest)
+            rest--;
+        else if (i >= PERIOD && i + GROUP <= n)
+            period = distance(id + i);
+        if (period)
+            while (i + GROUP <= n && repeats(id + i, period))
+                i += GROUP;
+        if (i > start) {
+            tally_run(t, id + start, i - start, period);
+            patience = 0;
+            continue;
+        }
+        if (rest == 0 && i >= PERIOD)
+            rest = patience = patience < 8 ? patience + 1 : 8;
+        size_t end = i + GROUP < n ? i + GROUP : n;
+        for (; i < end; i++)
+            t->lanes[id[i]][i % CV_TALLY_LANES]++;
+    }
+}
+
+/* The counters that the records which leave a level belong to. */
+ALWAYS void charges(uint32_t *restrict number, const uint32_t *restrict owner, const uint64_t *restrict out, size_t n) {
+    if (owner)
+        for (size_t i = 0; i < n; i++)
+            number[i] = 2 * owner[out[i] >> INDEX_SHIFT] + (uint32_t)((out[i] >> LINE_BITS) & 1);
+    else
+        for (size_t i = 0; i < n; i++)
+            number[i] = (uint32_t)((out[i] >> LINE_BITS) & 1);
+}
+
+#endif
