@@ -1,0 +1,80 @@
+"""``convolver simulate``: a recorded trace through the caches of machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from convolver.cli.common import new_file, print_json, say, wrote
+
+if TYPE_CHECKING:
+    from convolver.simulation.hit_rates import HitRates
+
+HELP = """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
+
+\b
+Examples:
+  convolver simulate app.cvt -m host -m server-hbm
+  convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
+"""
+
+
+def default_output(trace: Path) -> Path:
+    """Name of the hit rates of a trace: APP.cvt becomes APP.hits.parquet beside it."""
+    return trace.with_name(trace.name.removesuffix(".cvt") + ".hits.parquet")
+
+
+def _print_table(rates: HitRates) -> None:
+    from rich.table import Table
+
+    from convolver.reporting.console import out
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("machine", "level", "accesses", "hits", "misses", "write-backs", "hit rate", "cumulative"):
+        table.add_column(title, justify="left" if title in ("machine", "level") else "right")
+    for machine in rates.machines:
+        levels = rates.totals(machine)
+        lines = levels[0]["accesses"]
+        for level in levels:
+            local = level["hits"] / level["accesses"] if level["accesses"] else None
+            reached = 1 - level["misses"] / lines if lines else None
+            counts = [f"{level[name]:,}" for name in ("accesses", "hits", "misses", "write_backs")]
+            shares = ["-" if share is None else f"{share:.4f}" for share in (local, reached)]
+            table.add_row(machine, level["level"], *counts, *shares)
+    out().print(table)
+
+
+def _simulate(
+    trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
+    machine: Annotated[
+        list[str],
+        typer.Option("-m", "--machine", help="Name of a machine or path of its profile; repeat for more.", show_default=False),
+    ],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print totals per machine and level as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+) -> None:
+    from convolver.reporting.console import terminal_progress
+    from convolver.simulation.simulate import simulate
+    from convolver.tracing.reader import Trace
+
+    path = new_file(output or default_output(trace), force)
+    rates = simulate(Trace.load(trace), machine, progress=terminal_progress())
+    rates.save(path)
+    if json:
+        fields = ("level", "accesses", "hits", "misses", "write_backs")
+        documents = rates.summary()["machines"]
+        print_json(
+            [{**each, "levels": [{name: level[name] for name in fields} for level in each["levels"]]} for each in documents]
+        )
+    else:
+        _print_table(rates)
+        say(f"{rates.references:,} references simulated.")
+    wrote(path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("simulate", help=HELP)(_simulate)

@@ -1,0 +1,85 @@
+"""``convolver simulate`` on a small trace file."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from convolver._native.trace import Decoder
+from convolver.cli.app import app
+from convolver.errors import FormatError, UnknownMachineError, UsageError
+from convolver.simulation.hit_rates import HitRates
+from convolver.tracing.writer import TraceWriter
+from tests.wire_streams import Segment, Site, Stream
+
+MACHINE = {
+    "schema": "convolver.machine",
+    "version": 1,
+    "name": "m",
+    "hierarchy": [
+        {"level": "L1", "size_bytes": 128, "ways": 2, "line_bytes": 64},
+        {"level": "L2", "size_bytes": 64 * 1024, "ways": 8, "line_bytes": 64},
+    ],
+}
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """200 visits of a block with a store and a load 4 KiB above it, over 25 lines."""
+    stream = Stream()
+    stream.module("/usr/bin/some")
+    stream.segment(Segment(0x400000, [4, 3], [Site(flags=1), Site(displacement=4096, instruction=1)], words=1))
+    stream.control(1, 1)
+    for visit in range(200):
+        stream.visit(0, [0x10000 + visit * 8])
+    path = tmp_path / "app.cvt"
+    decoder = Decoder()
+    decoder.record()
+    decoder.feed(stream.bytes())
+    writer = TraceWriter(path, {"command": ["x"], "sampling": {"mode": "full"}})
+    writer.put_recorded(decoder.take())
+    writer.put_counts(bytes([200]) + bytes(7))
+    writer.finish({"complete": True})
+    (tmp_path / "m.machine.json").write_text(json.dumps(MACHINE))
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
+
+
+def test_it_prints_totals_as_json_and_writes_the_hit_rates(trace, tmp_path):
+    done = run(trace, "-m", tmp_path / "m.machine.json", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == [
+        {
+            "machine": "m",
+            "levels": [
+                {"level": "L1", "accesses": 400, "hits": 350, "misses": 50, "write_backs": 24},
+                {"level": "L2", "accesses": 50, "hits": 0, "misses": 50, "write_backs": 0},
+            ],
+        }
+    ]
+    rates = HitRates.load(tmp_path / "app.hits.parquet")
+    assert rates.totals("m")[0]["accesses"] == 400
+
+
+def test_the_table_shows_each_level(trace, tmp_path):
+    done = run(trace, "-m", tmp_path / "m.machine.json")
+    assert done.exit_code == 0, done.output
+    assert "0.8750" in done.stdout
+    assert "Wrote" in done.stderr
+
+
+def test_it_does_not_overwrite_without_force(trace, tmp_path):
+    (tmp_path / "app.hits.parquet").write_text("mine")
+    refused = run(trace, "-m", tmp_path / "m.machine.json")
+    assert isinstance(refused.exception, UsageError)
+    assert (tmp_path / "app.hits.parquet").read_text() == "mine"
+    assert run(trace, "-m", tmp_path / "m.machine.json", "--force").exit_code == 0
+
+
+def test_unknown_machines_and_foreign_files_are_refused(trace, tmp_path):
+    assert isinstance(run(trace, "-m", "no-such-machine").exception, UnknownMachineError)
+    assert isinstance(run(tmp_path / "m.machine.json", "-m", tmp_path / "m.machine.json").exception, FormatError)
+    assert run(trace).exit_code == 2
