@@ -177,6 +177,43 @@ def convert_command(
     wrote(target)
 
 
+@models.command("collect")
+def collect_command(
+    source: Annotated[Path, typer.Argument(help="Folder of the CALL runtime's records, one such file, or XML.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table (.parquet, .csv, .jsonl, ...), .xml or .prv.")],
+    monitor: Annotated[Path | None, typer.Option(help="CSV of a monitor: host, time, latency, bandwidth, ...")] = None,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Keep the ranks apart.")] = False,
+    app: Annotated[str, typer.Option(help="Name of the program.")] = "",
+    force: Force = False,
+) -> None:
+    """Collect the records of an instrumented program into a table, join them with a monitor, or convert them.
+
+    \b
+    Examples:
+      convolver model collect records/ -o product.parquet
+      convolver model collect records/ -o product.xml --monitor network.csv
+    """
+    from convolver.modeling.call.monitor import join_monitor
+    from convolver.modeling.call.records import formulas, read_records, to_table, troubles, write_paraver
+    from convolver.modeling.call.xml import write_xml
+
+    new_file(output, force)
+    records = read_records(source)
+    if monitor:
+        records = join_monitor(records, monitor)
+    if output.suffix == ".xml":
+        write_xml(records, output)
+    elif output.suffix == ".prv":
+        write_paraver(records, output)
+    else:
+        to_table(records, app=app, by_rank=by_rank).save(output)
+    for text in troubles(records):
+        say(text)
+    for region, formula in formulas(records).items():
+        say(f"{region}: formula {formula}")
+    wrote(output)
+
+
 @models.command("kinds")
 def kinds_command(json: Json = False) -> None:
     """List the kinds of models with what each is for.

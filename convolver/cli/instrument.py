@@ -1,0 +1,49 @@
+"""``convolver instrument``: translate CALL's pragmas and build the runtime that the result needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli.common import new_file, say, wrote
+from convolver.errors import FormatError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+
+    @app.command("instrument")
+    def instrument_command(
+        source: Annotated[Path, typer.Argument(help="C source with '#pragma cll' lines.")],
+        output: Annotated[Path | None, typer.Option("--output", "-o", help="Translated source; default NAME.call.c.")] = None,
+        runtime: Annotated[Path, typer.Option(help="Folder for header and library.")] = Path("convolver-call"),
+        compiler: Annotated[str, typer.Option("--cc", help="Compiler of the runtime: cc, mpicc, smpicc.")] = "cc",
+        mpi: Annotated[bool, typer.Option("--mpi", help="Add the MPI and network drivers; --cc must be an MPI wrapper.")] = False,
+        fortran: Annotated[str | None, typer.Option("--fc", help="Fortran compiler, to build the module too.")] = None,
+        force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    ) -> None:
+        """Translate CALL's pragmas of a C source into calls and build the runtime library beside it.
+
+        Compile the result with -ICONVOLVER-CALL and link libconvolver_call.a; run it with CONVOLVER_CALL_DIR set, then
+        'convolver model collect'.
+
+        \b
+        Examples:
+          convolver instrument product.c
+          convolver instrument product.c --cc mpicc --mpi -o product_call.c
+        """
+        from convolver.modeling.call.instrument import instrument
+        from convolver.modeling.call.runtime import build_runtime
+
+        target = new_file(output or source.with_suffix(".call.c"), force)
+        try:
+            text = source.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"{source} cannot be read: {error}.") from error
+        translated = instrument(text, source.name)
+        library = build_runtime(runtime, compiler=compiler, mpi=mpi, fortran=fortran)
+        target.write_text(translated)
+        wrote(target)
+        say(f"Compile it with: {compiler} -I{runtime} {target} {library}")

@@ -1,0 +1,1 @@
+"""CALL: regions of a user's program, measured by drivers, collected into tables that models are fitted to."""
