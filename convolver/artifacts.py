@@ -85,6 +85,9 @@ def describe(path: str | Path) -> dict[str, Any]:
     """Verify a file and return what it is: schema, version, id, inputs, totals, then everything in its summary."""
     schema = schema_of(path)
     artifact = load(path)
+    verify = getattr(artifact, "verify", None)
+    if verify is not None:
+        verify()  # a trace is a stream: loading it reads no address yet
     summary = dict(artifact.summary())
     header = getattr(artifact, "header", None) or getattr(artifact, "document", None) or {}
     inputs = summary.get("inputs", getattr(artifact, "inputs", None))

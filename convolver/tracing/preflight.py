@@ -29,4 +29,6 @@ def check_command(argv: Sequence[str]) -> list[str]:
     """Return the command as the tracer should run it."""
     if not argv:
         raise UsageError("There is nothing to trace; give a command behind '--'.")
-    return [str(find_program(argv[0])), *argv[1:]]
+    program = find_program(argv[0])
+    # A relative path keeps its "./": without it, it would be looked up on the path.
+    return [argv[0] if os.sep in argv[0] else str(program), *argv[1:]]

@@ -1,0 +1,165 @@
+"""The steps behind ``convolver predict``: gather the machines and the trace, predict, keep the artifacts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from convolver.cli.common import new_file, say, wrote
+from convolver.errors import UnknownMachineError, UsageError
+from convolver.machine.catalog import HOST, find_machine, host_name
+from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.pipeline import Prediction, Trace, hit_rates, load_trace, predict_from
+from convolver.reporting.console import terminal_progress
+from convolver.signature.signature import Signature
+from convolver.simulation.hit_rates import HitRates
+from convolver.tracing.sampling import SamplingPlan
+
+
+class Chain:
+    """One call of ``convolver predict``."""
+
+    def __init__(self, *, base: str, targets: Sequence[str], output: Path | None, force: bool) -> None:
+        self.base_name, self.target_names = base, list(targets)
+        self.output, self.force = output, force
+        self.progress = terminal_progress()
+        self.measurement: dict[str, Any] | None = None
+        self.sources: dict[str, str] = {}
+        self.stem = ""
+        self.base: MachineProfile
+        self.targets: list[MachineProfile]
+        self.signature: Signature
+        self.trace: Trace | None = None
+        self.rates: HitRates | None = None
+        if output is not None and not output.is_dir():
+            raise UsageError(f"The folder {output} does not exist; create it first.")
+
+    def use(self, path: Path, hits: Path | None) -> None:
+        """Take a trace, or a signature with its hit rates."""
+        self._find_machines()
+        self.stem = path.name.removesuffix(".parquet").removesuffix(".sig").removesuffix(".cvt")
+        if hits is None:
+            if path.suffix == ".parquet":
+                raise UsageError(f"{path} is no trace; give the trace (.cvt), or a signature together with --hits.")
+            self.trace = load_trace(path)
+            self.signature = self.trace.signature
+            self.sources = {"trace": str(path)}
+            return
+        self.signature, self.rates = Signature.load(path), HitRates.load(hits)
+        self.sources = {"signature": str(path), "hit rates": str(hits)}
+
+    def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
+        """Probe where needed, measure and trace a command."""
+        from convolver.tracing.measure import measure
+        from convolver.tracing.preflight import check_command
+        from convolver.tracing.tracer import trace
+
+        check_command(argv)
+        folder = self.output or Path(".")
+        self.output = folder
+        self.stem = Path(argv[0]).name
+        cvt = new_file(folder / f"{self.stem}.cvt", self.force)
+        signature = new_file(folder / f"{self.stem}.sig.parquet", self.force)
+        self._find_machines(probe=True)
+        for name in self._names():
+            new_file(folder / name, self.force)
+        if runs:
+            measurement = measure(argv, runs=runs, progress=self.progress)
+            self.measurement = measurement.to_document()
+        with stdout_to_stderr():
+            self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
+        self.signature = self.trace.signature
+        self.sources = {"trace": str(cvt), "signature": str(signature)}
+
+    def _find_machines(self, probe: bool = False) -> None:
+        try:
+            self.base = find_machine(self.base_name)
+        except UnknownMachineError:
+            if not probe or self.base_name != HOST:
+                raise
+            self.base = self._probe()
+        self.targets = [find_machine(name) for name in self.target_names] or [self.base]
+
+    def _probe(self) -> MachineProfile:
+        from convolver.probing.probe import probe
+
+        path = (self.output or Path(".")) / f"{host_name()}{SUFFIX}"
+        say("This machine has no profile yet: probing it. Keep it quiet meanwhile.")
+        profile = probe(progress=self.progress)
+        profile.save(path)
+        wrote(path)
+        return profile
+
+    def predict(self, measured: float | None, correct: Path | None, overlap: str) -> list[Prediction]:
+        """Return one prediction a target."""
+        model = None
+        if correct is not None:
+            from convolver.modeling.model import Model
+
+            model = Model.load(correct)
+        machines = list({machine.name: machine for machine in [self.base, *self.targets]}.values())
+        if self.rates is None:
+            assert self.trace is not None
+            self.rates = hit_rates(self.trace, machines, progress=self.progress)
+        if measured is None and self.measurement is not None:
+            measured = self.measurement["seconds"]
+        return [
+            predict_from(
+                self.signature,
+                self.rates,
+                base=self.base,
+                target=target,
+                correct=model,
+                measured_seconds=measured,
+                overlap=overlap,
+            )
+            for target in self.targets
+        ]
+
+    def _names(self) -> list[str]:
+        machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])
+        names = [f"{self.stem}.hits.parquet", *(f"{self.stem}@{name}.times.parquet" for name in machines)]
+        for target in self.targets:
+            names += [f"{self.stem}@{target.name}.ratio.json", f"{self.stem}@{target.name}.prediction.json"]
+        return names
+
+    def artifacts(self, predictions: list[Prediction]) -> dict[str, str]:
+        """Write the artifacts where a folder is given, and return where everything lies."""
+        found = dict(self.sources)
+        if self.output is None:
+            return found
+        wanted: dict[str, Any] = {f"{self.stem}.hits.parquet": self.rates}
+        for one in predictions:
+            for times in (one.base, one.target):
+                assert times is not None
+                wanted[f"{self.stem}@{times.machine}.times.parquet"] = times
+            target = one.document["target"]["machine"]
+            wanted[f"{self.stem}@{target}.ratio.json"] = one.ratio
+            wanted[f"{self.stem}@{target}.prediction.json"] = one
+        for name in wanted:
+            new_file(self.output / name, self.force)
+        for name, artifact in wanted.items():
+            path = self.output / name
+            artifact.save(path)
+            found[name.removeprefix(self.stem).lstrip("@.").rpartition(".")[0].replace(".", " ")] = str(path)
+        return found
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Let what a traced program prints go to stderr: stdout is for the prediction."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError as error:
+        raise UsageError("Standard output is closed; redirect it to a file or to /dev/null.") from error
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,126 @@
+"""``convolver predict``: from a trace, or from a command in one go, to predicted times and CPU ratios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.pipeline import Prediction
+
+HELP = """Predict a program's time on the base machine and its CPU ratio to targets.
+
+From a trace, or, with a command behind --, all in one: probe this machine where it has no profile, run the command natively to
+measure it, trace it, simulate the caches of all machines in one pass, convolve.
+
+\b
+Examples:
+  convolver predict cg.cvt --base host --target server-hbm --json
+  convolver predict --base host --target desktop-32m -- ./cg 60
+"""
+ARTIFACTS = (".cvt", ".parquet")
+HOT = 10
+
+
+def predict(
+    words: Annotated[
+        list[str], typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command behind --.")
+    ],
+    base: Annotated[str, typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.")] = "host",
+    target: Annotated[list[str] | None, typer.Option("--target", "-t", help="Machine to predict; repeatable.")] = None,
+    hits: Annotated[Path | None, typer.Option("--hits", help="Hit rates, where a signature is given instead of a trace.")] = None,
+    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
+    measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
+    interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "10M",
+    sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
+    full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
+    correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
+    overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: max or sum.")] = "max",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks to show.")] = HOT,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite artifacts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run the verb."""
+    from convolver.cli.chain import Chain
+
+    chain = Chain(base=base, targets=target or [], output=output, force=force)
+    if _is_artifact(words):
+        chain.use(Path(words[0]), hits)
+    else:
+        if hits is not None:
+            raise UsageError("--hits goes with a signature, not with a command; leave one of them out.")
+        from convolver.tracing.sampling import SamplingPlan
+        from convolver.units import parse_count
+
+        plan = SamplingPlan(mode="full") if full else SamplingPlan(interval=parse_count(interval), sample=parse_count(sample))
+        chain.record(words, measure_runs, plan)
+    predictions = chain.predict(measured, correct, overlap)
+    artifacts = chain.artifacts(predictions)
+    if as_json:
+        from convolver.cli.common import print_json
+
+        print_json(document(predictions, artifacts, chain.measurement, top))
+    else:
+        show(predictions, artifacts, top)
+
+
+def _is_artifact(words: list[str]) -> bool:
+    return len(words) == 1 and words[0].endswith(ARTIFACTS)
+
+
+def document(
+    predictions: list[Prediction], artifacts: dict[str, str], measurement: dict[str, Any] | None, top: int
+) -> dict[str, Any]:
+    """Return what ``--json`` prints: the first prediction, all targets, the hot blocks and where the artifacts are."""
+    first = predictions[0]
+    blocks = [] if first.base is None else first.base.table.head(top).to_dicts()
+    return {
+        **first.summary(),
+        "targets": [{**one.document["target"], "cpu_ratio": one.cpu_ratio} for one in predictions],
+        "measurement": measurement,
+        "blocks": blocks,
+        "artifacts": artifacts,
+    }
+
+
+def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> None:
+    """Print the tables."""
+    from convolver.reporting.console import out
+    from convolver.reporting.tables import hot_blocks, percent
+    from convolver.reporting.tables import predictions as table
+
+    console = out()
+    first = predictions[0].document
+    assert predictions[0].base is not None
+    if top:
+        console.print(hot_blocks(predictions[0].base, top))
+        console.print()
+    console.print(table([one.document for one in predictions]))
+    console.print()
+    console.print(
+        f"Coverage {percent(first['coverage'])} of the memops lie in blocks with a sample; sampled share "
+        f"{percent(first['sampled_share'])}; extrapolated share {percent(first['extrapolated_share'])}."
+    )
+    if not first["complete"]:
+        console.print("The trace was cut short: times are those of the part that was recorded.")
+    notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
+    for machine, note in sorted(notes):
+        console.print(f"Assumed for {machine}: {note}.")
+    for name, path in artifacts.items():
+        console.print(f"{name:<22} {path}", soft_wrap=True)
+
+
+def _sides(prediction: Prediction) -> list[dict[str, Any]]:
+    return [prediction.document["base"], prediction.document["target"]]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("predict", help=HELP)(predict)
