@@ -37,7 +37,7 @@ _HOMES = {
     "ConvolverError": "convolver.errors",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

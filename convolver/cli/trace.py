@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +37,7 @@ def _plan(
     ).check()
 
 
-def _report(signature: Signature, json: bool) -> None:
+def _report(signature: Signature, reason: str, json: bool) -> None:
     """Say how the run ended; with ``json`` as one document on stderr, because stdout belongs to the traced program."""
     from convolver.signature.features import sampled_share
     from convolver.units import format_count
@@ -46,50 +47,58 @@ def _report(signature: Signature, json: bool) -> None:
     if json:
         typer.echo(dumps(signature.summary(), ensure_ascii=False, allow_nan=False), err=True)
         return
-    ended = "" if header["complete"] else "The trace is incomplete. "
+    if reason != "exited":
+        say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {reason}.")
     say(
-        f"{ended}{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
+        f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
         f"{totals['blocks']} blocks; {share:.2%} of the references were recorded."
     )
 
 
-def _default_output(command: list[str]) -> Path:
-    return Path(Path(command[0]).name + ".cvt")
+@dataclass(frozen=True)
+class _Job:
+    command: list[str]
+    plan: SamplingPlan
+    output: Path
+    force: bool
+    json: bool
+    scan: bool
+
+    def new(self, path: Path) -> Path:
+        return new_file(path, self.force)
 
 
-def _simulated(command: list[str], plan: SamplingPlan, machines: list[str], output: Path, force: bool, json: bool) -> int:
+def _simulated(job: _Job, machines: list[str]) -> int:
     from convolver.machine.catalog import find_machine
     from convolver.reporting.console import terminal_progress
     from convolver.simulation.simulate import simulate
     from convolver.tracing.tracer import LiveTrace, signature_path
 
-    hits_path = new_file(output.with_name(output.name.removesuffix(".cvt") + ".hits.parquet"), force)
-    signature_file = new_file(signature_path(output), force)
+    hits_path = job.new(job.output.with_name(job.output.name.removesuffix(".cvt") + ".hits.parquet"))
+    signature_file = job.new(signature_path(job.output))
     profiles = [find_machine(name) for name in machines]
-    live = LiveTrace(command, sampling=plan)
+    live = LiveTrace(job.command, sampling=job.plan, scan=job.scan)
     hits = simulate(live, profiles, progress=terminal_progress())
     signature = live.signature
     signature.save(signature_file)
     hits.save(hits_path)
     wrote(signature_file)
     wrote(hits_path)
-    _report(signature, json)
+    _report(signature, str(live.header["reason"]), job.json)
     live.reraise()
     return int(live.header["exit_status"])
 
 
-def _recorded(command: list[str], plan: SamplingPlan, output: Path, force: bool, json: bool) -> int:
+def _recorded(job: _Job) -> int:
     from convolver.reporting.console import terminal_progress
     from convolver.tracing.tracer import signature_path, trace
 
-    new_file(output, force)
-    new_file(signature_path(output), force)
-    recorded = trace(command, output=output, sampling=plan, progress=terminal_progress())
-    wrote(output)
-    wrote(signature_path(output))
-    _report(recorded.signature, json)
-    if not recorded.complete:
-        say(f"The trace is marked incomplete: {recorded.header['reason']}.")
+    job.new(job.output)
+    job.new(signature_path(job.output))
+    recorded = trace(job.command, output=job.output, sampling=job.plan, progress=terminal_progress(), scan=job.scan)
+    wrote(job.output)
+    wrote(signature_path(job.output))
+    _report(recorded.signature, str(recorded.header["reason"]), job.json)
     return int(recorded.header["exit_status"])
 
 
@@ -106,6 +115,7 @@ def trace_command(
         list[str] | None,
         typer.Option("--simulate", "-m", help="Simulate this machine while tracing, store no addresses; repeatable."),
     ] = None,
+    scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
 ) -> None:
@@ -120,12 +130,8 @@ def trace_command(
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
     """
     plan = _plan(interval, sample, full, counts_only, block_limit, sets)
-    target = output or _default_output(command)
-    if simulate:
-        status = _simulated(command, plan, simulate, target, force, json)
-    else:
-        status = _recorded(command, plan, target, force, json)
-    raise typer.Exit(status)
+    job = _Job(command, plan, output or Path(Path(command[0]).name + ".cvt"), force, json, scan)
+    raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))
 
 
 def register(app: typer.Typer) -> None:

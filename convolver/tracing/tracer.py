@@ -105,17 +105,24 @@ class _Recording:
             self._snapshot = time.monotonic()
 
 
-def trace(argv: Sequence[str], *, output: str | Path, sampling: SamplingPlan | None = None, progress: Progress = SILENT) -> Trace:
+def trace(
+    argv: Sequence[str],
+    *,
+    output: str | Path,
+    sampling: SamplingPlan | None = None,
+    progress: Progress = SILENT,
+    scan: bool = True,
+) -> Trace:
     """Run a command under the tracer and return what was recorded.
 
     Writes ``output`` (``APP.cvt``) and ``APP.sig.parquet`` beside it, both complete files moved into place at the end. The
     program has this process's stdin, stdout and stderr; its exit status is in the trace's header. A program that was killed
     leaves a trace with ``complete`` False. Raises :class:`UsageError` or :class:`TracerError` when the command cannot be
     traced, and :class:`FormatError` when the file cannot be written; what was whole by then is kept. Ctrl-C finishes the
-    files, then raises KeyboardInterrupt.
+    files, then raises KeyboardInterrupt. ``scan``: look for AVX-512 code first.
     """
     plan = (sampling or SamplingPlan()).check()
-    command = check_command(argv)
+    command = check_command(argv, scan=scan)
     decoder = Decoder()
     decoder.record()
     output = Path(output)
@@ -165,10 +172,10 @@ class LiveTrace:
     are known after that.
     """
 
-    def __init__(self, argv: Sequence[str], *, sampling: SamplingPlan | None = None) -> None:
+    def __init__(self, argv: Sequence[str], *, sampling: SamplingPlan | None = None, scan: bool = True) -> None:
         self._argv = list(argv)
         self._plan = (sampling or SamplingPlan()).check()
-        self._command = check_command(argv)
+        self._command = check_command(argv, scan=scan)
         self._ended: _Ended | None = None
         self._outcome: Outcome | None = None
         self.header: dict[str, Any] = _meta(argv, self._plan)

@@ -1,6 +1,6 @@
 """Sizes and CPU times of three ways to store address chunks, on real streams: the figures of docs/formats/cvt.md.
 
-    python tests/bench/trace_codec.py [COMMAND...]
+python tests/bench/trace_codec.py [COMMAND...]
 """
 
 from __future__ import annotations

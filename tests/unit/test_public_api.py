@@ -7,8 +7,24 @@ import pytest
 
 import convolver as cv
 
-NAMES = """ConvolverError HitRates MachineProfile Prediction SamplingPlan Signature convolve cpu_ratio fit load predict probe replay
-simulate simulate_arrays trace""".split()
+NAMES = [
+    "ConvolverError",
+    "HitRates",
+    "MachineProfile",
+    "Prediction",
+    "SamplingPlan",
+    "Signature",
+    "convolve",
+    "cpu_ratio",
+    "fit",
+    "load",
+    "predict",
+    "probe",
+    "replay",
+    "simulate",
+    "simulate_arrays",
+    "trace",
+]
 
 
 def test_the_public_names_are_these():

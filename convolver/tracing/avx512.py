@@ -1,0 +1,173 @@
+"""Finds AVX-512 (EVEX-coded) instructions before a program runs: Valgrind ends with SIGILL at the first one.
+
+Looked at are the program and those libraries it needs that do not belong to the system (the system's have such code behind
+dispatch by CPU, and Valgrind's CPU has no AVX-512). Two steps: bytes that look like an EVEX prefix are searched in the executable
+sections, quickly and with false alarms; then objdump decodes the functions around them. Without objdump nothing is found: rather
+a late SIGILL than a refusal by mistake. Functions whose names tell that they are chosen at run time, and objects that ask the CPU
+themselves (cpuid), pass, unless the code lies in main.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from numpy.typing import NDArray
+
+from convolver.tracing.elf import Functions, open_elf, read_functions
+
+SYSTEM_FOLDERS = ("/lib", "/usr/lib", "/usr/lib64", "/lib64", "/usr/libexec")
+CHOSEN_AT_RUN_TIME = re.compile(r"avx_?512|evex|x86[-_]64[-_]v4|skx|skylake|icelake|cannonlake|sapphire|znver[45]|zmm", re.I)
+DISPATCHERS = frozenset(("__cpu_model", "__cpu_indicator_init", "__x86_get_cpuid_feature_leaf", "__get_cpuid"))
+SMALL_TEXT = 512 << 10
+"""In code up to this size every candidate is decoded, in larger code only such with another one within 64 bytes."""
+MOST_FUNCTIONS = 200
+_EXECUTABLE = 4
+_LINE = re.compile(rb"^\s*([0-9a-f]+):\t62 ", re.M)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where AVX-512 code was found; ``function`` is empty in stripped objects."""
+
+    path: Path
+    function: str
+
+
+def candidates(code: NDArray[np.uint8], clustered: bool) -> NDArray[np.int64]:
+    """Return where bytes look like an EVEX prefix (Intel SDM volume 2, section 2.7), false alarms included.
+
+    62, then P0 with bit 3 clear and a map that exists, P1 with bit 2 set, P2 that does not zero without a mask.
+    """
+    if len(code) < 6:
+        return np.zeros(0, dtype=np.int64)
+    places = np.flatnonzero(code[:-5] == 0x62)
+    first, second, third = (code[places + k] for k in (1, 2, 3))
+    maps = first & 7
+    valid = ((first & 8) == 0) & np.isin(maps, (1, 2, 3, 5, 6)) & ((second & 4) != 0)
+    valid &= ~(((third & 0x80) != 0) & ((third & 7) == 0))
+    valid &= ~(((third & 0x60) == 0x60) & ((third & 0x10) == 0))
+    places = places[valid]
+    if clustered and len(places):
+        near = np.diff(places) <= 64
+        keep = np.zeros(len(places), dtype=bool)
+        keep[1:] |= near
+        keep[:-1] |= near
+        places = places[keep]
+    return places
+
+
+def _spans(elf: Any, functions: Functions) -> tuple[list[tuple[int, int]], bool]:
+    """Return address ranges worth decoding, and whether the object asks the CPU what it can."""
+    spans: dict[tuple[int, int], int] = {}
+    dispatches = False
+    for section in elf.iter_sections():
+        if not section["sh_flags"] & _EXECUTABLE or section["sh_type"] == "SHT_NOBITS":
+            continue
+        code = np.frombuffer(section.data(), dtype=np.uint8)
+        dispatches |= bool(len(code) > 1 and np.any((code[:-1] == 0x0F) & (code[1:] == 0xA2)))
+        base = int(section["sh_addr"])
+        for place in candidates(code, clustered=len(code) > SMALL_TEXT).tolist():
+            span = _span(functions, base + place, base, base + len(code))
+            spans[span] = spans.get(span, 0) + 1
+    ordered = sorted(spans, key=lambda span: spans[span] / (span[1] - span[0] + 64), reverse=True)
+    return ordered[:MOST_FUNCTIONS], dispatches
+
+
+def _span(functions: Functions, address: int, first: int, last: int) -> tuple[int, int]:
+    """Return the function around an address, or the section when it is in none."""
+    place = int(np.searchsorted(functions.start, np.uint64(address), side="right")) - 1
+    if place >= 0 and address < int(functions.end[place]) <= last:
+        return int(functions.start[place]), int(functions.end[place])
+    return first, last
+
+
+def _decodes(objdump: str, path: Path, span: tuple[int, int]) -> int | None:
+    """Return the address of the first EVEX instruction in a range: in 64-bit code every instruction beginning with 62."""
+    words = [objdump, "-d", "-w", f"--start-address={span[0]}", f"--stop-address={span[1]}", str(path)]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _LINE.search(done.stdout)
+    return int(match[1], 16) if match else None
+
+
+def _imports_dispatcher(elf: Any) -> bool:
+    return any(
+        symbol.name in DISPATCHERS
+        for name in (".dynsym", ".symtab")
+        if (table := elf.get_section_by_name(name)) is not None and table["sh_size"] < 1 << 20
+        for symbol in table.iter_symbols()
+    )
+
+
+def _scan(path: Path, objdump: str) -> Found | None:
+    with open(path, "rb") as file:
+        elf = open_elf(file)
+        if elf is None:
+            return None
+        functions = read_functions(elf)
+        spans, dispatches = _spans(elf, functions)
+        for span in spans:
+            name = functions.at(np.array([span[0]], dtype=np.uint64))[0]
+            if CHOSEN_AT_RUN_TIME.search(name):
+                continue
+            if dispatches and name != "main":
+                continue
+            address = _decodes(objdump, path, span)
+            if address is None:
+                continue
+            if name != "main" and _imports_dispatcher(elf):
+                continue
+            return Found(path, name)
+    return None
+
+
+def own_libraries(path: Path) -> list[Path]:
+    """Return the libraries that a program needs, found by its run path or LD_LIBRARY_PATH, outside the system's folders."""
+    found: list[Path] = []
+    waiting = [path]
+    while waiting and len(found) < 64:
+        for library in _needed(waiting.pop()):
+            if library not in found and not str(library).startswith(SYSTEM_FOLDERS):
+                found.append(library)
+                waiting.append(library)
+    return found
+
+
+def _needed(path: Path) -> list[Path]:
+    with open(path, "rb") as file:
+        elf = open_elf(file)
+        dynamic: Any = elf.get_section_by_name(".dynamic") if elf is not None else None
+        if dynamic is None:
+            return []
+        names, folders = [], os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        for tag in dynamic.iter_tags():
+            if tag.entry.d_tag == "DT_NEEDED":
+                names.append(tag.needed)
+            elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
+                text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
+                folders += text.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(path.resolve().parent)).split(":")
+    places = [Path(folder) / name for name in names for folder in folders if folder]
+    return [place.resolve() for place in places if place.is_file()]
+
+
+def find_avx512(path: Path) -> Found | None:
+    """Return the first function with AVX-512 code that would run, in a program or a library of its own, or None."""
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return None
+    path = path.resolve()
+    try:
+        objects = [path, *own_libraries(path)]
+        return next((found for own in objects if (found := _scan(own, objdump)) is not None), None)
+    except (ELFError, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError, OverflowError):
+        return None
