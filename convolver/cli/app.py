@@ -13,7 +13,19 @@ import typer
 
 from convolver.errors import ConvolverError, ConvolverWarning
 
-VERBS: tuple[str, ...] = ("probe", "machine", "trace", "simulate", "predict", "info", "ratio", "model", "replay", "instrument")
+VERBS: tuple[str, ...] = (
+    "doctor",
+    "probe",
+    "machine",
+    "trace",
+    "simulate",
+    "predict",
+    "info",
+    "ratio",
+    "model",
+    "replay",
+    "instrument",
+)
 """Modules of this package that hold a verb, in the order of ``convolver --help``; each has ``register(app)``."""
 
 app = typer.Typer(

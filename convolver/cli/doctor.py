@@ -1,0 +1,63 @@
+"""``convolver doctor``: what is installed, what is missing, and the command that gets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from convolver.reporting.doctor import Check
+
+HELP = """Check what is installed, what is missing, and say the exact command to get it.
+
+Ends with status 0 when the chain probe, trace, simulate, predict can run here, else with 4.
+
+\b
+Examples:
+  convolver doctor
+  convolver doctor --json
+"""
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Run the verb."""
+    from convolver import __version__
+    from convolver.errors import ToolError
+    from convolver.reporting.doctor import checks, ready
+
+    found = checks()
+    good = ready(found)
+    if as_json:
+        from convolver.cli.common import print_json
+
+        print_json({"version": __version__, "ready": good, "checks": [check.document() for check in found]})
+    else:
+        _show(found, good, __version__)
+    if not good:
+        raise typer.Exit(ToolError.exit_code)
+
+
+def _show(found: list[Check], good: bool, version: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from convolver.reporting.console import out
+
+    console = out()
+    table = Table("", "part", "for", "found", box=None, pad_edge=False, header_style="dim")
+    for check in found:
+        mark = ("ok", "green") if check.found else ("MISSING", "bold red") if check.needed else ("no", "yellow")
+        table.add_row(Text(*mark), Text(check.part), Text(check.what_for), Text(check.detail))
+    console.print(table)
+    console.print()
+    for check in found:
+        if check.get:
+            console.print(f"{check.part}: {check.get}", markup=False, soft_wrap=True)
+    verdict = "can run here" if good else "cannot run here yet: get what is MISSING above"
+    console.print(f"Convolver {version}: the chain probe, trace, simulate, predict {verdict}.", markup=False, soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("doctor", help=HELP)(doctor)
