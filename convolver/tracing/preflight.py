@@ -18,7 +18,7 @@ _X86_64 = 62
 
 
 def find_program(name: str) -> str:
-    """Return the file that a command names, ``./`` included; raises :class:`UsageError` when there is none that can be executed."""
+    """Return the file that a command names, ``./`` included; raises :class:`UsageError` when none can be executed."""
     if os.sep in name:
         path = Path(name)
         if not path.exists():

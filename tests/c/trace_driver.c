@@ -1,0 +1,83 @@
+/* Feeds a wire stream to the decoder in pieces, records and replays it, then does the same with damaged copies: run under
+ * sanitizers, every breach of memory ends the program. Prints the references of the whole stream. Arguments: FILE ROUNDS. */
+#include "cv_trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t next(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static void replay(cv_trace *recorder, cv_trace *reader)
+{
+    for (int kind = 0; kind < CV_RECORDED_KINDS; kind++) {
+        size_t size;
+        const uint8_t *bytes = cv_trace_recorded(recorder, kind, &size);
+        uint8_t *copy = malloc(size + 1); /* of exactly this size, so that a read behind its end is seen */
+        if (size)
+            memcpy(copy, bytes, size);
+        if (kind == CV_RECORDED_ADDRESSES && size && next() % 4 == 0)
+            copy[next() % size] ^= 1 << next() % 8;
+        if (kind == CV_RECORDED_ADDRESSES)
+            cv_trace_replay(reader, copy, size);
+        else
+            cv_trace_define(reader, copy, size);
+        free(copy);
+    }
+    cv_trace_taken(recorder);
+}
+
+static uint64_t run(const uint8_t *wire, size_t size)
+{
+    cv_trace *recorder = cv_trace_new(), *reader = cv_trace_new();
+    cv_collector *collector = cv_collector_new();
+    cv_trace_add_sink(recorder, cv_collector_sink, collector);
+    cv_trace_record(recorder, 1);
+    cv_status status = CV_OK;
+    for (size_t at = 0; at < size && !status;) {
+        size_t piece = 1 + next() % 4096;
+        if (piece > size - at)
+            piece = size - at;
+        uint8_t *copy = malloc(piece);
+        memcpy(copy, wire + at, piece);
+        status = cv_trace_feed(recorder, copy, piece);
+        free(copy);
+        at += piece;
+        if (cv_trace_chunk_full(recorder) || next() % 8 == 0)
+            replay(recorder, reader);
+        cv_collector_clear(collector);
+    }
+    cv_trace_flush(recorder);
+    cv_trace_flush(reader);
+    const cv_trace_totals *totals = cv_trace_totals_of(recorder);
+    uint64_t references = totals->window_references + totals->set_references;
+    cv_collector_free(collector);
+    cv_trace_free(recorder);
+    cv_trace_free(reader);
+    return references;
+}
+
+int main(int argc, char **argv)
+{
+    FILE *file = argc > 2 ? fopen(argv[1], "rb") : NULL;
+    if (!file)
+        return 2;
+    static uint8_t wire[1 << 22], damaged[1 << 22];
+    size_t size = fread(wire, 1, sizeof wire, file);
+    fclose(file);
+    printf("%llu\n", (unsigned long long)run(wire, size));
+    for (int round = 0; round < atoi(argv[2]); round++) {
+        memcpy(damaged, wire, size);
+        for (uint64_t flips = 1 + next() % 8; flips; flips--)
+            damaged[next() % size] = (uint8_t)next();
+        run(damaged, next() % 2 ? size : next() % size);
+    }
+    return 0;
+}

@@ -1,0 +1,59 @@
+"""The C decoder under the address and undefined-behaviour sanitizers, on whole and on damaged streams."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.references import references
+from tests.wire_streams import Segment, Site, Stream
+
+ROOT = Path(__file__).resolve().parents[2]
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+FLAGS = ("-std=gnu11", "-O1", "-g", *WARNINGS, "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+
+
+def _stream() -> Stream:
+    rng = random.Random(7)
+    stream = Stream()
+    stream.module()
+    stream.module("")
+    for number in range(12):
+        lengths = [rng.randint(1, 9) for _ in range(rng.randint(1, 8))]
+        words = rng.randint(0, 4)
+        sites = [
+            Site(
+                rng.randint(-99, 99),
+                rng.choice([1, 4, 8, 64]),
+                rng.randrange(len(lengths)),
+                rng.randint(-1, words - 1),
+                rng.randrange(8),
+            )
+            for _ in range(rng.randint(0, 6))
+        ]
+        stream.segment(Segment(0x400000 + 64 * number, lengths, sites, words, module=number % 2, counter=number))
+    for _ in range(600):
+        segment = rng.randrange(12)
+        stream.visit(segment, [rng.choice([rng.getrandbits(47), 1 << 62]) for _ in range(stream.segments[segment].words)])
+        if rng.random() < 0.2:
+            stream.sampled(rng.randrange(len(stream.sites)), rng.getrandbits(47))
+        if rng.random() < 0.1:
+            stream.control(rng.randint(1, 3), rng.randint(1, 3))
+    stream.end()
+    return stream
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_decoder_is_clean_under_the_sanitizers(tmp_path):
+    sources = [ROOT / "tests/c/trace_driver.c", ROOT / "csrc/common/status.c"]
+    sources += [path for folder in ("trace", "sim") for path in (ROOT / "csrc" / folder).glob("*.c")]
+    program, wire = tmp_path / "trace_driver", _stream().bytes()
+    (tmp_path / "wire").write_bytes(wire)
+    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", program, "-lm", "-lpthread"], check=True)
+    done = subprocess.run([program, tmp_path / "wire", "800"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) == len(references(wire))
