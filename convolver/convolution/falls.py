@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
+from convolver.simulation.hit_rates import PATTERN_MISSES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +27,9 @@ class Falls:
 
     ``served`` is the share of the block's references that find their line in a place; each row adds up to 1. ``hit_rates`` is
     cumulative over the levels. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
-    errors of ``served`` beyond the first level, where the sampling gave any. Rows of blocks that were not sampled mean nothing.
+    errors of ``served`` beyond the first level, where the sampling gave any. ``brought`` says which pattern brings the lines of
+    each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do not tell, to 0. Rows of
+    blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -34,6 +37,7 @@ class Falls:
     hit_rates: Array
     written_back: Array
     errors: Array
+    brought: Array
 
 
 def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> None:
@@ -55,10 +59,11 @@ def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProf
 
 
 def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Array]:
-    """Return accesses, misses and write_backs as arrays of shape (blocks, levels)."""
+    """Return the counts by column as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
     import polars as pl
 
-    result = {name: np.zeros((blocks, len(levels))) for name in ("accesses", "misses", "write_backs", "standard_error")}
+    names = ("accesses", "misses", "write_backs", "standard_error", *PATTERN_MISSES)
+    result = {name: np.zeros((blocks, len(levels))) for name in names}
     for place, level in enumerate(levels):
         rows = table.filter(pl.col("level") == level)
         for name, array in result.items():
@@ -91,4 +96,16 @@ def falls(signature: Signature, hit_rates: HitRates, machine: MachineProfile) ->
         hit_rates=1 - reach[:, 1:],
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
+        brought=_brought(misses, [counts[name] for name in PATTERN_MISSES]),
     )
+
+
+def _brought(misses: Array, by_pattern: list[Array]) -> Array:
+    """Return which pattern brings the lines of each farther place: what missed in one level and not in the next."""
+    others = np.stack(by_pattern, axis=2)
+    if not others.any():
+        return np.zeros((*misses.shape, 4))  # from arrays, which have no patterns
+    whole = np.concatenate([np.maximum(misses[:, :, None] - others.sum(axis=2, keepdims=True), 0.0), others], axis=2)
+    found = np.maximum(whole - np.concatenate([whole[:, 1:], np.zeros_like(whole[:, :1])], axis=1), 0.0)
+    total = found.sum(axis=2, keepdims=True)
+    return found / np.where(total > 0, total, 1.0)

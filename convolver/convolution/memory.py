@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from convolver.convolution.costs import PatternCost
 from convolver.convolution.falls import Array, Falls
 from convolver.convolution.lookup import MachineCosts
-from convolver.signature.features import pattern_shares
+from convolver.signature.features import line_capacities, pattern_shares
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,12 +27,21 @@ class MemoryTime(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """Shares of each block's references by pattern, adding up to 1."""
+    """Shares of each block's references by costed pattern, adding up to 1, and of the dependent ones among them.
+
+    ``dependent`` is what the signature says; part of it is in ``random`` (gathers), part is ``chased``.
+    """
 
     sequential: Array
     strided: Array
     random: Array
     chased: Array
+    dependent: Array
+
+    @property
+    def costed(self) -> Array:
+        """The four costed patterns, shape (blocks, 4)."""
+        return np.stack(self[:4], axis=1)
 
 
 def patterns(table: pl.DataFrame) -> Patterns:
@@ -48,7 +57,7 @@ def patterns(table: pl.DataFrame) -> Patterns:
     )
     gathered = np.minimum(dependent, sequential + strided)
     sequential = np.where(table["sampled_references"].to_numpy() > 0, sequential, 1.0)
-    return Patterns(sequential, strided, random + gathered, dependent - gathered)
+    return Patterns(sequential, strided, random + gathered, dependent - gathered, dependent)
 
 
 def _nearest(widths: Sequence[int], wanted: Array) -> NDArray[np.intp]:
@@ -61,25 +70,15 @@ def _pick(costs: Mapping[int, PatternCost], wanted: Array, value: str) -> Array:
     return np.array([getattr(costs[width], value) for width in widths])[_nearest(widths, wanted)]
 
 
-def capacities(shares: Patterns, width_bytes: Array, line_bytes: int) -> Array:
-    """Return how many lines a reference of each block could touch at most, by pattern, shape (blocks, 4).
-
-    A unit-stride reference shares its line with its neighbours; the others touch one line each.
-    """
-    unit = np.minimum(1.0, width_bytes / line_bytes)
-    return np.stack([shares.sequential * unit, shares.strided, shares.random, shares.chased], axis=1)
-
-
 def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int) -> MemoryTime:
     """Return the memory time of each block; see docs/theory.md for the rules."""
     memops = table["memops"].to_numpy().astype(float)
     load_width = _mean(table, "load_bytes", "loads")
     store_width = _mean(table, "store_bytes", "stores")
     shares = patterns(table)
-    width = _mean(table, "bytes", "memops")
-    possible = capacities(shares, width, line_bytes)
+    possible = line_capacities(shares.costed, _mean(table, "bytes", "memops"), line_bytes)
     total = np.maximum(possible.sum(axis=1), 1e-12)
-    split = possible / total[:, None]
+    split = _split(where.brought, possible / total[:, None], shares)
 
     loads = table["loads"].to_numpy() / np.maximum(memops, 1)
     reference, reference_error = (
@@ -111,11 +110,26 @@ def _reference(costs: MachineCosts, shares: Patterns, loads: Array, load_width: 
     return loads * load + (1 - loads) * _pick(costs.stores, store_width, field)
 
 
+def _split(brought: Array, rule: Array, shares: Patterns) -> Array:
+    """Return by block and farther place which of the four costed patterns brings the lines; rows add up to 1.
+
+    What the hit rates tell is used, its dependent lines divided into gathers and chased ones as the block's references are; where
+    they tell nothing, the rule: in proportion to the lines that each pattern could bring.
+    """
+    dependent = brought[:, :, 3]
+    chased = (
+        dependent
+        * np.divide(shares.chased, shares.dependent, out=np.zeros_like(shares.chased), where=shares.dependent > 0)[:, None]
+    )
+    known = np.stack([brought[:, :, 0], brought[:, :, 1], brought[:, :, 2] + dependent - chased, chased], axis=2)
+    return np.where(brought.sum(axis=2, keepdims=True) > 0, known, rule[:, None, :])
+
+
 def _by_place(costs: MachineCosts, split: Array, load_width: Array, field: str) -> Array:
     """Return the cost of one line by farther place, shape (blocks, places), for each block's mix of patterns."""
-    line = split[:, :1] * _pick(costs.loads, load_width, field)
+    line = split[:, :, 0] * _pick(costs.loads, load_width, field)
     for index, cost in enumerate((costs.strided, costs.random, costs.dependent), 1):
-        line = line + split[:, index : index + 1] * np.array(getattr(cost, field))
+        line = line + split[:, :, index] * np.array(getattr(cost, field))
     return line
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convolver.signature.blocks import PATTERNS
 
@@ -32,3 +35,24 @@ def sampled_share(table: pl.DataFrame) -> float:
     """Return sampled references / all memops of a signature's table, 0..1 (0 where nothing was executed)."""
     memops = int(table["memops"].sum())
     return min(1.0, int(table["sampled_references"].sum()) / memops) if memops else 0.0
+
+
+def line_capacities(shares: NDArray[Any], width_bytes: NDArray[Any], line_bytes: int = 64) -> NDArray[np.float64]:
+    """Return how many lines a reference could bring at most, by pattern; ``shares`` has a row (sequential, strided, random,
+    dependent) for every block or site, ``width_bytes`` the mean width of its references.
+
+    A unit-stride reference shares its line with its neighbours; the others touch one line each.
+    """
+    capacities = np.array(shares, dtype=np.float64)
+    capacities[:, 0] *= np.minimum(1.0, np.asarray(width_bytes) / line_bytes)
+    return capacities
+
+
+def line_shares(counts: NDArray[Any], width_bytes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return which pattern brings the lines of a site, shares that add up to 1, from its references by pattern (rows as above).
+
+    A site without a classified reference counts as sequential.
+    """
+    capacities = line_capacities(counts, width_bytes)
+    whole = capacities.sum(axis=1, keepdims=True)
+    return np.where(whole > 0, capacities / np.where(whole > 0, whole, 1.0), np.array([1.0, 0.0, 0.0, 0.0]))

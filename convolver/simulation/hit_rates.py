@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "convolver.hit_rates"
 COUNTS = ("accesses", "hits", "misses", "write_backs")
+PATTERN_MISSES = ("strided_misses", "random_misses", "dependent_misses")
+"""Columns of hit rates from a trace: misses by the pattern of the site that missed; the others are sequential ones."""
 COLUMNS = ("block", "machine", "level", *COUNTS)
 
 

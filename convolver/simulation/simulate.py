@@ -12,7 +12,7 @@ from convolver._native.simulator import Counts, Geometry, Simulator
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
-from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.hit_rates import PATTERN_MISSES, HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
 
 if TYPE_CHECKING:
@@ -77,8 +77,17 @@ class _Blocks:
         np.add.at(folded, self.owner_block, counts)
         return folded
 
+    def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
+        weighted = counts * shares[: len(counts)]
+        if self.owner_block is None:
+            return weighted.astype(np.uint64)
+        folded = np.zeros(len(self.numbers))
+        np.add.at(folded, self.owner_block, weighted)
+        return folded.astype(np.uint64)
 
-def _table(group: Group, owner_blocks: NDArray[np.uint32] | None) -> pl.DataFrame:
+
+def _table(group: Group, owner_blocks: NDArray[np.uint32] | None, line_shares: NDArray[np.float64] | None) -> pl.DataFrame:
     import polars as pl
 
     frames = []
@@ -86,7 +95,8 @@ def _table(group: Group, owner_blocks: NDArray[np.uint32] | None) -> pl.DataFram
     for machine in group.machines:
         touched: Any = None
         for place, level in enumerate(machine.hierarchy):
-            accesses, misses, write_backs = (blocks.fold(array) for array in group.counts(machine, place))
+            counts = group.counts(machine, place)
+            accesses, misses, write_backs = (blocks.fold(array) for array in counts)
             touched = np.flatnonzero(accesses) if touched is None else touched
             columns: dict[str, Any] = {
                 "block": blocks.numbers[touched],
@@ -97,13 +107,22 @@ def _table(group: Group, owner_blocks: NDArray[np.uint32] | None) -> pl.DataFram
                 "misses": misses[touched],
                 "write_backs": write_backs[touched],
             }
+            if line_shares is not None:
+                for number, name in enumerate(PATTERN_MISSES, 1):
+                    columns[name] = blocks.fold_shares(counts.misses, line_shares[:, number])[touched]
             frames.append(pl.DataFrame(columns))
     return pl.concat(frames)
 
 
-def _result(group: Group, owner_blocks: NDArray[np.uint32] | None, inputs: dict[str, Any], sampling: Any) -> HitRates:
+def _result(
+    group: Group,
+    owner_blocks: NDArray[np.uint32] | None,
+    inputs: dict[str, Any],
+    sampling: Any,
+    line_shares: NDArray[np.float64] | None = None,
+) -> HitRates:
     documents = [machine.to_document() for machine in group.machines]
-    table = _table(group, owner_blocks)
+    table = _table(group, owner_blocks, line_shares)
     return HitRates.make(table, machines=documents, references=group.simulator.references, inputs=inputs, sampling=sampling)
 
 
@@ -120,7 +139,8 @@ def simulate(trace: TraceLike, machines: MachineLike | Iterable[MachineLike], *,
         raise SimulationError(
             f"The trace has references of site {group.simulator.owners - 1} that no block owns; record it again."
         )
-    return _result(group, site_blocks, {"trace": trace.id}, trace.header.get("sampling"))
+    line_shares = getattr(trace, "site_line_shares", None)
+    return _result(group, site_blocks, {"trace": trace.id}, trace.header.get("sampling"), line_shares)
 
 
 def _owners(blocks: NDArray[np.uint32] | None) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32] | None]:

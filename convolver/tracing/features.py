@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.trace import Decoder
+from convolver.signature.blocks import PATTERNS
+from convolver.signature.features import line_shares
+
 LINE_BYTES = 64
 DEPENDENT = 4
 """Flag of a site (``CV_WIRE_DEPENDENT``) whose address comes from a value loaded shortly before."""
@@ -45,3 +49,11 @@ def site_patterns(features: NDArray[Any], sampled: NDArray[np.uint64], flags: ND
         "random_references": np.where(dependent, 0, rest).astype(np.uint64),
         "dependent_references": np.where(dependent, rest, 0).astype(np.uint64),
     }
+
+
+def site_line_shares(decoder: Decoder) -> NDArray[np.float64]:
+    """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent references."""
+    sites = decoder.sites()
+    patterns = site_patterns(decoder.features(), decoder.sampled(), sites["flags"])
+    counts = np.stack([patterns[name] for name in PATTERNS], axis=1)
+    return line_shares(counts, sites["size_bytes"])

@@ -21,6 +21,7 @@ from convolver.schema import check_header
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
+from convolver.tracing.features import site_line_shares
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
@@ -41,6 +42,8 @@ class Trace:
         self.definitions = definitions
         self._counters = counters
         self._signature: bytes | None = None
+        self.site_line_shares: NDArray[np.float64] | None = None
+        """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
@@ -155,6 +158,7 @@ class Trace:
         decoder = Decoder(str(self.path))
         decoder.add_simulator(simulator)
         self._decode(decoder, progress, "Simulating")
+        self.site_line_shares = site_line_shares(decoder)
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""

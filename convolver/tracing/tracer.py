@@ -22,6 +22,7 @@ from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
+from convolver.tracing.features import site_line_shares
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
@@ -179,6 +180,8 @@ class LiveTrace:
         self._ended: _Ended | None = None
         self._outcome: Outcome | None = None
         self.header: dict[str, Any] = _meta(argv, self._plan)
+        self.site_line_shares: Any = None
+        """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
     def feed(self, simulator: Simulator, *, progress: Progress = SILENT) -> None:
         """Run the program and stream its references into a simulator."""
@@ -191,6 +194,7 @@ class LiveTrace:
             self._outcome = session.run(lambda: None, lambda: None, progress)
             self.header |= _ending(self._outcome, decoder, time.monotonic() - began)
             self._ended = _Ended(decoder, session.counters(), self.header)
+            self.site_line_shares = site_line_shares(decoder)
         finally:
             progress.finish()
             session.close()

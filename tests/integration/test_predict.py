@@ -52,13 +52,14 @@ def test_prediction_from_a_trace_as_json(folder):
     assert document["coverage"] == pytest.approx(1, abs=0.01)
     assert document["sampled_share"] == pytest.approx(1, abs=0.01)
     assert document["extrapolated_share"] == pytest.approx(0, abs=0.01)
-    assert Path(document["blocks"][0]["module"]).name == "cg"
+    hot = document["blocks"][0]
+    assert (hot["function"], Path(hot["file"]).name) == ("multiply", "cg.c")
 
 
 def test_prediction_from_a_trace_on_a_terminal(folder):
     done = _run(folder, "predict", "cg.cvt", "--base", "here.machine.json", "--target", "fast")
     assert done.returncode == 0, done.stderr
-    for words in ("L1", "Coverage", "sampled share", "CPU ratio"):
+    for words in ("multiply", "cg.c:", "L1", "Coverage", "sampled share", "CPU ratio"):
         assert words in done.stdout
 
 

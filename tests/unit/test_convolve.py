@@ -8,6 +8,7 @@ from convolver.convolution.costs import pattern_cost
 from convolver.errors import CoverageError, PredictionError, ProvenanceError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.machine.profile import MachineProfile
+from convolver.simulation.hit_rates import HitRates
 from tests.synthetic import COSTS, LEVELS, NS, curve, hit_rates, loads, machine, signature
 
 M = machine()
@@ -173,3 +174,17 @@ def test_block_times_survive_a_file(tmp_path):
     loaded = BlockTimes.load(tmp_path / "a.times.parquet")
     assert loaded.table.equals(times.table)
     assert (loaded.id, loaded.seconds, loaded.machine) == (times.id, times.seconds, "m")
+
+
+def test_misses_by_pattern_pay_the_price_of_their_pattern():
+    row = loads(900, sampled=900, unit_references=800, random_references=100)
+    plain = hit_rates([(0, 900, 60, 40)], M)
+    table = plain.table.with_columns(
+        strided_misses=pl.lit(0, pl.UInt64),
+        random_misses=pl.when(pl.col("level") == "L1").then(10).otherwise(5).cast(pl.UInt64),
+        dependent_misses=pl.lit(0, pl.UInt64),
+    )
+    told = HitRates.make(table, machines=plain.header["machines"], references=0, inputs={})
+    # From L2: 20 lines, 5 of them random; from memory: 40 lines, 5 of them random.
+    expected = 800 * 0.5 + 100 * 1.0 + 15 * 4 + 5 * 3 + 35 * 16 + 5 * 40
+    assert convolve(signature(row), told, M).seconds == pytest.approx(expected * NS)
