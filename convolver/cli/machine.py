@@ -1,4 +1,4 @@
-"""``convolver machine``: list, show and project machine profiles."""
+"""``convolver machine``: list, show, compare, check and project machine profiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from convolver.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-machines = typer.Typer(no_args_is_help=True, help="List, show and project machine profiles.", rich_markup_mode=None)
+machines = typer.Typer(
+    no_args_is_help=True, help="List, show, compare, check and project machine profiles.", rich_markup_mode=None
+)
 
 
 @machines.command("list")
@@ -53,6 +55,54 @@ def show_command(
         print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})
     else:
         print_profile(profile)
+
+
+@machines.command("compare")
+def compare_command(
+    first: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    second: Annotated[str, typer.Argument(help="Another one.")],
+    json: Json = False,
+) -> None:
+    """Compare two machines, kernel by kernel and level by level: time on the first over time on the second.
+
+    \b
+    Examples:
+      convolver machine compare host server-hbm
+      convolver machine compare monday.machine.json friday.machine.json --json
+    """
+    from convolver.machine.catalog import find_machine
+    from convolver.reporting.machines import compare_rows, print_comparison
+
+    left, right = find_machine(first), find_machine(second)
+    rows = compare_rows(left, right)
+    if json:
+        print_json({"first": left.summary(), "second": right.summary(), "rows": rows})
+    else:
+        print_comparison(left, right, rows)
+
+
+@machines.command("check")
+def check_command(
+    machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    json: Json = False,
+) -> None:
+    """Say what is doubtful about a machine's profile: noise, missing curves, capacities that nobody gets, odd orders.
+
+    \b
+    Examples:
+      convolver machine check host
+      convolver machine check node.machine.json --json
+    """
+    from convolver.machine.catalog import find_machine
+    from convolver.machine.check import check_profile
+    from convolver.reporting.machines import print_findings
+
+    profile = find_machine(machine)
+    findings = check_profile(profile)
+    if json:
+        print_json({"name": profile.name, "id": profile.id, "findings": [finding._asdict() for finding in findings]})
+    else:
+        print_findings(profile, findings)
 
 
 @machines.command("project")

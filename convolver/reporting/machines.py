@@ -6,6 +6,7 @@ from typing import Any
 
 from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines
+from convolver.machine.check import Finding
 from convolver.machine.maps import plateau
 from convolver.machine.profile import MEMORY, MachineProfile
 from convolver.reporting.console import out
@@ -108,3 +109,50 @@ def print_profile(profile: MachineProfile) -> None:
         console.print(table)
     for change in profile.changes:
         console.print(f"changed: {change}", markup=False)
+
+
+def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str, Any]]:
+    """Return what both machines have measured: seconds of each and ``ratio`` = first / second (above 1: the second is faster).
+
+    Memory is compared level by level of the same name, instructions under the level ``registers``.
+    """
+    rows = []
+    others = {(row["kernel"], row["threads"]): row["seconds"] for row in profile_rows(second)}
+    for row in profile_rows(first):
+        other = others.get((row["kernel"], row["threads"]), {})
+        rows += [
+            {"kernel": row["kernel"], "threads": row["threads"], "level": level, "first": seconds, "second": other[level]}
+            for level, seconds in row["seconds"].items()
+            if level in other
+        ]
+    instructions = {entry.kernel: entry.seconds for entry in second.floating_point}
+    rows += [
+        {"kernel": entry.kernel, "threads": 1, "level": "registers", "first": entry.seconds, "second": instructions[entry.kernel]}
+        for entry in first.floating_point
+        if entry.kernel in instructions
+    ]
+    return [{**row, "ratio": row["first"] / row["second"]} for row in rows]
+
+
+def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[dict[str, Any]]) -> None:
+    """Print geometry and ratios of two machines on stdout, one line a kernel."""
+    from rich.table import Table
+
+    console = out()
+    for profile in (first, second):
+        levels = ", ".join(f"{level.level} {format_bytes(level.size_bytes)}/{level.ways}" for level in profile.hierarchy)
+        console.print(f"{profile.name}: {levels}", markup=False)
+    columns = list(dict.fromkeys(row["level"] for row in rows))
+    table = Table(f"{first.name} / {second.name}", "threads", *columns, box=None)
+    for kernel, threads in dict.fromkeys((row["kernel"], row["threads"]) for row in rows):
+        ratios = {row["level"]: row["ratio"] for row in rows if (row["kernel"], row["threads"]) == (kernel, threads)}
+        table.add_row(kernel, str(threads), *(f"{ratios[level]:.2f}" if level in ratios else "" for level in columns))
+    console.print(table)
+
+
+def print_findings(profile: MachineProfile, findings: list[Finding]) -> None:
+    """Print what is doubtful about a machine on stdout."""
+    console = out()
+    console.print(f"{profile.name}: {len(findings)} findings" if findings else f"{profile.name}: nothing doubtful", markup=False)
+    for finding in findings:
+        console.print(f"  {finding.severity}: {finding.sentence}", markup=False)

@@ -1,0 +1,95 @@
+"""What is doubtful about a machine profile, in sentences: for a human before a prediction, not for the code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from convolver.machine.maps import MEMORY, plateau
+from convolver.machine.profile import MachineProfile
+
+NEEDED = (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "load"))
+"""Curves without which a prediction falls back on cruder ones."""
+
+_HALF_OCTAVE = 0.5
+_UNSTABLE_SHARE = 0.2
+_REJECTED_SHARE = 0.1
+_CLOCK_RANGE = 1.05
+_BUSY_LOAD = 0.5
+_SLACK = 0.9  # an outer level may come out this much faster than an inner one before it is odd
+
+
+class Finding(NamedTuple):
+    """One observation; ``severity`` is ``note`` (know it) or ``warning`` (do not trust it without a reason)."""
+
+    severity: str
+    sentence: str
+
+
+def check_profile(profile: MachineProfile) -> list[Finding]:
+    """Return what is doubtful about the profile; an empty list is a clean one."""
+    if not profile.maps:
+        return [Finding("warning", "It has no measured maps: simulation works, prediction does not.")]
+    return [*_origin(profile), *_completeness(profile), *_noise(profile), *_geometry(profile), *_order(profile)]
+
+
+def _origin(profile: MachineProfile) -> Iterator[Finding]:
+    if profile.projected:
+        base = (profile.derived_from or {}).get("name", "an unnamed machine")
+        yield Finding("note", f"It is projected from {base} by {len(profile.changes)} changes; nothing in it was measured.")
+    if hypervisor := profile.cpu.get("hypervisor"):
+        yield Finding("note", f"It was measured in a virtual machine ({hypervisor}): neighbours share its last cache and memory.")
+
+
+def _completeness(profile: MachineProfile) -> Iterator[Finding]:
+    have = {(curve.pattern, curve.operation) for curve in profile.maps}
+    for pattern, operation in NEEDED:
+        if (pattern, operation) not in have:
+            yield Finding("warning", f"It has no {pattern} {operation} curve.")
+    last = profile.hierarchy[-1]
+    for curve in profile.maps:
+        if curve.threads == 1 and curve.pattern == "unit" and curve.points[-1].working_set_bytes < 2 * last.size_bytes:
+            yield Finding("warning", f"Its curves end before memory: the largest working set is less than twice {last.level}.")
+            break
+    if not profile.floating_point:
+        yield Finding("warning", "It has no measured instructions: compute-bound blocks cost nothing.")
+
+
+def _noise(profile: MachineProfile) -> Iterator[Finding]:
+    noise = profile.provenance.get("noise", {})
+    load, cpus = profile.provenance.get("load_before", [0.0])[0], profile.cpu.get("cpus", 1)
+    if load > _BUSY_LOAD * cpus:
+        yield Finding("warning", f"The machine was busy when it was probed: load {load:.1f} on {cpus} CPUs.")
+    if noise.get("unstable_share", 0.0) > _UNSTABLE_SHARE:
+        yield Finding("warning", f"{noise['unstable_share']:.0%} of its points did not settle.")
+    if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
+        yield Finding("warning", f"{noise['rejected_share']:.0%} of the samples were interrupted and thrown away.")
+    least, median = noise.get("cycle_seconds_least", 0.0), noise.get("cycle_seconds_median", 0.0)
+    if least and median / least > _CLOCK_RANGE:
+        yield Finding("note", f"The clock moved: typically {1e-9 / median:.2f} GHz, at best {1e-9 / least:.2f} GHz.")
+
+
+def _geometry(profile: MachineProfile) -> Iterator[Finding]:
+    reported = {level.level: level.size_bytes for level in profile.hierarchy_reported or profile.hierarchy}
+    for seen in profile.detected:
+        size = reported.get(seen.level)
+        if size is None:
+            continue
+        octaves = math.log2(size / seen.size_bytes)
+        if abs(octaves) > _HALF_OCTAVE:
+            direction = "smaller" if octaves > 0 else "larger"
+            yield Finding("note", f"{seen.level} looks {2 ** abs(octaves):.1f} times {direction} than reported.")
+    missing = len(profile.hierarchy) - len(profile.detected)
+    if profile.detected and missing > 0:
+        yield Finding("note", f"{missing} of its levels cannot be seen in the chase curve.")
+
+
+def _order(profile: MachineProfile) -> Iterator[Finding]:
+    names = [*(level.level for level in profile.hierarchy), MEMORY]
+    for curve in profile.maps:
+        seconds = [plateau(curve, profile.hierarchy, name).seconds_per_reference for name in names]
+        for (inner, near), (outer, far) in pairwise(zip(names, seconds, strict=True)):
+            if far < _SLACK * near:
+                yield Finding("warning", f"The kernel {curve.kernel} is faster in {outer} than in {inner}.")
