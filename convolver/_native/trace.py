@@ -102,10 +102,11 @@ class Decoder:
             raise ConvolverError(f"{self._where} cannot be read: {os.strerror(ffi.errno or errno.EIO)}.")
         check(status, f"Decoding {self._where[0].lower()}{self._where[1:]}")
 
-    def add_simulator(self, simulator: Simulator) -> None:
-        """Feed every windowed reference to ``simulator``; the owner of a reference is its site."""
+    def add_simulator(self, simulator: Simulator, kind: int = WINDOW) -> None:
+        """Feed every reference of one kind of batch to ``simulator``; the owner of a reference is its site."""
         self._kept.append(simulator)
-        self._check(lib.cv_trace_add_sink(self._handle, lib.cv_trace_simulate, simulator.handle))
+        sink = lib.cv_trace_simulate if kind == WINDOW else lib.cv_trace_simulate_sets
+        self._check(lib.cv_trace_add_sink(self._handle, sink, simulator.handle))
 
     def add_collector(self) -> Collector:
         """Return a new collector that keeps the batches decoded from now on."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import Simulator
-from convolver._native.trace import Batch, Decoder
+from convolver._native.trace import SETS, Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header
@@ -153,10 +153,16 @@ class Trace:
         finally:
             progress.finish()
 
-    def feed(self, simulator: Simulator, *, progress: Progress = SILENT) -> None:
-        """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site."""
+    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
+        """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site.
+
+        ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (``header["sampling"]`` has
+        ``sets``, the number of classes, and ``set_class``).
+        """
         decoder = Decoder(str(self.path))
         decoder.add_simulator(simulator)
+        if sets is not None:
+            decoder.add_simulator(sets, SETS)
         self._decode(decoder, progress, "Simulating")
         self.site_line_shares = site_line_shares(decoder)
 

@@ -8,6 +8,9 @@ import msgspec
 
 from convolver.errors import UsageError
 
+USUAL_CLASS = 21
+"""Low bits of this number name the class of sets: no multiple of a small power of two, where aligned data gather."""
+
 Mode = Literal["counts", "sample", "full"]
 
 
@@ -16,8 +19,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``mode``: "counts" (none), "sample" (bursts, sets or both) or "full" (all). Bursts: of every ``interval`` executed memory
     references the first ``sample`` are recorded. ``sets``: beside the bursts, all references to one of ``sets`` classes of
-    cache sets (a power of two; 0: off). ``set_class``: which one (None: the tracer's choice). ``block_limit``: at most so
-    many recorded visits of a code segment (0: no limit).
+    cache sets (a power of two; 0: off): those whose line number has ``set_class`` in its low bits. ``block_limit``: at most
+    so many recorded visits of a code segment (0: no limit).
     """
 
     mode: Mode = "sample"
@@ -46,9 +49,16 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         options = [f"--mode={self.mode}", f"--block-limit={self.block_limit}"]
         if self.mode == "sample":
             options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
-            options += [] if self.set_class is None else [f"--set-class={self.set_class}"]
+            options += [f"--set-class={self.chosen_class}"]
         return options
+
+    @property
+    def chosen_class(self) -> int:
+        """The class of sets that is recorded."""
+        if self.set_class is not None:
+            return self.set_class
+        return USUAL_CLASS & (self.sets - 1) if self.sets else 0
 
     def document(self) -> dict[str, Any]:
         """Return the plan as a JSON-able document."""
-        return dict(msgspec.to_builtins(self))
+        return {**msgspec.to_builtins(self), "set_class": self.chosen_class}

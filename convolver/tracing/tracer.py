@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convolver._native.simulator import Simulator
-from convolver._native.trace import Decoder
+from convolver._native.trace import SETS, Decoder
 from convolver.errors import FormatError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
@@ -183,10 +183,12 @@ class LiveTrace:
         self.site_line_shares: Any = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
-    def feed(self, simulator: Simulator, *, progress: Progress = SILENT) -> None:
-        """Run the program and stream its references into a simulator."""
+    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
+        """Run the program and stream its references into a simulator, set-sampled ones into ``sets``."""
         decoder = Decoder()
         decoder.add_simulator(simulator)
+        if sets is not None:
+            decoder.add_simulator(sets, SETS)
         session = Session(self._command, self._plan, decoder)
         progress.start(f"Tracing {Path(self._argv[0]).name}")
         began = time.monotonic()

@@ -121,9 +121,10 @@ size_t cv_collector_batches(const cv_collector *collector);
 void cv_collector_batch(const cv_collector *collector, size_t index, cv_refs *refs, cv_batch *batch);
 void cv_collector_clear(cv_collector *collector);
 
-/* A sink that feeds the references of windows to a simulator (context: a cv_sim) and passes over set-sampled ones, which have
- * holes. */
+/* Sinks that feed the references of windows, or the set-sampled ones, to a simulator (context: a cv_sim). The latter have holes: the
+ * simulator must know which lines are there (cv_sim.h). */
 cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch);
+cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch);
 
 uint32_t cv_crc32c(uint32_t crc, const void *bytes, size_t size);
 

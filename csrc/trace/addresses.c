@@ -100,15 +100,18 @@ static inline void follow(cv_address_state *state, uint32_t segment)
     state->previous = segment;
 }
 
-uint8_t *cv_address_put_visit(cv_address_state *state, uint8_t *to, uint32_t segment, const uint64_t *words, size_t count)
+uint8_t *cv_address_put_visits(cv_address_state *state, uint8_t *to, uint32_t segment, const uint64_t *words, size_t count,
+                               size_t visits)
 {
-    to = put(to, zigzag((uint64_t)segment - predicted(state)) << 2);
-    follow(state, segment);
-    uint64_t *last = state->last + touch(state, segment, count)->first_word;
-    for (size_t i = 0; i < count; i++) {
-        to = put(to, zigzag(words[i] - last[i]));
-        if (words[i] != CV_WIRE_NOT_EXECUTED)
-            last[i] = words[i];
+    uint64_t *restrict last = state->last + touch(state, segment, count)->first_word;
+    for (; visits; visits--, words += count + 1) {
+        to = put(to, zigzag((uint64_t)segment - predicted(state)) << 2);
+        follow(state, segment);
+        for (size_t i = 0; i < count; i++) {
+            to = put(to, zigzag(words[i] - last[i]));
+            if (words[i] != CV_WIRE_NOT_EXECUTED)
+                last[i] = words[i];
+        }
     }
     return to;
 }

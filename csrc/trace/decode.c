@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define ARGUMENT(head) ((head) & ((UINT64_C(1) << 56) - 1))
+#define LONGEST_RUN 256 /* visits that are handled together: their words stay in the first cache */
 #define LARGEST_DEFINITION (((size_t)1 << 22) / 8) /* words; no valid one is longer */
 
 cv_status cv_trace_refuse(cv_trace *trace, const char *why, uint64_t position)
@@ -44,34 +45,70 @@ static cv_status flush_both(cv_trace *trace)
     return status ? status : cv_batch_flush(trace, CV_BATCH_SETS);
 }
 
-static inline cv_status visit(cv_trace *trace, cv_hot_segment *segment, const uint64_t *words)
+/* How many visits of one segment follow one another: what is known of the segment is looked up once for all of them. */
+static inline size_t count_run(const uint64_t *at, const uint64_t *end, size_t length)
+{
+    size_t count = 1;
+    uint64_t head = *at;
+    for (at += length; count < LONGEST_RUN && (size_t)(end - at) >= length && *at == head; at += length)
+        count++;
+    return count;
+}
+
+/* The references of one visit, from batch entry `to` on. Everything is a local: stores of bytes could alias any member. */
+static inline size_t unpack(const cv_hot_site *sites, size_t count, uint32_t first_site, const uint64_t *words, size_t to,
+                            uint64_t *restrict address, uint32_t *restrict owner, uint16_t *restrict size, uint8_t *restrict write)
+{
+    for (size_t i = 0; i < count; i++, to++) {
+        address[to] = (words[sites[i].base] & sites[i].mask) + sites[i].displacement;
+        owner[to] = first_site + (uint32_t)i;
+        size[to] = sites[i].size;
+        write[to] = sites[i].write;
+    }
+    return to;
+}
+
+/* The same where some references are masked. */
+static size_t unpack_guarded(cv_trace *trace, const cv_hot_segment *segment, const uint64_t *words, size_t to)
 {
     cv_batch_arrays *batch = &trace->batch[CV_BATCH_WINDOW];
-    size_t sites = segment->sites, at = batch->count;
-    segment->visits++;
-    if (at + sites > CV_TRACE_BATCH) {
-        cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
-        if (status)
-            return status;
-        at = 0;
-    }
-    static const uint64_t no_word[1];
-    if (!segment->words)
-        words = no_word;
-    const cv_hot_site *site = trace->hot_sites + segment->first_site;
-    for (size_t i = 0; i < sites; i++, site++) {
-        uint64_t word = words[site->base];
-        if (segment->guarded && site->guarded && word == CV_WIRE_NOT_EXECUTED) {
+    for (uint32_t i = 0; i < segment->sites; i++) {
+        const cv_hot_site *site = &trace->hot_sites[segment->first_site + i];
+        if (site->guarded && words[site->base] == CV_WIRE_NOT_EXECUTED) {
             trace->features[segment->first_site + i].skipped++;
             continue;
         }
-        batch->address[at] = (word & site->mask) + site->displacement;
-        batch->owner[at] = segment->first_site + (uint32_t)i;
-        batch->size[at] = site->size;
-        batch->write[at] = site->write;
-        at++;
+        to = unpack(site, 1, segment->first_site + i, words, to, batch->address, batch->owner, batch->size, batch->write);
     }
-    batch->count = at;
+    return to;
+}
+
+static cv_status visit(cv_trace *trace, cv_hot_segment *segment, const uint64_t *at, size_t records)
+{
+    static const uint64_t no_word[1];
+    cv_batch_arrays *batch = &trace->batch[CV_BATCH_WINDOW];
+    const size_t sites = segment->sites, length = 1 + (size_t)segment->words;
+    const cv_hot_site *first = trace->hot_sites + segment->first_site;
+    const uint32_t first_site = segment->first_site;
+    size_t to = batch->count;
+    segment->visits += records;
+    if (!sites)
+        return CV_OK;
+    for (; records; records--, at += length) {
+        if (to + sites > CV_TRACE_BATCH) {
+            batch->count = to;
+            cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
+            if (status)
+                return status;
+            to = 0;
+        }
+        const uint64_t *words = length > 1 ? at + 1 : no_word;
+        if (segment->guarded)
+            to = unpack_guarded(trace, segment, words, to);
+        else
+            to = unpack(first, sites, first_site, words, to, batch->address, batch->owner, batch->size, batch->write);
+    }
+    batch->count = to;
     return CV_OK;
 }
 
@@ -271,10 +308,12 @@ cv_status cv_decode(cv_trace *trace, const uint64_t *words, size_t count, size_t
             length += segment->words;
             if ((size_t)(end - at) < length)
                 break;
+            size_t records = count_run(at, end, length);
             if (trace->recording)
-                status = cv_recorder_visit(trace, id, at + 1, segment->words);
+                status = cv_recorder_visits(trace, id, at + 1, segment->words, records);
             if (!status)
-                status = visit(trace, segment, at + 1);
+                status = visit(trace, segment, at, records);
+            length *= records;
         } else {
             trace->totals.words = before + (size_t)(at - words);
             status = head >> 63 ? control_record(trace, at, (size_t)(end - at), &length) : decode_sampled(trace, head);

@@ -13,7 +13,7 @@ cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed)
     return CV_OK;
 }
 
-/* Make room for a record of some words; all definitions are known to the writer afterwards. */
+/* Make room for records of some words, heads included; all definitions are known to the writer afterwards. */
 static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
 {
     cv_bytes *out = &trace->recorded[CV_RECORDED_ADDRESSES];
@@ -21,11 +21,11 @@ static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
     if (trace->writer.segment_count != trace->definitions.segment_count)
         status = cv_address_know(&trace->writer, &trace->definitions);
     if (!status)
-        status = cv_bytes_reserve(out, out->count + (words + 2) * CV_ADDRESS_BYTES);
+        status = cv_bytes_reserve(out, out->count + words * CV_ADDRESS_BYTES);
     if (status)
         return status;
     *to = out->bytes + out->count;
-    trace->chunk_words += words + 1;
+    trace->chunk_words += words;
     return CV_OK;
 }
 
@@ -35,19 +35,19 @@ static void end(cv_trace *trace, const uint8_t *to)
     out->count = (size_t)(to - out->bytes);
 }
 
-cv_status cv_recorder_visit(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count)
+cv_status cv_recorder_visits(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count, size_t visits)
 {
     uint8_t *to;
-    cv_status status = begin(trace, count, &to);
+    cv_status status = begin(trace, visits * (count + 1), &to);
     if (!status)
-        end(trace, cv_address_put_visit(&trace->writer, to, segment, words, count));
+        end(trace, cv_address_put_visits(&trace->writer, to, segment, words, count, visits));
     return status;
 }
 
 cv_status cv_recorder_sampled(cv_trace *trace, uint32_t site, uint64_t line)
 {
     uint8_t *to;
-    cv_status status = begin(trace, 1, &to);
+    cv_status status = begin(trace, 2, &to);
     if (!status)
         end(trace, cv_address_put_sampled(&trace->writer, to, site, line));
     return status;
@@ -56,7 +56,7 @@ cv_status cv_recorder_sampled(cv_trace *trace, uint32_t site, uint64_t line)
 cv_status cv_recorder_control(cv_trace *trace, const uint64_t *words, size_t count)
 {
     uint8_t *to;
-    cv_status status = begin(trace, count, &to);
+    cv_status status = begin(trace, count + 1, &to);
     if (status)
         return status;
     to = cv_address_put_control(to, words[0] >> 56 & 63, words[0] & ((UINT64_C(1) << 56) - 1));

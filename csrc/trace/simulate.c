@@ -5,3 +5,8 @@ cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch
 {
     return batch->kind == CV_BATCH_WINDOW ? cv_sim_feed(simulator, refs) : CV_OK;
 }
+
+cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch)
+{
+    return batch->kind == CV_BATCH_SETS ? cv_sim_feed(simulator, refs) : CV_OK;
+}

@@ -92,7 +92,8 @@ cv_status cv_hot_reserve(cv_trace *trace);
 cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed);
 cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch);
 
-cv_status cv_recorder_visit(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count);
+/* Visits of one segment: their words lie `count` + 1 apart. */
+cv_status cv_recorder_visits(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count, size_t visits);
 cv_status cv_recorder_sampled(cv_trace *trace, uint32_t site, uint64_t line);
 cv_status cv_recorder_control(cv_trace *trace, const uint64_t *words, size_t count);
 

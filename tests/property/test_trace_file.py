@@ -77,6 +77,16 @@ def test_a_trace_feeds_a_simulator_without_python_objects(tmp_path):
     assert counts.misses.sum() == len({(r.address + i) // 64 for r in listed(trace) for i in (0, r.size - 1)})
 
 
+def test_set_sampled_references_go_to_a_simulator_of_their_own(tmp_path):
+    stream = small_stream(10)
+    for line in range(100):
+        stream.sampled(1, line * 64 * 32)
+    trace = write(tmp_path / "a.cvt", stream.bytes())
+    whole, sets = (Simulator([[Geometry(64, 8, 64)]]) for _ in range(2))
+    trace.feed(whole, sets=sets)
+    assert (whole.references, sets.references) == (20, 100)
+
+
 def test_the_id_follows_the_content(tmp_path):
     one, two = (write(tmp_path / name, small_stream().bytes()) for name in ("a.cvt", "b.cvt"))
     other = write(tmp_path / "c.cvt", small_stream(21).bytes())
