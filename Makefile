@@ -20,8 +20,19 @@ $(STAMP): $(SOURCES)
 
 setup: $(STAMP) ## Build everything into .venv/
 
+run: $(STAMP) ## Predict two real programs on three machines, end to end (artifacts in run/)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh run
+
 test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest
+
+bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
+	$(BIN)/python -m pip install -q pycachesim || echo "pycachesim cannot be installed: measuring without it" >&2
+	$(BIN)/python tests/bench/tracer_slowdown.py
+	$(BIN)/python tests/bench/simulator.py
+
+validate: $(STAMP) ## Compare predicted with measured times of real programs
+	$(BIN)/python tests/bench/validate.py
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .
