@@ -20,6 +20,7 @@ VERBS: tuple[str, ...] = (
     "trace",
     "simulate",
     "predict",
+    "plot",
     "info",
     "ratio",
     "model",

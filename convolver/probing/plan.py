@@ -61,17 +61,13 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what a probe measures, apart from the CPU.
 
-    ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. Points whose two
-    best rounds still differ by more than ``settled`` are then measured in further rounds, until the probe has measured for
-    ``budget_seconds`` or done ``most_rounds``. ``pages`` is default (as any program gets them here), 4k or thp.
+    ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. ``pages`` is
+    default (as any program gets them here), 4k or thp.
     """
 
     name: str
     items: tuple[Item, ...]
     rounds: int = 2
-    most_rounds: int = 2
-    settled: float = 0.03
-    budget_seconds: float = 0.0
     pages: str = "default"
     effort: Effort = Effort()
 
@@ -129,11 +125,11 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
     items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS)
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
     effort = Effort(sample_seconds=0.0005, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
-    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=14.0, pages=pages, effort=effort)
+    return Plan(name="quick", items=items, rounds=3, pages=pages, effort=effort)
 
 
 def full_plan(largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,)) -> Plan:
-    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), three rounds and more.
+    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), three rounds.
 
     ``threads`` beyond 1 adds the curves of a busy node, at one point an octave.
     """
@@ -141,13 +137,4 @@ def full_plan(largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default"
     items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS)
     busy = [count for count in threads if count > 1]
     items += _ordered({name: working_sets(largest_bytes // 4, 1) for name in _THREADED}, busy)
-    return Plan(
-        name="full",
-        items=items,
-        rounds=3,
-        most_rounds=12,
-        settled=0.02,
-        budget_seconds=120.0,
-        pages=pages,
-        effort=Effort(limit_seconds=0.03),
-    )
+    return Plan(name="full", items=items, rounds=3, pages=pages, effort=Effort(limit_seconds=0.03))

@@ -1,0 +1,71 @@
+"""``convolver plot``: pictures of artifacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in grey.
+
+\b
+Views and what they take:
+  maps      machine, block times (may be left out)    curves with the program's blocks on them
+  roofline  machine, signature, block times           flop/s over flop/byte
+  blocks    block times of the base, of the target    what decides the CPU ratio
+  misses    hit rates                                 miss ratio over cache size
+  tornado   machine, signature, hit rates             what moves the predicted time
+  parity    predictions                               predicted over measured
+  ranks     timeline                                  what every rank does
+  scaling   model                                     a fitted curve with its interval
+
+\b
+Examples:
+  convolver plot maps host.machine.json cg@host.times.parquet -o maps.png
+  convolver plot blocks cg@host.times.parquet cg@server-hbm.times.parquet -o blocks.svg --dark
+"""
+
+
+def plot(
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="Which picture; see above.")],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Artifacts, in any order; a machine also by name.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Picture: .png, .svg or .pdf [default: VIEW.png].")
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Dark instead of light.")] = False,
+    top: Annotated[int | None, typer.Option("--top", min=0, help="Blocks to label or to show.")] = None,
+    at: Annotated[list[str] | None, typer.Option("--at", help="scaling: NAME=VALUE fixes a feature; repeatable.")] = None,
+    to: Annotated[float | None, typer.Option("--to", help="scaling: end of the curve.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+) -> None:
+    """Run the verb."""
+    from convolver.cli.common import new_file, wrote
+    from convolver.plotting import style
+    from convolver.plotting.views import Options, find_view, gather
+
+    chosen = find_view(view)
+    path = new_file(style.check_format(output or Path(f"{view}.png")), force)
+    look = style.DARK if dark else style.LIGHT
+    found = gather(chosen, inputs)
+    with style.drawing(look):
+        style.save(chosen.draw(found, look, Options(top, _pairs(at or []), to)), path)
+    wrote(path)
+
+
+def _pairs(words: list[str]) -> dict[str, float]:
+    from convolver.errors import UsageError
+
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError as error:
+            raise UsageError(f"'{word}' is not NAME=NUMBER; write for example --at p=64.") from error
+    return found
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("plot", help=HELP)(plot)

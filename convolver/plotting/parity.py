@@ -1,0 +1,82 @@
+"""Parity plot: predicted over measured, with bands of relative error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from convolver.errors import PredictionError
+from convolver.plotting import style
+from convolver.plotting.labels import command_label
+from convolver.plotting.style import Look
+from convolver.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from convolver.pipeline import Prediction
+
+BANDS = (0.10, 0.25)
+"""Relative errors that are drawn as bands around the diagonal."""
+
+
+def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
+    """Return the picture of the base times, one point a program and base.
+
+    Raises :class:`PredictionError` when none of the predictions was measured.
+    """
+    bases = {(one.inputs["signature"], one.inputs["base"], one.base_seconds): one for one in predictions}
+    known = [one for one in bases.values() if one.measured_seconds and one.base_seconds > 0]
+    if not known:
+        raise PredictionError("None of these predictions has a measured time; predict with --measured SECONDS or from a command.")
+    drawn, axes = style.figure(8.2, 6.4)
+    measured = np.array([one.measured_seconds for one in known], dtype=float)
+    predicted = np.array([one.base_seconds for one in known])
+    low, high = min(measured.min(), predicted.min()) / 1.6, max(measured.max(), predicted.max()) * 1.6
+    line = np.array([low, high])
+    axes.plot(line, line, color=look.muted, linewidth=1.2)
+    for band in reversed(BANDS):
+        axes.fill_between(
+            line, line * (1 - band), line * (1 + band), color=look.colour(5), alpha=0.22, linewidth=0, label=f"±{band:.0%}"
+        )
+    _points(axes, known, look)
+    for set_scale, set_limits in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
+        set_scale("log")
+        set_limits(low, high)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: format_seconds(value))
+        axis.set_minor_formatter(lambda value, _: format_seconds(value) if high / low < 30 and f"{value:.0e}"[0] in "25" else "")
+    axes.set_aspect("equal")
+    axes.set_xlabel("measured")
+    axes.set_ylabel("predicted")
+    errors = predicted / measured - 1
+    worst = errors[np.abs(errors).argmax()]
+    axes.set_title(f"{len(known)} prediction{'s' * (len(known) > 1)}: median error {median(abs(errors)):.1%}, worst {worst:+.1%}")
+    axes.legend(loc="upper left", fontsize=9)
+    style.note(axes, look, "Bars: the prediction's own interval. Error = (predicted - measured) / measured.")
+    return drawn
+
+
+def _points(axes: Axes, known: Sequence[Prediction], look: Look) -> None:
+    """Draw the points of each command with its own marker, with the predictions' intervals as bars."""
+    groups: dict[str, list[Prediction]] = {}
+    for one in known:
+        groups.setdefault(f"{command_label(one.document.get('command'))} on {one.document['base']['machine']}", []).append(one)
+    for index, (label, members) in enumerate(groups.items()):
+        ends = np.array([one.document["base"]["interval_seconds"] for one in members])
+        centre = np.array([one.base_seconds for one in members])
+        axes.errorbar(
+            [float(one.measured_seconds or 0) for one in members],
+            centre,
+            yerr=np.maximum([centre - ends[:, 0], ends[:, 1] - centre], 0),
+            fmt=style.MARKERS[index % len(style.MARKERS)],
+            color=look.colour(index),
+            markersize=7,
+            capsize=3,
+            label=label,
+            zorder=4,
+        )

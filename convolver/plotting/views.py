@@ -1,0 +1,148 @@
+"""Every picture by name: which artifacts it needs, and how it is drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.artifacts import load, schema_of
+from convolver.errors import UsageError
+from convolver.plotting.style import Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
+    f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")
+)
+FILES = {
+    MACHINE: "a machine (name or .machine.json)",
+    TIMES: "block times (.times.parquet)",
+    SIGNATURE: "a signature (.sig.parquet)",
+    HITS: "hit rates (.hits.parquet)",
+    PREDICTION: "a prediction (.prediction.json)",
+    TIMELINE: "a timeline (.timeline.parquet)",
+    MODEL: "a model (.model.json)",
+}
+Inputs = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may say: labelled blocks, fixed features and the end of a scaling curve."""
+
+    top: int | None = None
+    at: Mapping[str, float] = field(default_factory=dict)
+    to: float | None = None
+
+    def labelled(self) -> dict[str, int]:
+        """Return ``top`` as keyword where it was given."""
+        return {} if self.top is None else {"top": self.top}
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture: ``needs`` says how many artifacts of each schema it takes (least, most; None: any number)."""
+
+    title: str
+    needs: Mapping[str, tuple[int, int | None]]
+    draw: Callable[[Inputs, Look, Options], Figure]
+
+
+def _maps(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.maps import draw
+
+    machine, times = inputs[MACHINE][0], next(iter(inputs[TIMES]), None)
+    if times is not None and times.machine != machine.name:
+        raise UsageError(f"The block times are of '{times.machine}', not of '{machine.name}'; give that machine's profile.")
+    return draw(machine, times, look, **options.labelled())
+
+
+def _roofline(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.roofline import draw
+
+    return draw(inputs[MACHINE][0], inputs[SIGNATURE][0], inputs[TIMES][0], look, **options.labelled())
+
+
+def _blocks(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.blocks import draw
+
+    base, target = inputs[TIMES]
+    return draw(base, target, look, **options.labelled())
+
+
+def _parity(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.parity import draw
+
+    return draw(inputs[PREDICTION], look)
+
+
+def _ranks(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.ranks import draw
+
+    return draw(inputs[TIMELINE][0], look)
+
+
+def _scaling(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.scaling import draw
+
+    return draw(inputs[MODEL][0], look, at=options.at, to=options.to)
+
+
+def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.misses import draw
+
+    return draw(inputs[HITS][0], look)
+
+
+def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.tornado import draw
+
+    return draw(inputs[SIGNATURE][0], inputs[HITS][0], inputs[MACHINE][0], look)
+
+
+ONE = (1, 1)
+VIEWS: dict[str, View] = {
+    "maps": View("MAPS curves with the program's blocks on them", {MACHINE: ONE, TIMES: (0, 1)}, _maps),
+    "roofline": View("memory roofline with the program's blocks", {MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, _roofline),
+    "blocks": View("base and target side by side, by block", {TIMES: (2, 2)}, _blocks),
+    "parity": View("predicted over measured times", {PREDICTION: (1, None)}, _parity),
+    "ranks": View("what every rank does over time", {TIMELINE: ONE}, _ranks),
+    "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
+    "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
+    "tornado": View("what moves the predicted time", {SIGNATURE: ONE, HITS: ONE, MACHINE: ONE}, _tornado),
+}
+
+
+def find_view(name: str) -> View:
+    """Return a view by name; raises :class:`UsageError` for an unknown one."""
+    if name not in VIEWS:
+        raise UsageError(f"There is no view '{name}'; choose one of {', '.join(VIEWS)}.")
+    return VIEWS[name]
+
+
+def gather(view: View, words: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the artifacts that the words name, by schema; a word that is no file names a machine.
+
+    Raises :class:`UsageError` when one is missing or superfluous and whatever reading them raises.
+    """
+    from convolver.machine.catalog import find_machine
+
+    found: dict[str, list[Any]] = {schema: [] for schema in view.needs}
+    for word in words:
+        schema = schema_of(word) if Path(word).is_file() or Path(word).suffix else MACHINE
+        if schema not in found:
+            raise UsageError(f"{word} holds '{schema}'; this view takes {_wanted(view)}.")
+        found[schema].append(find_machine(word) if schema == MACHINE else load(word))
+    for schema, (least, most) in view.needs.items():
+        have = len(found[schema])
+        if have < least or (most is not None and have > most):
+            raise UsageError(f"This view takes {_wanted(view)}; {have} x {FILES[schema]} {'was' if have == 1 else 'were'} given.")
+    return found
+
+
+def _wanted(view: View) -> str:
+    words = {(1, 1): "", (0, 1): " (may be left out)", (2, 2): " twice", (1, None): " or several"}
+    return ", ".join(FILES[schema] + words[number] for schema, number in view.needs.items())

@@ -1,0 +1,186 @@
+"""Pictures: what they show, in every format, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'convolver[plot]'")
+
+from convolver.cli.app import app
+from convolver.errors import PredictionError, UsageError
+from convolver.modeling.model import Model
+from convolver.mpi.timeline import Timeline
+from convolver.plotting import blocks, maps, misses, parity, ranks, roofline, scaling, style, tornado
+from convolver.plotting.views import VIEWS
+from tests.views import make_chain, make_model, make_timeline
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chain")
+    make_timeline(folder / "ring.timeline.parquet")
+    make_model(folder / "time.model.json")
+    return make_chain(folder)
+
+
+BASE, TIMES, OTHER = "base.machine.json", "app@base.times.parquet", "app@target.times.parquet"
+INPUTS = {
+    "maps": [BASE, TIMES],
+    "roofline": [BASE, "app.sig.parquet", TIMES],
+    "blocks": [TIMES, OTHER],
+    "parity": ["app@target.prediction.json"],
+    "ranks": ["ring.timeline.parquet"],
+    "scaling": ["time.model.json"],
+    "misses": ["app.hits.parquet"],
+    "tornado": [BASE, "app.sig.parquet", "app.hits.parquet"],
+}
+STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+def draw(chain, view, path, *more):
+    return RUNNER.invoke(app, ["plot", view, *map(chain.path, INPUTS[view]), "-o", str(path), *more])
+
+
+def test_every_view_has_an_example_here():
+    assert set(INPUTS) == set(VIEWS)
+
+
+@pytest.mark.parametrize(
+    ("view", "suffix"), [*((view, ".png") for view in sorted(INPUTS)), ("ranks", ".svg"), ("maps", ".pdf"), ("blocks", ".pdf")]
+)
+def test_every_view_is_drawn_and_every_format_written(chain, tmp_path, view, suffix):
+    path = tmp_path / f"picture{suffix}"
+    result = draw(chain, view, path)
+    assert result.exit_code == 0, result.output
+    assert path.read_bytes().startswith(STARTS[suffix])
+
+
+def test_the_same_input_gives_the_same_bytes_and_dark_differs_from_light(chain, tmp_path):
+    pictures = []
+    for name, more in (("a", []), ("b", []), ("c", ["--dark"])):
+        draw(chain, "maps", tmp_path / f"{name}.svg", *more)
+        pictures.append((tmp_path / f"{name}.svg").read_bytes())
+    assert pictures[0] == pictures[1] != pictures[2]
+
+
+@pytest.mark.parametrize("look", [style.LIGHT, style.DARK])
+def test_neighbouring_series_differ_in_grey_and_all_stand_out_from_the_paper(look):
+    def grey(colour):
+        return sum(w * int(colour[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5)))
+
+    for one, other in zip(look.series, look.series[1:], strict=False):
+        assert abs(grey(one) - grey(other)) > 12, (one, other)
+    assert min(abs(grey(colour) - grey(look.paper)) for colour in look.series) > 70
+
+
+def test_circles_on_the_maps_have_areas_in_the_ratio_of_the_blocks_times(chain):
+    with style.drawing(style.LIGHT):
+        axes = maps.draw(chain.base, chain.prediction.base, style.LIGHT).axes[0]
+    sizes = axes.collections[0].get_sizes()
+    shares = [point["share"] for point in maps.block_points(chain.base, chain.prediction.base)]
+    assert np.allclose(sizes / sizes[0], np.array(shares) / shares[0])
+    assert 0.9 < sum(shares) <= 1
+
+
+def test_a_block_lies_where_the_curves_give_its_rate(chain):
+    for point in maps.block_points(chain.base, chain.prediction.base):
+        size, wild = point["working_set_bytes"], point["random_share"]
+        unit, random = (chain.base.curve(kind).at(size).seconds_per_reference for kind in ("unit", "random"))
+        ends = [chain.base.curve("unit").points[index].working_set_bytes for index in (0, -1)]
+        if ends[0] * 1.01 < size < ends[1] * 0.99:
+            assert 1 / ((1 - wild) * unit + wild * random) == pytest.approx(point["memory_rate"], rel=1e-6)
+
+
+def test_rooflines_fall_with_distance_and_no_block_beats_the_flat_roof(chain):
+    rates = list(roofline.bandwidths(chain.base).values())
+    assert rates == sorted(rates, reverse=True)
+    points = roofline.block_points(chain.signature, chain.prediction.base)
+    assert points
+    assert max(point["flop_rate"] for point in points) <= max(roofline.peaks(chain.base).values()) * 1.001
+
+
+def test_bars_are_ordered_by_what_decides_the_ratio_and_add_up_to_the_whole(chain):
+    table = blocks.compared(chain.prediction.base, chain.prediction.target)
+    changes = table["change_seconds"].abs().to_list()
+    assert changes == sorted(changes, reverse=True)
+    assert table["base_seconds"].sum() == pytest.approx(chain.prediction.base.seconds)
+    assert table["target_seconds"].sum() == pytest.approx(chain.prediction.target.seconds)
+
+
+def test_a_tornado_is_widest_first_and_better_is_never_slower(chain):
+    found = tornado.swings(chain.signature, chain.hits, chain.base)
+    widths = [worse - better for better, worse in found.values()]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 0
+    assert min(widths) >= -1e-15
+
+
+def test_miss_ratios_fall_from_level_to_level(chain):
+    for rows in misses.points(chain.hits).values():
+        ratios = [row["miss_ratio"] for row in rows]
+        assert ratios == sorted(ratios, reverse=True)
+        assert 0 < ratios[0] <= 1
+
+
+def test_parity_needs_a_measured_time(chain, tmp_path):
+    unmeasured = make_chain(tmp_path, measured_seconds=None)
+    with pytest.raises(PredictionError, match="--measured"):
+        parity.draw([unmeasured.prediction], style.LIGHT)
+    with style.drawing(style.LIGHT):
+        drawn = parity.draw([chain.prediction], style.LIGHT)
+    assert "1 prediction: " in drawn.axes[0].get_title(loc="left")
+
+
+def test_a_timeline_without_intervals_says_how_to_record_them(chain):
+    timeline = Timeline.load(chain.path("ring.timeline.parquet"))
+    with pytest.raises(PredictionError, match="replay with"):
+        ranks.draw(Timeline(timeline.ranks, timeline.intervals.clear(), timeline.messages.clear()), style.LIGHT)
+
+
+def test_a_rank_timeline_draws_every_interval_and_message(chain):
+    timeline = Timeline.load(chain.path("ring.timeline.parquet"))
+    with style.drawing(style.LIGHT):
+        axes = ranks.draw(timeline, style.LIGHT).axes[0]
+    lengths = (timeline.intervals["end"] - timeline.intervals["begin"]).to_list()
+    assert len(axes.patches) == sum(length > 0 for length in lengths)
+    assert len(axes.collections[0].get_segments()) == timeline.messages.height
+
+
+def test_a_scaling_curve_runs_beyond_the_data_and_wants_one_free_feature(chain):
+    model = Model.load(chain.path("time.model.json"))
+    grid = scaling.points(model, "p", {}, None)
+    assert grid["p"][-1] == pytest.approx(2 * model.domain["p"][1])
+    with pytest.raises(UsageError, match="leave one of them out"):
+        scaling.axis_of(model, {"p": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["mops", "x"], "choose one of"),
+        (["maps", TIMES], "this view takes"),
+        (["maps", BASE, "app.hits.parquet"], "this view takes"),
+        (["blocks", TIMES], "this view takes"),
+        (["maps", BASE, OTHER], "not of 'base'"),
+    ],
+)
+def test_wrong_inputs_are_named_in_one_sentence(chain, tmp_path, words, sentence):
+    view, *files = words
+    found = [str(chain.folder / file) if "." in file else file for file in files]
+    result = RUNNER.invoke(app, ["plot", view, *found, "-o", str(tmp_path / "a.png")])
+    assert isinstance(result.exception, UsageError)
+    assert sentence.lower() in str(result.exception).lower()
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_no_picture_is_overwritten_and_unknown_formats_are_refused(chain, tmp_path):
+    path = tmp_path / "a.png"
+    path.write_text(json.dumps("mine"))
+    assert isinstance(draw(chain, "maps", path).exception, UsageError)
+    assert path.read_text() == '"mine"'
+    assert isinstance(draw(chain, "maps", tmp_path / "a.jpeg").exception, UsageError)
+    assert draw(chain, "maps", path, "--force").exit_code == 0
