@@ -1,0 +1,275 @@
+"""Traces that other tools recorded, as streams: lackey, Dinero, drmemtrace's text view, CSV and Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from convolver._native.trace import Decoder
+from convolver.errors import FormatError, UsageError
+from convolver.progress import SILENT, Progress
+from convolver.tracing import format as cvt
+from convolver.tracing.assemble import assemble_signature
+from convolver.tracing.blocks import rebuild_blocks
+from convolver.tracing.definitions import Definitions
+from convolver.tracing.reader import Trace
+from convolver.tracing.wire import Key, WireWriter, beginning, ending
+from convolver.tracing.writer import TraceWriter
+
+BATCH = 1 << 16
+LONGEST = 65535
+
+
+class Event(NamedTuple):
+    """One executed instruction (``size`` 0) or one reference. ``pc`` and ``length`` are 0 and 1 where unknown."""
+
+    pc: int
+    length: int
+    address: int
+    size: int
+    write: bool
+    thread: int = 1
+
+
+class Importer(NamedTuple):
+    """A format: how its lines become events, and whether it records instructions."""
+
+    parse: Callable[[Path, IO[str] | None], Iterator[Event]]
+    counted: bool
+    about: str
+
+
+def _bad(where: str, number: int, line: str) -> FormatError:
+    return FormatError(f"{where} cannot be read at line {number}: '{line.strip()[:60]}' is not of this format; check --format.")
+
+
+def _lines(path: Path, file: IO[str] | None) -> Iterator[tuple[int, str]]:
+    if file is not None:
+        yield from enumerate(file, 1)
+        return
+    try:
+        with open(path, encoding="utf-8", errors="replace") as opened:
+            yield from enumerate(opened, 1)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+_LACKEY = re.compile(r"^(I | L| S| M)\s+([0-9a-fA-F]+),(\d+)$")
+
+
+def read_lackey(path: Path, file: IO[str] | None) -> Iterator[Event]:
+    """Events of ``valgrind --tool=lackey --trace-mem=yes``; a modify is a load and a store. Other lines are Valgrind's own."""
+    pc, length = 0, 1
+    for number, line in _lines(path, file):
+        match = _LACKEY.match(line.rstrip())
+        if match is None:
+            if line.startswith("==") or not line.strip():
+                continue
+            raise _bad(str(path), number, line)
+        kind, address, size = match[1].strip(), int(match[2], 16), int(match[3])
+        if kind == "I":
+            pc, length = address, min(size, 255)
+            yield Event(pc, length, 0, 0, False)
+            continue
+        if kind in "LM":
+            yield Event(pc, length, address, size, False)
+        if kind in "SM":
+            yield Event(pc, length, address, size, True)
+
+
+def read_din(path: Path, file: IO[str] | None) -> Iterator[Event]:
+    """Events of Dinero's ``din`` format: ``0|1|2 ADDRESS [SIZE]`` for read, write and instruction fetch; 4 bytes by default."""
+    pc = 0
+    for number, line in _lines(path, file):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            kind, address = words[0].lower(), int(words[1], 16)
+            size = int(words[2], 16) if len(words) > 2 else 4
+        except (IndexError, ValueError) as error:
+            raise _bad(str(path), number, line) from error
+        if kind in ("2", "i"):
+            pc = address
+            yield Event(pc, 1, 0, 0, False)
+        elif kind in ("0", "1", "r", "w"):
+            yield Event(pc, 1, address, size, kind in ("1", "w"))
+        elif kind not in ("3", "4", "m", "x"):
+            raise _bad(str(path), number, line)
+
+
+_DRMEMTRACE = re.compile(r"T(\d+)\s+(ifetch|read|write)\s+(\d+) byte\(s\) @ (0x[0-9a-f]+)")
+_BY_PC = re.compile(r"by PC (0x[0-9a-f]+)")
+
+
+def read_drmemtrace(path: Path, file: IO[str] | None) -> Iterator[Event]:
+    """Events of ``drrun -t drcachesim -simulator_type view``; markers and other records are passed over."""
+    threads: dict[str, int] = {}
+    instructions: dict[int, tuple[int, int]] = {}
+    for number, line in _lines(path, file):
+        match = _DRMEMTRACE.search(line)
+        if match is None:
+            if number == 1 and "T" not in line and ":" not in line and "record" not in line:
+                raise _bad(str(path), number, line)
+            continue
+        thread = threads.setdefault(match[1], len(threads) + 1)
+        size, address = int(match[3]), int(match[4], 16)
+        if match[2] == "ifetch":
+            instructions[thread] = (address, min(size, 255))
+            yield Event(address, min(size, 255), 0, 0, False, thread)
+            continue
+        by = _BY_PC.search(line)
+        pc, length = instructions.get(thread, (0, 1))
+        if by is not None and int(by[1], 16) != pc:
+            pc, length = int(by[1], 16), 1
+        yield Event(pc, length, address, size, match[2] == "write", thread)
+
+
+_TRUE = frozenset(("1", "true", "w", "write", "store", "s"))
+_FALSE = frozenset(("0", "false", "r", "read", "load", "l", ""))
+
+
+def _row(row: dict[str, Any], where: str, number: int) -> Event:
+    def integer(name: str, default: int) -> int:
+        value = row.get(name)
+        if value is None or value == "":
+            return default
+        return int(value, 0) if isinstance(value, str) else int(value)
+
+    write = str(row.get("write", "")).strip().lower()
+    try:
+        if write not in _TRUE | _FALSE or row.get("address") in (None, ""):
+            raise ValueError
+        address, size = integer("address", 0), integer("size", 8)
+        return Event(integer("pc", 0), 1, address, size, write in _TRUE, integer("thread", 1))
+    except (ValueError, TypeError) as error:
+        raise _bad(where, number, str(row)) from error
+
+
+def read_csv(path: Path, file: IO[str] | None) -> Iterator[Event]:
+    """Events of a CSV file with a header: address, and optionally size (8), write (0), pc (0), thread (1)."""
+    rows = csv.DictReader(line for _, line in _lines(path, file))
+    if "address" not in (rows.fieldnames or ()):
+        raise FormatError(f"{path} has no column 'address' in its first line; see docs/cli/import.md.")
+    for number, row in enumerate(rows, 2):
+        yield _row(row, str(path), number)
+
+
+def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
+    """Events of a Parquet file with the columns of :func:`read_csv`."""
+    import polars as pl
+
+    if file is not None:
+        raise UsageError("Parquet cannot be read from a pipe; give a file.")
+    try:
+        frame = pl.scan_parquet(path)
+        names = [name for name in ("address", "size", "write", "pc", "thread") if name in frame.collect_schema().names()]
+        if "address" not in names:
+            raise FormatError(f"{path} has no column 'address'; see docs/cli/import.md.")
+        start = 0
+        while True:
+            part = frame.select(names).slice(start, BATCH * 8).collect()
+            for number, row in enumerate(part.iter_rows(named=True), start + 1):
+                yield _row(row, str(path), number)
+            start += part.height
+            if part.height < BATCH * 8:
+                return
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise FormatError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from error
+
+
+IMPORTERS: dict[str, Importer] = {
+    "lackey": Importer(read_lackey, True, "valgrind --tool=lackey --trace-mem=yes"),
+    "din": Importer(read_din, True, "Dinero IV's din text"),
+    "drmemtrace": Importer(read_drmemtrace, True, "text of DynamoRIO's drcachesim -simulator_type view"),
+    "csv": Importer(read_csv, False, "CSV with the columns address, size, write, pc, thread"),
+    "parquet": Importer(read_parquet, False, "Parquet with the same columns"),
+}
+_SUFFIXES = {".din": "din", ".csv": "csv", ".parquet": "parquet", ".lackey": "lackey"}
+
+
+def guess_format(path: Path) -> str:
+    """Return the format that a file's name tells; raises :class:`UsageError` when it tells none."""
+    name = _SUFFIXES.get(path.suffix)
+    if name is None:
+        raise UsageError(f"The format of {path} cannot be told from its name; choose one with --format: {', '.join(IMPORTERS)}.")
+    return name
+
+
+def _wire(events: Iterable[Event], writer: WireWriter) -> Iterator[tuple[bytes, int]]:
+    keys: list[Key] = []
+    addresses: list[int] = []
+    thread = 1
+    for event in events:
+        if not 0 <= event.size <= LONGEST or not 0 <= event.address < 1 << 64:
+            raise FormatError(f"A reference of {event.size} bytes at {event.address:#x} is impossible; check --format.")
+        if event.thread != thread or len(keys) >= BATCH:
+            yield writer.records(keys, np.array(addresses, dtype=np.uint64), thread), len(keys)
+            keys, addresses, thread = [], [], event.thread
+        keys.append((event.pc, event.length, event.size, int(event.write)))
+        addresses.append(event.address)
+    yield writer.records(keys, np.array(addresses, dtype=np.uint64), thread), len(keys)
+
+
+def import_trace(path: str | Path, *, output: str | Path, format: str | None = None, progress: Progress = SILENT) -> Trace:
+    """Convert a recording of another tool into a trace file and return it; ``-`` reads standard input.
+
+    The file is read as a stream; memory grows with the number of different instructions only. Raises :class:`UsageError` for an
+    unknown format and :class:`FormatError` for a file that is not of it.
+    """
+    path = Path(path)
+    name = format or guess_format(path)
+    if name not in IMPORTERS:
+        raise UsageError(f"There is no importer for '{name}'; these are there: {', '.join(IMPORTERS)}.")
+    importer = IMPORTERS[name]
+    meta = {
+        "command": [str(path)],
+        "sampling": {"mode": "full"},
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "engine": f"import:{name}",
+    }
+    wire, decoder = WireWriter(importer.counted), Decoder(str(path))
+    decoder.record()
+    decoder.feed(beginning())
+    events = importer.parse(path, sys.stdin if str(path) == "-" else None)
+    writer = TraceWriter(output, meta)
+    progress.start(f"Importing {path.name}")
+    try:
+        for data, count in _wire(events, wire):
+            decoder.feed(data)
+            if decoder.chunk_full:
+                writer.put_recorded(decoder.take())
+            progress.advance(count)
+        decoder.feed(ending())
+        decoder.flush()
+        _finish(writer, decoder, wire.counters, meta)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            writer.discard()
+        raise
+    finally:
+        progress.finish()
+    return Trace.load(output)
+
+
+def _finish(writer: TraceWriter, decoder: Decoder, counters: bytes, meta: dict[str, Any]) -> None:
+    writer.put_recorded(decoder.take())
+    writer.put_counts(counters)
+    totals = decoder.totals
+    end = {"complete": True, "reason": "imported", "exit_status": None, "threads": max(totals["threads"], 1)}
+    end |= {"recorded_references": totals["window_references"], "set_references": 0, "windows": 0}
+    values = np.frombuffer(counters, dtype="<u8").astype(np.uint64)
+    blocks = rebuild_blocks(Definitions.of(decoder), values)
+    signature = assemble_signature(decoder, values, blocks, None, {**meta, **end}, {"trace": writer.id})
+    path = writer.path.with_name(writer.path.name.removesuffix(".cvt") + ".sig.parquet")
+    signature.save(path)
+    writer.put(cvt.SIGNATURE, path.read_bytes())
+    writer.finish(end)

@@ -1,0 +1,79 @@
+"""Makes the tracer's stream (cv_wire.h) from references that another tool recorded."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.trace import MAGIC, VERSION
+from convolver.tracing.definitions import CONTINUED, STORE
+
+_VISIT, _CONTROL = 2 << 62, 3 << 62
+_THREAD, _MODULE, _SEGMENT, _END = 1, 32, 33, 34
+
+Key = tuple[int, int, int, int]
+"""Address of the instruction, its length, bytes of the reference, 1 for a write; a size of 0 is the instruction itself."""
+
+
+def _long_record(kind: int, payload: bytes) -> bytes:
+    return struct.pack("<Q", _CONTROL | kind << 56 | len(payload) // 8) + payload
+
+
+def beginning() -> bytes:
+    """Return the beginning of a stream with one module: code outside every file."""
+    return struct.pack("<QQ", MAGIC, VERSION) + _long_record(_MODULE, struct.pack("<QQQII", 0, 0, 0, 0, 0))
+
+
+def ending() -> bytes:
+    """Return the record of a normal end."""
+    return _long_record(_END, struct.pack("<IiQ", 0, 0, 0))
+
+
+class WireWriter:
+    """One segment for each instruction and for each kind of reference of an instruction, with the exact number of each.
+
+    ``counted`` tells whether executed instructions are recorded themselves; otherwise each reference stands for one.
+    """
+
+    def __init__(self, counted: bool) -> None:
+        self._counted = counted
+        self._segments: dict[Key, int] = {}
+        self._sites = 0
+        self._counts: list[int] = []
+        self._thread = -1
+
+    @property
+    def counters(self) -> bytes:
+        """The execution counters, one for each segment."""
+        return np.array(self._counts, dtype="<u8").tobytes()
+
+    def _define(self, key: Key) -> bytes:
+        pc, length, size, write = key
+        number, sites = len(self._segments), int(size > 0)
+        self._segments[key] = number
+        self._counts.append(0)
+        payload = struct.pack("<QQIIII", pc, pc, number, 0, number, self._sites)
+        payload += struct.pack("<HHHH", sites, sites, 1, 0)
+        payload += struct.pack("<HBBHH", 0, length, CONTINUED if self._counted and sites else 0, 0, 0)
+        if sites:
+            payload += struct.pack("<qIHHhB5x", 0, 0, size, 0, 0, STORE if write else 0)
+        self._sites += sites
+        return _long_record(_SEGMENT, payload)
+
+    def records(self, keys: list[Key], addresses: NDArray[np.uint64], thread: int = 1) -> bytes:
+        """Return the records of references in execution order; ``addresses`` of keys of size 0 are left out."""
+        parts = []
+        if thread != self._thread:
+            parts.append(struct.pack("<Q", _CONTROL | _THREAD << 56 | thread))
+            self._thread = thread
+        parts += [self._define(key) for key in dict.fromkeys(keys) if key not in self._segments]
+        numbers = np.array([self._segments[key] for key in keys], dtype=np.uint64)
+        for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
+            self._counts[int(number)] += int(count)
+        recorded = np.array([key[2] > 0 for key in keys], dtype=bool)
+        words = np.empty((int(recorded.sum()), 2), dtype="<u8")
+        words[:, 0] = numbers[recorded] | np.uint64(_VISIT)
+        words[:, 1] = addresses[recorded]
+        return b"".join(parts) + words.tobytes()

@@ -1,0 +1,129 @@
+"""Recordings of other tools become traces with the same references and exact counts."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convolver.errors import FormatError, UsageError
+from convolver.tracing.importers import import_trace
+
+LACKEY = """==1== Lackey, an example Valgrind tool
+I  04001000,3
+ L 1ffeffe7e,8
+I  04001003,5
+ S 1ffeffe80,4
+I  04001008,2
+ M 1ffeffe90,8
+I  04001000,3
+ L 1ffeffe86,8
+==1==
+"""
+DIN = "2 400\n0 1000\n2 404\n1 2000 8\n0 1004\n"
+DRMEMTRACE = """Output format:
+           1           0:       T100 <marker: version 3>
+           2           1:       T100 ifetch       3 byte(s) @ 0x00007f0000001000 48 89 e7             mov    %rsp -> %rdi
+           3           1:       T100 read         8 byte(s) @ 0x00007fff00000010 by PC 0x00007f0000001000
+           4           2:       T200 ifetch       5 byte(s) @ 0x00007f0000001003 e8 08 0c 00 00       call
+           5           2:       T200 write        8 byte(s) @ 0x00007fff00000008 by PC 0x00007f0000001003
+"""
+
+
+def imported(tmp_path, text, name):
+    path = tmp_path / f"recording.{name}"
+    path.write_text(text)
+    trace = import_trace(path, output=tmp_path / "a.cvt", format=name)
+    trace.verify()
+    found = [
+        (address, size, write)
+        for batch in trace.batches()
+        for address, size, write in zip(batch.addresses.tolist(), batch.sizes.tolist(), batch.writes.tolist(), strict=True)
+    ]
+    return trace, found
+
+
+def test_lackey(tmp_path):
+    trace, found = imported(tmp_path, LACKEY, "lackey")
+    top = 0x1FFEFFE7E
+    assert found == [
+        (stack, 8, False),
+        (stack + 2, 4, True),
+        (stack + 18, 8, False),
+        (stack + 18, 8, True),
+        (stack + 8, 8, False),
+    ]
+    totals = trace.signature.totals
+    assert (totals["instructions"], totals["loads"], totals["stores"], totals["bytes"]) == (4, 3, 2, 36)
+    assert trace.signature.table["offset"].min() == 0x4001000
+
+
+def test_din(tmp_path):
+    trace, found = imported(tmp_path, DIN, "din")
+    assert found == [(0x1000, 4, False), (0x2000, 8, True), (0x1004, 4, False)]
+    assert trace.signature.totals["instructions"] == 2
+
+
+def test_drmemtrace(tmp_path):
+    trace, found = imported(tmp_path, DRMEMTRACE, "drmemtrace")
+    assert found == [(0x7FFF00000010, 8, False), (0x7FFF00000008, 8, True)]
+    assert trace.header["threads"] == 2
+    assert (trace.signature.totals["instructions"], trace.signature.totals["memops"]) == (2, 2)
+
+
+def test_csv_with_all_and_with_few_columns(tmp_path):
+    _, found = imported(tmp_path, "address,size,write,pc,thread\n0x10,4,W,1,1\n32,8,0,2,2\n", "csv")
+    assert found == [(16, 4, True), (32, 8, False)]
+    trace, found = imported(tmp_path, "address\n64\n", "csv")
+    assert found == [(64, 8, False)]
+    assert trace.signature.totals["instructions"] == 1
+
+
+references = st.tuples(st.integers(0, 2**48), st.sampled_from([1, 4, 8, 64]), st.booleans(), st.integers(0, 5), st.integers(1, 3))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(references, max_size=60))
+def test_parquet_gives_back_every_reference(tmp_path, rows):
+    names = {"address": pl.UInt64, "size": pl.UInt16, "write": pl.Boolean, "pc": pl.UInt64, "thread": pl.UInt32}
+    pl.DataFrame(rows, schema=names, orient="row").write_parquet(tmp_path / "a.parquet")
+    trace = import_trace(tmp_path / "a.parquet", output=tmp_path / "a.cvt")
+    found = [
+        (a, s, w, batch.thread)
+        for batch in trace.batches()
+        for a, s, w in zip(batch.addresses.tolist(), batch.sizes.tolist(), batch.writes.tolist(), strict=True)
+    ]
+    assert found == [(a, s, w, t) for a, s, w, _, t in rows]
+    assert trace.signature.totals["memops"] == len(rows)
+    assert trace.signature.table["sampled_references"].sum() == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("lackey", "hello\n", "line 1: 'hello'"),
+        ("din", "0 10\n9 xyz\n", "line 2"),
+        ("din", "0\n", "line 1"),
+        ("csv", "place\n1\n", "no column 'address'"),
+        ("csv", "address\nx\n", "line 2"),
+        ("csv", "address,write\n1,maybe\n", "line 2"),
+        ("csv", "address,size\n1,100000\n", "impossible"),
+        ("drmemtrace", "hello\n", "line 1"),
+        ("parquet", "hello", "cannot be read as Parquet"),
+    ],
+)
+def test_what_is_not_of_the_format_is_said_with_its_line(tmp_path, name, text, sentence):
+    with pytest.raises(FormatError, match=sentence):
+        imported(tmp_path, text, name)
+    assert not (tmp_path / "a.cvt").exists()
+    assert not (tmp_path / "a.cvt.part").exists()
+
+
+def test_formats_are_guessed_or_asked_for(tmp_path):
+    with pytest.raises(UsageError, match="choose one with --format"):
+        import_trace(tmp_path / "x.bin", output=tmp_path / "a.cvt")
+    with pytest.raises(UsageError, match="no importer for 'elf'"):
+        import_trace(tmp_path / "x.bin", output=tmp_path / "a.cvt", format="elf")
+    with pytest.raises(FormatError, match="No such file"):
+        import_trace(tmp_path / "x.din", output=tmp_path / "a.cvt")
