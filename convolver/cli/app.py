@@ -18,6 +18,7 @@ VERBS: tuple[str, ...] = (
     "probe",
     "machine",
     "trace",
+    "import_",
     "simulate",
     "predict",
     "plot",

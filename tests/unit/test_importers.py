@@ -46,7 +46,7 @@ def imported(tmp_path, text, name):
 
 def test_lackey(tmp_path):
     trace, found = imported(tmp_path, LACKEY, "lackey")
-    top = 0x1FFEFFE7E
+    stack = 0x1FFEFFE7E
     assert found == [
         (stack, 8, False),
         (stack + 2, 4, True),
