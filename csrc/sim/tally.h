@@ -41,15 +41,15 @@ ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n) {
         else if (i >= PERIOD && i + GROUP <= n)
             period = distance(id + i);
         if (period)
-            while (i + GROUP <= n && repeats(id + i, period))
-                i += GROUP;
+            for (; i + GROUP <= n && repeats(id + i, period); i += GROUP)
+                __builtin_prefetch(id + i + BATCH); /* of the next batch, in arrays that go on */
         if (i > start) {
             tally_run(t, id + start, i - start, period);
             patience = 0;
             continue;
         }
         if (rest == 0 && i >= PERIOD)
-            rest = patience = patience < 8 ? patience + 1 : 8;
+            rest = patience < 8 ? patience++ : 8;
         size_t end = i + GROUP < n ? i + GROUP : n;
         for (; i < end; i++)
             t->lanes[id[i]][i % CV_TALLY_LANES]++;
