@@ -27,9 +27,20 @@ typedef struct cv_sim cv_sim;
  * `n_levels[h]` of them. CV_ERROR_ARGUMENT for an impossible geometry. */
 cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim);
 
+/* Simulate only the lines whose number has `value` in the bits of `mask`; nothing else is counted. A level whose number of sets is
+ * a multiple of mask + 1 does for these lines exactly what it does for them among all others: so 1/n of the sets stands for all, and
+ * n simulators with different values have the counts of one. `mask` + 1 is a power of two. To be called before the first feed. */
+cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value);
+
+/* Count for owner * CV_SIM_GROUPS + g, where g are the three bits of the address from `first_bit` on, instead of for owner: the
+ * differences between groups of sets tell how certain a set sample is. To be called before the first feed. */
+#define CV_SIM_GROUPS 8
+cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit);
+
 /* Simulate a batch of any size; how a stream is cut into batches does not matter. Time is bounded by the batch: callers who want
  * to be interruptible feed about a million references at a time. CV_ERROR_LIMIT when the stream touches more distinct address
- * regions than can be numbered (docs/cache-model.md) or has an owner of 2^31 or more. After an error the simulator can only be freed. */
+ * regions than can be numbered (docs/cache-model.md) or has an owner of 2^31
+ * or more. After an error the simulator can only be freed. */
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
 
 /* References fed, and one more than the largest owner fed. */

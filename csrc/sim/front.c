@@ -16,18 +16,17 @@ cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, ui
         f->out[i] = malloc(((CV_SIM_MAX_LEVELS + 1) * BATCH + PREFETCH) * sizeof *f->out[i]);
     }
     f->numbers = malloc((CV_SIM_MAX_LEVELS + 1) * BATCH * sizeof *f->numbers);
-    f->address = malloc(BATCH * sizeof *f->address);
-    f->owner = malloc(BATCH * sizeof *f->owner);
-    f->write = malloc(BATCH * sizeof *f->write);
-    bool whole = f->hierarchy && f->records[0] && f->records[1] && f->out[0] && f->out[1] && f->numbers && f->address && f->owner &&
-                 f->write;
-    return whole ? cv_regions_new(&f->regions) : CV_ERROR_MEMORY;
+    if (!f->hierarchy || !f->records[0] || !f->records[1] || !f->out[0] || !f->out[1] || !f->numbers)
+        return CV_ERROR_MEMORY;
+    cv_status status = cv_lines_new(&f->lines);
+    return status == CV_OK ? cv_regions_new(&f->regions) : status;
 }
 
 void cv_front_free(cv_front *f) {
-    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1], f->numbers, f->address, f->owner, f->write};
+    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1], f->numbers};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
+    cv_lines_free(&f->lines);
     cv_tally_free(&f->accesses);
     cv_regions_free(&f->regions);
 }

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "pack.h"
+#include "select.h"
 #include "survey.h"
 #include "tally.h"
 
@@ -28,10 +29,23 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out;
 }
 
+ALWAYS uint32_t selected4(const uint64_t *address, __m256i mask, __m256i value) {
+    __m256i bits = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)address), mask);
+    return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(bits, value)));
+}
+
+ALWAYS uint32_t selected8(const uint64_t *address, cv_selection selection) {
+    __m256i mask = _mm256_set1_epi64x((long long)selection.mask), value = _mm256_set1_epi64x((long long)selection.value);
+    return selected4(address, mask, value) | selected4(address + 4, mask, value) << 4;
+}
+
 size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
 void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
 void cv_charges_avx2(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
     charges(number, owner, out, n);
+}
+void cv_select_avx2(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
+    select_lines(lines, refs, line_shift, selection, cursor);
 }
 cv_survey cv_survey_avx2(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
 #endif

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "pack.h"
+#include "select.h"
 #include "survey.h"
 #include "tally.h"
 
@@ -51,6 +52,11 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out + __builtin_popcount(keep);
 }
 
+ALWAYS uint32_t selected8(const uint64_t *address, cv_selection selection) {
+    __m512i bits = _mm512_and_si512(_mm512_loadu_si512(address), _mm512_set1_epi64((long long)selection.mask));
+    return _mm512_cmpeq_epi64_mask(bits, _mm512_set1_epi64((long long)selection.value));
+}
+
 size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
     /* A copy in registers: the records that are written could otherwise be its fields. */
     cv_pack_job local = *job;
@@ -61,6 +67,9 @@ size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
 void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
 void cv_charges_avx512(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
     charges(number, owner, out, n);
+}
+void cv_select_avx512(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
+    select_lines(lines, refs, line_shift, selection, cursor);
 }
 cv_survey cv_survey_avx512(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
 #endif

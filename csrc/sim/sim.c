@@ -54,42 +54,92 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
     return CV_OK;
 }
 
-static cv_status run_split(cv_front *f, const cv_refs *refs) {
-    size_t at = 0;
-    uint64_t line = 0;
-    cv_status status = CV_OK;
-    while (at < refs->count && status == CV_OK) {
-        cv_refs lines = {f->address, f->owner, NULL, f->write, 0};
-        lines.count = cv_split_lines(f, refs, &at, &line);
-        status = cv_front_run(f, &lines, 0, f->simd->survey(&lines, f->line_shift).lines);
-    }
-    return status;
+cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value) {
+    if (sim->references || (mask & (mask + 1)) || value > mask)
+        return CV_ERROR_ARGUMENT;
+    sim->selection = (cv_selection){mask, value};
+    return CV_OK;
 }
 
-static cv_status feed_batch(cv_sim *sim, const cv_refs *batch, size_t history) {
-    for (uint32_t i = 0; i < sim->fronts; i++) {
-        cv_front *f = &sim->front[i];
-        cv_survey survey = sim->simd->survey(batch, f->line_shift);
-        cv_status status = i == 0 ? cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1) : CV_OK;
-        if (status == CV_OK)
-            status = survey.straddles ? run_split(f, batch) : cv_front_run(f, batch, f->after_split ? 0 : history, survey.lines);
-        if (status != CV_OK)
-            return status;
-        f->after_split = survey.straddles;
+cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit) {
+    if (sim->references || first_bit < 1 || first_bit > 61)
+        return CV_ERROR_ARGUMENT;
+    sim->group_bit = first_bit;
+    if (!sim->grouped)
+        sim->grouped = malloc(BATCH * sizeof *sim->grouped);
+    return sim->grouped ? CV_OK : CV_ERROR_MEMORY;
+}
+
+/* Simulate and empty the lines that were collected. */
+static cv_status flush(cv_sim *sim, cv_front *f) {
+    cv_lines *l = &f->lines;
+    if (l->count == 0)
+        return CV_OK;
+    cv_refs refs = {l->address, l->owner, NULL, l->write, l->count};
+    cv_survey survey = sim->simd->survey(&refs, f->line_shift);
+    l->count = 0;
+    cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
+    return status == CV_OK ? cv_front_run(f, &refs, 0, survey.lines) : status;
+}
+
+static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool straddles) {
+    cv_cursor cursor = {0, 0};
+    while (cursor.at < batch->count) {
+        if (f->lines.count + 8 > BATCH) {
+            cv_status status = flush(sim, f);
+            if (status != CV_OK)
+                return status;
+        }
+        if (straddles)
+            cv_lines_split(&f->lines, batch, f->line_shift, sim->selection, &cursor);
+        else
+            sim->simd->select(&f->lines, batch, f->line_shift, sim->selection, &cursor);
     }
+    return CV_OK;
+}
+
+/* One batch, its references as they are where possible; `history` more lie before it. */
+static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size_t history) {
+    if (sim->selection.mask)
+        return collect(sim, f, batch, batch->size && sim->simd->survey(batch, f->line_shift).straddles);
+    cv_survey survey = sim->simd->survey(batch, f->line_shift);
+    cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
+    if (status != CV_OK)
+        return status;
+    bool after_split = f->after_split;
+    f->after_split = survey.straddles;
+    if (!survey.straddles)
+        return cv_front_run(f, batch, after_split ? 0 : history, survey.lines);
+    status = collect(sim, f, batch, true);
+    return status == CV_OK ? flush(sim, f) : status;
+}
+
+/* Owners of groups; the batch then uses sim->grouped. */
+static cv_status group(cv_sim *sim, cv_refs *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        uint32_t owner = batch->owner ? batch->owner[i] : 0;
+        if (owner >= UINT32_MAX / CV_SIM_GROUPS)
+            return CV_ERROR_LIMIT;
+        sim->grouped[i] = owner * CV_SIM_GROUPS + (uint32_t)(batch->address[i] >> sim->group_bit) % CV_SIM_GROUPS;
+    }
+    batch->owner = sim->grouped;
     return CV_OK;
 }
 
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
-    for (size_t at = 0; at < refs->count; at += BATCH) {
+    cv_status status = CV_OK;
+    for (size_t at = 0; at < refs->count && status == CV_OK; at += BATCH) {
         cv_refs batch = {refs->address + at, refs->owner ? refs->owner + at : NULL, refs->size ? refs->size + at : NULL,
                          refs->write ? refs->write + at : NULL, refs->count - at < BATCH ? refs->count - at : BATCH};
-        cv_status status = feed_batch(sim, &batch, at);
-        if (status != CV_OK)
-            return status;
+        if (sim->group_bit)
+            status = group(sim, &batch);
+        for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
+            status = feed_front(sim, &sim->front[f], &batch, at);
         sim->references += batch.count;
     }
-    return CV_OK;
+    for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
+        status = flush(sim, &sim->front[f]);
+    return status;
 }
 
 uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
@@ -131,6 +181,7 @@ void cv_sim_free(cv_sim *sim) {
     for (uint32_t h = 0; sim->hierarchy && h < sim->hierarchies; h++)
         for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
             cv_level_free(&sim->hierarchy[h].levels[k]);
+    free(sim->grouped);
     free(sim->hierarchy);
     free(sim->front);
     free(sim);

@@ -106,11 +106,32 @@ typedef struct {
     bool straddles;     /* a reference touches more than one line */
 } cv_survey;
 
+/* A batch of references of one line each. */
+typedef struct {
+    uint64_t *address;
+    uint32_t *owner;
+    uint8_t *write;
+    size_t count;
+} cv_lines;
+
+/* Which lines are simulated (cv_sim_select); all where mask is 0. */
+typedef struct {
+    uint64_t mask, value;
+} cv_selection;
+
+/* Where a batch is read: reference `at`, and the next of its lines when it was cut in the middle. */
+typedef struct {
+    size_t at;
+    uint64_t line;
+} cv_cursor;
+
 /* The code paths of one instruction set. */
 struct cv_simd {
     const char *name;
     cv_pack pack;
     cv_survey (*survey)(const cv_refs *refs, uint32_t line_shift);
+    /* Append the selected references of a batch without straddling ones, until BATCH - 8 or more are there. */
+    void (*select)(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
     /* Choose the functions and the row layout of a level with 32-bit tags. */
     void (*level)(cv_level *l);
     /* Add one to the counter of each number. */
@@ -178,9 +199,7 @@ typedef struct {
     cv_tally accesses;         /* per owner: lines touched */
     uint64_t *records[2], *out[2];
     uint32_t *numbers;         /* counters that a level's output goes to */
-    uint64_t *address;         /* references that were split at lines */
-    uint32_t *owner;
-    uint8_t *write;
+    cv_lines lines;            /* references that were split or selected */
 } cv_front;
 
 cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies);
@@ -193,15 +212,20 @@ cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64
 
 struct cv_sim {
     const cv_simd *simd;
+    cv_selection selection;
+    uint32_t group_bit;   /* cv_sim_group; 0: off */
+    uint32_t *grouped;    /* owners of a batch */
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
     cv_front *front;
     uint64_t references, owners, owners_capacity;
 };
 
-/* split.c: cut references `*at`.. at line ends until BATCH lines are in f's buffers or the batch is through; returns the lines.
- * `*line` is the next line of reference `*at`, when it was cut in the middle. */
-size_t cv_split_lines(const cv_front *f, const cv_refs *refs, size_t *at, uint64_t *line);
+/* lines.c */
+cv_status cv_lines_new(cv_lines *lines);
+void cv_lines_free(cv_lines *lines);
+/* Cut references at line ends and append the selected lines, until BATCH are there or the batch is through. */
+void cv_lines_split(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
 
 /* counters.c */
 cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners);
