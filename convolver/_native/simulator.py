@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from convolver._native._core import ffi, lib
 from convolver._native.status import check
 
+GROUPS: int = lib.CV_SIM_GROUPS
+"""Groups of sets that :meth:`Simulator.group_owners` tells apart."""
+
 
 class Geometry(NamedTuple):
     """One cache level as the C core sees it."""
@@ -42,6 +45,14 @@ class Simulator:
         made = ffi.new("cv_sim **")
         check(lib.cv_sim_new(levels, n_levels, len(hierarchies), made), "Making a cache simulator")
         self.handle: Any = ffi.gc(made[0], lib.cv_sim_free)
+
+    def select(self, mask: int, value: int) -> None:
+        """Simulate only the lines whose number has ``value`` in the bits of ``mask``; before the first feed."""
+        check(lib.cv_sim_select(self.handle, mask, value), f"Selecting the lines with {value} in the bits {mask:#x}")
+
+    def group_owners(self, first_bit: int) -> None:
+        """Count for owner * :data:`GROUPS` + three bits of the address from ``first_bit`` on; before the first feed."""
+        check(lib.cv_sim_group(self.handle, first_bit), f"Grouping by address bit {first_bit}")
 
     def feed(
         self,

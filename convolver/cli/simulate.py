@@ -32,17 +32,18 @@ def _print_table(rates: HitRates) -> None:
     from convolver.reporting.console import out
 
     table = Table(box=None, pad_edge=False)
-    for title in ("machine", "level", "accesses", "hits", "misses", "write-backs", "hit rate", "cumulative"):
-        table.add_column(title, justify="left" if title in ("machine", "level") else "right")
+    for title in ("machine", "level", "accesses", "hits", "misses", "write-backs", "hit rate", "cumulative", "sample", "error"):
+        table.add_column(title, justify="left" if title in ("machine", "level", "sample") else "right")
     for machine in rates.machines:
-        levels = rates.totals(machine)
-        lines = levels[0]["accesses"]
-        for level in levels:
-            local = level["hits"] / level["accesses"] if level["accesses"] else None
-            reached = 1 - level["misses"] / lines if lines else None
+        missing: float | None = 1.0  # share of the references that no level so far has served
+        for level in rates.totals(machine):
+            local = level["misses"] / level["accesses"] if level["accesses"] else None
+            missing = None if local is None or missing is None else missing * local
             counts = [f"{level[name]:,}" for name in ("accesses", "hits", "misses", "write_backs")]
-            shares = ["-" if share is None else f"{share:.4f}" for share in (local, reached)]
-            table.add_row(machine, level["level"], *counts, *shares)
+            shares = ["-" if share is None else f"{1 - share:.4f}" for share in (local, missing)]
+            error = level.get("standard_error")
+            sample = [level.get("sample", ""), "-" if error is None else f"{error:.4f}"]
+            table.add_row(machine, level["level"], *counts, *shares, *sample)
     out().print(table)
 
 

@@ -34,9 +34,11 @@ class HitRates:
     """Counts per block, machine and level.
 
     ``table`` has one row for every block with an access, machine and level, in the order of the machines, their levels and the
-    block numbers: block (u32), machine, level (strings), accesses, hits, misses, write_backs (u64). An access is one line touched
-    by one reference; accesses of a deeper level are the misses of the one before it; accesses = hits + misses. A write-back is a
-    dirty line that left the level, charged to the block whose reference pushed it out.
+    block numbers: block (u32), machine, level (strings), accesses, hits, misses, write_backs (u64), sample (string) and
+    standard_error (f64). An access is one line touched by one reference; accesses = hits + misses. A write-back is a dirty line
+    that left the level, charged to the block whose reference pushed it out. ``sample`` says which references the row counts:
+    "all", "bursts", "visits" or "sets 1/K"; between levels of one sample, the accesses of the deeper one are the misses of the
+    one before it. ``standard_error`` is that of the miss rate: 0 where all was simulated, null where it is not known.
     """
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
@@ -90,19 +92,27 @@ class HitRates:
 
     def levels(self, machine: str) -> list[str]:
         """Names of a machine's levels, nearest first; raises :class:`UsageError` when it was not simulated."""
+        return [level["level"] for level in self._document(machine)["hierarchy"]]
+
+    def _document(self, machine: str) -> dict[str, Any]:
         for document in self.header["machines"]:
             if document["machine"] == machine:
-                return [level["level"] for level in document["hierarchy"]]
+                return dict(document)
         raise UsageError(f"The machine '{machine}' was not simulated; these were: {', '.join(self.machines)}.")
 
     def totals(self, machine: str) -> list[dict[str, Any]]:
-        """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks."""
+        """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks, and where it is known
+        the sample and the standard error of the miss rate."""
         import polars as pl
 
+        samples = {level["level"]: level for level in self._document(machine).get("samples", [])}
         sums = self.table.filter(pl.col("machine") == machine).group_by("level").agg(pl.col(COUNTS).sum())
         by_level = {row["level"]: row for row in sums.iter_rows(named=True)}
         empty = dict.fromkeys(COUNTS, 0)
-        return [{"level": name, **{count: by_level.get(name, empty)[count] for count in COUNTS}} for name in self.levels(machine)]
+        return [
+            {"level": name, **{count: by_level.get(name, empty)[count] for count in COUNTS}, **samples.get(name, {})}
+            for name in self.levels(machine)
+        ]
 
     def summary(self) -> dict[str, Any]:
         """Return id, inputs, references, sampling and the totals of every machine as a JSON-able document."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.simulator import Counts, Geometry, Simulator
+from convolver._native.simulator import GROUPS, Simulator
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
-from convolver.simulation.hit_rates import PATTERN_MISSES, HitRates
+from convolver.simulation.group import LINE_BYTES, Blocks, Group
+from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
-
-if TYPE_CHECKING:
-    import polars as pl
+from convolver.simulation.sampling import ALL, Sampled, fits_sets, sampled
+from convolver.simulation.tables import Runs
 
 FEED = 1 << 20
 """References of one call into the C core, so that an interrupt is seen soon."""
@@ -39,108 +39,60 @@ class TraceLike(Protocol):
     def site_blocks(self) -> NDArray[np.uint32]:
         """Block of each site."""
 
-    def feed(self, simulator: Simulator, *, progress: Progress = SILENT) -> None:
-        """Stream all references into a simulator; the owner of a reference is its site."""
+    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
+        """Stream all references into a simulator, set-sampled ones into a second one; the owner of a reference is its site."""
 
 
-class Group:
-    """The machines of one pass; those with equal hierarchies share one simulation."""
-
-    def __init__(self, machines: list[Target]) -> None:
-        self.machines = machines
-        distinct = {machine.hierarchy_id: machine.hierarchy for machine in machines}
-        self._place = {key: place for place, key in enumerate(distinct)}
-        self.simulator = Simulator(
-            [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels] for levels in distinct.values()]
-        )
-
-    def counts(self, machine: Target, level: int) -> Counts:
-        """Return the counts per owner of one level of a machine."""
-        return self.simulator.counts(self._place[machine.hierarchy_id], level)
-
-
-class _Blocks:
-    """Sums counts per owner into counts per block."""
-
-    def __init__(self, owner_blocks: NDArray[np.uint32] | None, owners: int) -> None:
-        self.owner_block: NDArray[np.intp] | None = None
-        self.numbers = np.arange(owners, dtype=np.uint32)
-        if owner_blocks is not None:
-            self.numbers, inverse = np.unique(owner_blocks[:owners], return_inverse=True)
-            self.owner_block = inverse
-
-    def fold(self, counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the counts of the blocks in ``numbers``."""
-        if self.owner_block is None:
-            return counts
-        folded = np.zeros(len(self.numbers), dtype=np.uint64)
-        np.add.at(folded, self.owner_block, counts)
-        return folded
-
-    def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
-        weighted = counts * shares[: len(counts)]
-        if self.owner_block is None:
-            return weighted.astype(np.uint64)
-        folded = np.zeros(len(self.numbers))
-        np.add.at(folded, self.owner_block, weighted)
-        return folded.astype(np.uint64)
-
-
-def _table(group: Group, owner_blocks: NDArray[np.uint32] | None, line_shares: NDArray[np.float64] | None) -> pl.DataFrame:
+def _hit_rates(machines: list[Target], runs: Runs, references: int, inputs: dict[str, Any], sampling: Any) -> HitRates:
     import polars as pl
 
-    frames = []
-    blocks = _Blocks(owner_blocks, group.simulator.owners)
-    for machine in group.machines:
-        touched: Any = None
-        for place, level in enumerate(machine.hierarchy):
-            counts = group.counts(machine, place)
-            accesses, misses, write_backs = (blocks.fold(array) for array in counts)
-            touched = np.flatnonzero(accesses) if touched is None else touched
-            columns: dict[str, Any] = {
-                "block": blocks.numbers[touched],
-                "machine": pl.repeat(machine.name, len(touched), eager=True, dtype=pl.String),
-                "level": pl.repeat(level.level, len(touched), eager=True, dtype=pl.String),
-                "accesses": accesses[touched],
-                "hits": accesses[touched] - misses[touched],
-                "misses": misses[touched],
-                "write_backs": write_backs[touched],
-            }
-            if line_shares is not None:
-                for number, name in enumerate(PATTERN_MISSES, 1):
-                    columns[name] = blocks.fold_shares(counts.misses, line_shares[:, number])[touched]
-            frames.append(pl.DataFrame(columns))
-    return pl.concat(frames)
+    table = pl.concat([runs.rows(machine) for machine in machines])
+    documents = [runs.document(machine) for machine in machines]
+    return HitRates.make(table, machines=documents, references=references, inputs=inputs, sampling=sampling)
 
 
-def _result(
-    group: Group,
-    owner_blocks: NDArray[np.uint32] | None,
-    inputs: dict[str, Any],
-    sampling: Any,
-    line_shares: NDArray[np.float64] | None = None,
-) -> HitRates:
-    documents = [machine.to_document() for machine in group.machines]
-    table = _table(group, owner_blocks, line_shares)
-    return HitRates.make(table, machines=documents, references=group.simulator.references, inputs=inputs, sampling=sampling)
+def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
+    """Return the group that is fed the set-sampled references: the machines whose sets such a sample holds."""
+    fitting = [machine for machine in machines if fits_sets(machine, holds.classes)]
+    for machine in machines:
+        if holds.windows is None and machine not in fitting:
+            raise SimulationError(
+                f"The trace holds only 1/{holds.classes} of the cache sets, but a level of '{machine.name}' has a number of sets "
+                f"or a line size that does not fit; record bursts as well."
+            )
+    if not fitting:
+        return None
+    group = Group(fitting)
+    # The groups are told apart by the bits above those that are the same for the whole sample.
+    group.simulator.group_owners((LINE_BYTES * holds.classes).bit_length() - 1)
+    return group
 
 
 def simulate(trace: TraceLike, machines: MachineLike | Iterable[MachineLike], *, progress: Progress = SILENT) -> HitRates:
     """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
 
-    Raises :class:`UsageError` and :class:`MachineError` for machines that cannot be simulated (see
-    :func:`convolver.simulation.machines.targets`) and :class:`FormatError` for a damaged trace.
+    Where the trace has bursts and a set sample, the first level of each machine is taken from the bursts and the larger ones from
+    the set sample (:mod:`convolver.simulation.sampling`). Raises :class:`UsageError` and :class:`MachineError` for machines that
+    cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace without
+    addresses and :class:`FormatError` for a damaged one.
     """
-    group = Group(targets(machines))
-    trace.feed(group.simulator, progress=progress)
+    found = targets(machines)
+    holds = sampled(trace.header.get("sampling"))
+    if holds.windows is None and not holds.classes:
+        raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
+    windows, sets = Group(found), _set_group(found, holds) if holds.classes else None
+    if sets is None:
+        trace.feed(windows.simulator, progress=progress)
+    else:
+        trace.feed(windows.simulator, sets=sets.simulator, progress=progress)
     site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
-    if group.simulator.owners > len(site_blocks):
-        raise SimulationError(
-            f"The trace has references of site {group.simulator.owners - 1} that no block owns; record it again."
-        )
+    owners = max(windows.simulator.owners, -(-sets.simulator.owners // GROUPS) if sets else 0)
+    if owners > len(site_blocks):
+        raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     line_shares = getattr(trace, "site_line_shares", None)
-    return _result(group, site_blocks, {"trace": trace.id}, trace.header.get("sampling"), line_shares)
+    runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares)
+    references = windows.simulator.references + (sets.simulator.references if sets else 0)
+    return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling"))
 
 
 def _owners(blocks: NDArray[np.uint32] | None) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32] | None]:
@@ -177,8 +129,10 @@ def simulate_arrays(
     what the counts are kept for (default: all in block 0). A reference that straddles a line touches both lines.
     Raises :class:`SimulationError` for arrays of another type, length or layout.
     """
-    group = Group(targets(machines))
+    found = targets(machines)
     refs = check_references(addresses, sizes, writes, blocks)
     owners, owner_blocks = _owners(refs.blocks)
+    group = Group(found)
     _feed(group.simulator, refs._replace(blocks=owners), progress)
-    return _result(group, owner_blocks, {}, None)
+    runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.simulator.owners))
+    return _hit_rates(found, runs, len(addresses), {}, None)

@@ -49,14 +49,15 @@ def run(*arguments):
 
 
 def test_it_prints_totals_as_json_and_writes_the_hit_rates(trace, tmp_path):
+    exact = {"sample": "all", "standard_error": 0.0}
     done = run(trace, "-m", tmp_path / "m.machine.json", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == [
         {
             "machine": "m",
             "levels": [
-                {"level": "L1", "accesses": 400, "hits": 350, "misses": 50, "write_backs": 24},
-                {"level": "L2", "accesses": 50, "hits": 0, "misses": 50, "write_backs": 0},
+                {"level": "L1", "accesses": 400, "hits": 350, "misses": 50, "write_backs": 24, **exact},
+                {"level": "L2", "accesses": 50, "hits": 0, "misses": 50, "write_backs": 0, **exact},
             ],
         }
     ]

@@ -1,0 +1,102 @@
+"""The machines of one pass, and their counts per block."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.simulator import GROUPS, Counts, Geometry, Simulator
+from convolver.simulation.machines import Target
+
+LINE_BYTES = 64
+"""Line size that set-sampled references are cut to."""
+
+
+class Group:
+    """The machines of one pass; those with equal hierarchies share one simulation."""
+
+    def __init__(self, machines: list[Target]) -> None:
+        distinct = {machine.hierarchy_id: machine.hierarchy for machine in machines}
+        self._place = {key: place for place, key in enumerate(distinct)}
+        self.simulator = Simulator(
+            [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels] for levels in distinct.values()]
+        )
+
+    def __contains__(self, machine: Target) -> bool:
+        return machine.hierarchy_id in self._place
+
+    def counts(self, machine: Target, level: int) -> Counts:
+        """Return the counts per owner of one level of a machine."""
+        return self.simulator.counts(self._place[machine.hierarchy_id], level)
+
+    def grouped_counts(self, machine: Target, level: int) -> Counts:
+        """Return the counts of shape (owners, groups) of one level, where the simulator groups its owners."""
+        counts = self.counts(machine, level)
+        missing = -len(counts.accesses) % GROUPS
+        return Counts(*(np.pad(array, (0, missing)).reshape(-1, GROUPS) for array in counts))
+
+
+class BlockCounts(NamedTuple):
+    """Counts of one level; arrays over blocks, in any one order."""
+
+    accesses: NDArray[np.uint64]
+    misses: NDArray[np.uint64]
+    write_backs: NDArray[np.uint64]
+    standard_error: NDArray[np.float64]
+
+
+class Blocks:
+    """Sums counts per owner into counts per block. ``numbers`` are the blocks, rising."""
+
+    def __init__(self, owner_blocks: NDArray[np.uint32] | None, owners: int) -> None:
+        """``owner_blocks``: block of each owner; None where owners are blocks and there are ``owners`` of them."""
+        self._owner_block: NDArray[np.intp] | None = None
+        self.numbers: NDArray[np.uint32] = np.arange(owners, dtype=np.uint32)
+        if owner_blocks is not None:
+            self.numbers, self._owner_block = np.unique(owner_blocks[:owners], return_inverse=True)
+
+    def fold(self, by_owner: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the sums over the owners of each block; further axes stay."""
+        folded = np.zeros((len(self.numbers), *by_owner.shape[1:]), dtype=np.uint64)
+        if self._owner_block is None:
+            folded[: len(by_owner)] = by_owner
+        else:
+            np.add.at(folded, self._owner_block[: len(by_owner)], by_owner)
+        return folded
+
+    def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
+        weighted = counts * shares[: len(counts)]
+        folded = np.zeros(len(self.numbers))
+        if self._owner_block is None:
+            folded[: len(weighted)] = weighted
+        else:
+            np.add.at(folded, self._owner_block[: len(weighted)], weighted)
+        return folded.astype(np.uint64)
+
+    def level(self, counts: Counts, error: float) -> BlockCounts:
+        """Return the counts of a level per block; ``error`` is the standard error of all of them (0: exact, nan: unknown)."""
+        accesses, misses, write_backs = (self.fold(array) for array in counts)
+        return BlockCounts(accesses, misses, write_backs, np.full(len(accesses), error))
+
+    def sampled_level(self, counts: Counts) -> BlockCounts:
+        """Return the counts of a level that was simulated on some sets; ``counts`` are by group of sets."""
+        accesses, misses, write_backs = (self.fold(array) for array in counts)
+        error = ratio_error(misses, accesses)
+        return BlockCounts(accesses.sum(axis=1), misses.sum(axis=1), write_backs.sum(axis=1), error)
+
+
+def ratio_error(misses: NDArray[np.uint64], accesses: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Standard error of sum(misses) / sum(accesses) along the last axis, whose elements are groups of sets.
+
+    Groups without an access say nothing; with fewer than two others the error is unknown (nan). The usual estimate for a ratio of
+    totals (Cochran, Sampling Techniques, equation 6.13).
+    """
+    a, m = accesses.astype(float), misses.astype(float)
+    total, used = a.sum(axis=-1), (a > 0).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residuals = m - a * (m.sum(axis=-1) / total)[..., np.newaxis]
+        error = np.sqrt((residuals**2).sum(axis=-1) * used / (used - 1)) / total
+    return np.where(used > 1, error, np.nan)

@@ -1,0 +1,105 @@
+"""From counters to the table of hit rates: which level comes from which sample, and how certain it is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.simulation.group import BlockCounts, Blocks, Group, ratio_error
+from convolver.simulation.hit_rates import PATTERN_MISSES
+from convolver.simulation.machines import Target
+from convolver.simulation.sampling import ALL, Sampled
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Runs:
+    """What was simulated: the references in order, and the set-sampled ones where the trace has them.
+
+    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`).
+    """
+
+    def __init__(
+        self,
+        sampled: Sampled,
+        windows: Group,
+        sets: Group | None,
+        blocks: Blocks,
+        line_shares: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.sampled = sampled
+        self.blocks = blocks
+        self._line_shares = line_shares
+        self._windows = windows
+        self._sets = sets
+
+    def _from_sets(self, machine: Target, place: int) -> bool:
+        has_sets = self._sets is not None and machine in self._sets
+        return has_sets and (place > 0 or self.sampled.windows is None)
+
+    def sample(self, machine: Target, place: int) -> str:
+        """Name the sample that a level comes from."""
+        return self.sampled.sets if self._from_sets(machine, place) else str(self.sampled.windows)
+
+    def _counts(self, machine: Target, place: int) -> BlockCounts:
+        if self._from_sets(machine, place):
+            return self.blocks.sampled_level(self._sets.grouped_counts(machine, place))  # type: ignore[union-attr]
+        error = 0.0 if self.sampled.windows == ALL else math.nan
+        return self.blocks.level(self._windows.counts(machine, place), error)
+
+    def _pattern_misses(self, machine: Target, place: int) -> dict[str, NDArray[np.uint64]]:
+        if self._line_shares is None:
+            return {}
+        if self._from_sets(machine, place):
+            misses = self._sets.grouped_counts(machine, place).misses.sum(axis=1)  # type: ignore[union-attr]
+        else:
+            misses = self._windows.counts(machine, place).misses
+        return {
+            name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(PATTERN_MISSES, 1)
+        }
+
+    def _touched(self, machine: Target) -> NDArray[np.intp]:
+        return np.flatnonzero(self._counts(machine, 0).accesses)
+
+    def rows(self, machine: Target) -> pl.DataFrame:
+        """Return the rows of a machine: every block with an access to the first level, level by level."""
+        import polars as pl
+
+        touched = self._touched(machine)
+        frames = []
+        for place, level in enumerate(machine.hierarchy):
+            accesses, misses, write_backs, error = (array[touched] for array in self._counts(machine, place))
+            columns: dict[str, Any] = {
+                "block": self.blocks.numbers[touched],
+                "machine": pl.repeat(machine.name, len(touched), eager=True, dtype=pl.String),
+                "level": pl.repeat(level.level, len(touched), eager=True, dtype=pl.String),
+                "accesses": accesses,
+                "hits": accesses - misses,
+                "misses": misses,
+                "write_backs": write_backs,
+                "sample": pl.repeat(self.sample(machine, place), len(touched), eager=True, dtype=pl.String),
+                "standard_error": pl.Series(error, dtype=pl.Float64, nan_to_null=True),
+            }
+            columns |= {name: array[touched] for name, array in self._pattern_misses(machine, place).items()}
+            frames.append(pl.DataFrame(columns))
+        return pl.concat(frames)
+
+    def _whole_error(self, machine: Target, place: int) -> float | None:
+        """Standard error of a level's miss rate over the whole program; None where it is not known."""
+        if not self._from_sets(machine, place):
+            return 0.0 if self.sampled.windows == ALL else None
+        counts = self._sets.grouped_counts(machine, place)  # type: ignore[union-attr]
+        error = float(ratio_error(counts.misses.sum(axis=0), counts.accesses.sum(axis=0)))
+        return None if math.isnan(error) else error
+
+    def document(self, machine: Target) -> dict[str, Any]:
+        """Return the machine's entry in the header."""
+        levels = [
+            {"level": level.level, "sample": self.sample(machine, place), "standard_error": self._whole_error(machine, place)}
+            for place, level in enumerate(machine.hierarchy)
+        ]
+        return {**machine.to_document(), "samples": levels}

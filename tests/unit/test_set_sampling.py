@@ -1,0 +1,117 @@
+"""Traces with bursts and a set sample: which level comes from where, and how certain it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from convolver.errors import SimulationError
+from convolver.progress import SILENT
+from convolver.simulation.group import ratio_error
+from convolver.simulation.simulate import simulate, simulate_arrays
+
+MACHINE = {
+    "name": "m",
+    "hierarchy": [
+        {"level": "L1", "size_bytes": 64 * 4 * 64, "ways": 4},
+        {"level": "L2", "size_bytes": 64 * 8 * 512, "ways": 8},
+        {"level": "L3", "size_bytes": 64 * 16 * 1536, "ways": 16},
+    ],
+}
+ODD = {"name": "odd", "hierarchy": [{"level": "L1", "size_bytes": 64 * 4 * 63, "ways": 4}]}
+CLASSES = 16
+
+
+def program(count: int = 400_000) -> dict[str, np.ndarray]:
+    """Two sites in blocks 4 and 9: one walks over 2 MiB again and again, one jumps about in 512 KiB and writes now and then."""
+    random = np.random.default_rng(3)
+    sites = random.integers(0, 2, count).astype(np.uint32)
+    walk = 8 * (np.cumsum(sites == 0) % (1 << 18))
+    jump = (1 << 30) + random.integers(0, 1 << 19, count)
+    address = np.where(sites == 0, walk, jump).astype(np.uint64)
+    return {"addresses": address, "writes": (sites == 1) & (random.random(count) < 0.2), "sites": sites}
+
+
+def recorded(references, plan, set_class=5):
+    """A stand-in for a recorded trace: the first 2 % of every 20 000 references, and those of one class of sets."""
+
+    def feed(simulator, *, sets=None, progress=SILENT):
+        address, write, sites = references.values()
+        kept = np.arange(len(address)) % 20_000 < 400 if plan["sample"] else np.zeros(len(address), dtype=bool)
+        simulator.feed(address[kept], None, write[kept], sites[kept])
+        if sets is not None:
+            kept = (address // 64) % CLASSES == set_class
+            sets.feed(address[kept] // 64 * 64, None, write[kept], sites[kept])
+
+    return SimpleNamespace(id="t", header={"sampling": plan}, site_blocks=np.array([4, 9], dtype=np.uint32), feed=feed)
+
+
+HYBRID = {"mode": "sample", "interval": 20_000, "sample": 400, "sets": CLASSES}
+
+
+def test_the_first_level_comes_from_the_bursts_and_the_others_from_the_sets():
+    rates = simulate(recorded(program(), HYBRID), MACHINE)
+    assert [(level["level"], level["sample"]) for level in rates.totals("m")] == [
+        ("L1", "bursts"),
+        ("L2", "sets 1/16"),
+        ("L3", "sets 1/16"),
+    ]
+    assert rates.totals("m")[0]["accesses"] == 8000
+    assert rates.table["block"].unique().sort().to_list() == [4, 9]
+    assert rates.table.filter(pl.col("level") == "L1")["standard_error"].null_count() == 2
+
+
+def test_a_set_sample_gives_the_miss_rates_of_the_larger_levels_within_its_standard_error():
+    references = program()
+    whole = simulate_arrays(references["addresses"], writes=references["writes"], machines=MACHINE)
+    part = simulate(recorded(references, HYBRID), MACHINE)
+    for exact, sampled in list(zip(whole.totals("m"), part.totals("m"), strict=True))[1:]:
+        rate, estimate = (level["misses"] / level["accesses"] for level in (exact, sampled))
+        assert sampled["standard_error"] < 0.05
+        assert abs(estimate - rate) < 5 * sampled["standard_error"] + 1e-3
+
+
+def test_without_bursts_every_level_comes_from_the_sets():
+    rates = simulate(recorded(program(), {**HYBRID, "sample": 0}), MACHINE)
+    assert {level["sample"] for level in rates.totals("m")} == {"sets 1/16"}
+
+
+def test_a_short_trace_that_misses_some_groups_is_simulated():
+    references = {
+        "addresses": np.array([64 * 5], dtype=np.uint64),
+        "writes": np.array([True]),
+        "sites": np.zeros(1, dtype=np.uint32),
+    }
+    rates = simulate(recorded(references, HYBRID), MACHINE)
+    assert rates.table.select("accesses", "standard_error").rows() == [(1, None)] * 3
+
+
+def test_a_machine_whose_sets_do_not_fit_is_simulated_from_the_bursts():
+    rates = simulate(recorded(program(), HYBRID), [MACHINE, ODD])
+    assert {level["sample"] for level in rates.totals("odd")} == {"bursts"}
+    assert rates.totals("m")[1]["sample"] == "sets 1/16"
+
+
+def test_without_bursts_such_a_machine_is_refused():
+    with pytest.raises(SimulationError, match="record bursts"):
+        simulate(recorded(program(1000), {**HYBRID, "sample": 0}), ODD)
+
+
+def test_counts_without_addresses_are_refused():
+    with pytest.raises(SimulationError, match="no addresses"):
+        simulate(recorded(program(1000), {"mode": "counts", "sample": 0}), MACHINE)
+
+
+def test_a_full_trace_is_exact():
+    trace = recorded(program(1000), {"mode": "full", "sample": 1})
+    assert [(level["sample"], level["standard_error"]) for level in simulate(trace, MACHINE).totals("m")] == [("all", 0.0)] * 3
+
+
+def test_the_standard_error_is_that_of_a_ratio_of_totals():
+    misses, accesses = np.array([[1, 3], [0, 0], [5, 0]], dtype=np.uint64), np.array([[10, 10], [0, 0], [9, 0]], dtype=np.uint64)
+    error = ratio_error(misses, accesses)
+    assert error[0] == pytest.approx(np.sqrt((1 + 1) * 2) / 20)
+    assert np.isnan(error[1:]).all()
