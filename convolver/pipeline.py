@@ -129,7 +129,7 @@ def predict(
     events: Any = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
-    overlap: str = "max",
+    overlap: str = "norm",
     progress: Progress = SILENT,
 ) -> Prediction:
     """Predict a traced program's time on ``base`` and ``target`` (default: the base alone) and their CPU ratio.
@@ -165,7 +165,7 @@ def predict_from(
     events: Any = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
-    overlap: str = "max",
+    overlap: str = "norm",
 ) -> Prediction:
     """Predict from hit rates that were already simulated, as :func:`predict` does."""
     times = [convolve(signature, hit_rates, machine, overlap=overlap) for machine in (base, target)]

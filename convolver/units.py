@@ -38,7 +38,7 @@ def format_bytes(size_bytes: float) -> str:
     """Return ``48 KiB`` for 49152: three significant digits, binary prefixes."""
     for prefix in ("", "Ki", "Mi", "Gi"):
         if abs(size_bytes) < 1024:
-            return f"{size_bytes:.3g} {prefix}B"
+            return f"{size_bytes:.4g} {prefix}B" if abs(size_bytes) >= 999.5 else f"{size_bytes:.3g} {prefix}B"
         size_bytes /= 1024
     return f"{size_bytes:.3g} TiB"
 
@@ -46,7 +46,7 @@ def format_bytes(size_bytes: float) -> str:
 def format_count(count: float) -> str:
     """Return ``1.23 M`` for 1234567: three significant digits, decimal prefixes."""
     for prefix in ("", "k", "M", "G"):
-        if abs(count) < 1000:
+        if abs(count) < 999.5:
             return f"{count:.3g}" if not prefix else f"{count:.3g} {prefix}"
         count /= 1000
     return f"{count:.3g} T"
@@ -56,6 +56,6 @@ def format_seconds(seconds: float) -> str:
     """Return ``1.23 ms`` for 0.00123: three significant digits, SI prefixes."""
     magnitude = abs(seconds)
     for limit, scale, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
-        if magnitude < limit:
+        if magnitude < 0.9995 * limit:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds:.3g} s"

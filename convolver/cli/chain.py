@@ -70,7 +70,7 @@ class Chain:
         if runs:
             measurement = measure(argv, runs=runs, progress=self.progress)
             self.measurement = measurement.to_document()
-        with stdout_to_stderr():
+        with closed_off():
             self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
         self.signature = self.trace.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}
@@ -150,16 +150,17 @@ class Chain:
 
 
 @contextmanager
-def stdout_to_stderr() -> Iterator[None]:
-    """Let what a traced program prints go to stderr: stdout is for the prediction."""
+def closed_off() -> Iterator[None]:
+    """Give a traced program nothing to read and nowhere to print, as in its native runs: stdout is for the prediction."""
     sys.stdout.flush()
+    null = os.open(os.devnull, os.O_RDWR)
+    kept = {number: os.dup(number) for number in (0, 1)}
     try:
-        kept = os.dup(1)
-    except OSError as error:
-        raise UsageError("Standard output is closed; redirect it to a file or to /dev/null.") from error
-    try:
-        os.dup2(2, 1)
+        for number in kept:
+            os.dup2(null, number)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(null)

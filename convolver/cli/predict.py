@@ -39,7 +39,7 @@ def predict(
     sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
-    overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: max or sum.")] = "max",
+    overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
     ] = None,

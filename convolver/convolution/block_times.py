@@ -24,7 +24,20 @@ NUMBERS = (
     "error_seconds",
 )
 FLAGS = ("sampled", "extrapolated")
-COLUMNS = ("block", "machine", "module", "function", "file", "line", "executions", "memops", *TEXT[4:], *NUMBERS, *FLAGS)
+COLUMNS = (
+    "block",
+    "machine",
+    "module",
+    "offset",
+    "function",
+    "file",
+    "line",
+    "executions",
+    "memops",
+    *TEXT[4:],
+    *NUMBERS,
+    *FLAGS,
+)
 HIT_RATE = "hit_rate_"
 """Prefix of the columns with the cumulative hit rate of each level, for example ``hit_rate_L1``."""
 

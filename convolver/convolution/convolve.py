@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
 
-OVERLAPS = {"max": np.inf, "sum": 1.0}
-"""Overlap rules: ``max``, everything overlaps perfectly within a block; ``sum``, nothing does."""
+OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
+"""Overlap rules by the exponent of the norm that joins a block's times: ``max``, everything overlaps perfectly; ``sum``, nothing
+does; ``norm``, in between, with the exponent that a study of 56 points of 15 programs and probes found (docs/theory.md)."""
 
 LOCATED = 0.6
 """Share of its lines from which on one place alone is called a block's data set location."""
 
 
-def convolve(signature: Signature, hit_rates: HitRates, machine: MachineProfile, *, overlap: str = "max") -> BlockTimes:
+def convolve(signature: Signature, hit_rates: HitRates, machine: MachineProfile, *, overlap: str = "norm") -> BlockTimes:
     """Return the time of every executed block on a machine. A pure function.
 
     ``overlap`` says how memory, floating-point and instruction time of a block combine (:data:`OVERLAPS`). Blocks without a
@@ -86,7 +87,12 @@ def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
 def combine(parts: list[Array], exponent: float) -> Array:
     """Return the p-norm of the parts per block: the maximum for infinity, the sum for 1."""
     stacked = np.stack(parts)
-    return stacked.max(axis=0) if np.isinf(exponent) else (stacked**exponent).sum(axis=0) ** (1 / exponent)
+    largest = stacked.max(axis=0)
+    if np.isinf(exponent):
+        return largest
+    # Relative to the largest part, so that a part alone comes out exactly and nothing underflows.
+    relative = stacked / np.where(largest > 0, largest, 1.0)
+    return np.maximum(largest, largest * (relative**exponent).sum(axis=0) ** (1 / exponent))
 
 
 def locations(lines: Array, names: list[str]) -> list[str]:
@@ -132,7 +138,7 @@ def _rows(
     for place, level in enumerate(levels):
         rates = pl.Series(where.hit_rates[:, place])
         columns[HIT_RATE + level] = pl.select(pl.when(~pl.Series(empty)).then(rates)).to_series()
-    kept = ["block", "module", "function", "file", "line", "executions", "memops"]
+    kept = ["block", "module", "offset", "function", "file", "line", "executions", "memops"]
     rows = table.select(kept).with_columns(**columns).filter(pl.col("executions") > 0)
     order = ["block", "machine", *kept[1:]]
     return rows.select(*order, pl.exclude(order)).sort("seconds", descending=True, maintain_order=True)

@@ -25,10 +25,10 @@ def percent(share: float | None) -> str:
 
 
 def place(row: Mapping[str, Any]) -> str:
-    """Return ``file:line`` of a block, or module and nothing else where the line is unknown."""
+    """Return ``file:line`` of a block, or ``module+offset`` where the line is unknown."""
     if row["file"]:
         return f"{Path(row['file']).name}:{row['line']}"
-    return Path(row["module"]).name if row["module"] else "?"
+    return f"{Path(row['module']).name or '?'}+{row['offset']:#x}"
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
@@ -53,7 +53,7 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
             place(row),
             format_count(row["memops"]),
             *(percent(row[HIT_RATE + level]) for level in levels),
-            row["data_set_location"] or ("(other blocks')" if row["extrapolated"] else "-"),
+            row["data_set_location"] or ("(not sampled)" if row["extrapolated"] else "-"),
             percent(row["random_share"]) if row["sampled"] else "-",
             format_count(row["memory_rate"]) if row["memory_rate"] else "-",
             format_seconds(row["seconds"]),

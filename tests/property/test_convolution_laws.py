@@ -53,8 +53,9 @@ def test_faster_everywhere_means_a_ratio_above_one_and_equal_machines_exactly_on
 
 
 @given(programs())
-def test_no_overlap_is_never_faster_than_perfect_overlap(program):
-    assert convolve(*program, M, overlap="sum").seconds >= convolve(*program, M).seconds * (1 - 1e-12)
+def test_the_less_overlaps_the_longer_it_takes(program):
+    most, some, none = (convolve(*program, M, overlap=rule).seconds for rule in ("max", "norm", "sum"))
+    assert most * (1 - 1e-12) <= some <= none * (1 + 1e-12)
 
 
 @given(programs())
@@ -87,7 +88,7 @@ def _stream(pattern, working_set_bytes, references):
     return (offsets + (1 << 20)).astype(np.uint64)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.sampled_from(["unit", "random", "chase"]), st.sampled_from([2048, 16384, 24576, 32768, 524288, 1 << 20]))
 def test_a_probe_kernel_convolved_with_its_own_hit_rates_gives_its_own_time(pattern, working_set_bytes):
     references = max(200_000, 4 * working_set_bytes // 8)

@@ -79,13 +79,15 @@ def test_dependent_references_with_regular_ones_to_feed_them_are_gathers():
 def test_the_longest_of_memory_floating_point_and_instructions_counts():
     row = loads(1000, flops=1000, instructions=10_000)
     rates = hit_rates([(0, 1000, 0, 0)], M)
-    times = convolve(signature(row), rates, M)
+    times = convolve(signature(row), rates, M, overlap="max")
     parts = _row(times)
     assert parts["memory_seconds"] == pytest.approx(500 * NS)
     assert parts["floating_point_seconds"] == pytest.approx(250 * NS)
     assert parts["instruction_seconds"] == pytest.approx(1000 * NS)
     assert times.seconds == pytest.approx(1000 * NS)
     assert convolve(signature(row), rates, M, overlap="sum").seconds == pytest.approx(1750 * NS)
+    between = (500**2.7 + 250**2.7 + 1000**2.7) ** (1 / 2.7)
+    assert convolve(signature(row), rates, M).seconds == pytest.approx(between * NS)
 
 
 def test_blocks_without_a_sample_take_the_rate_of_their_function_then_module_then_program():
@@ -162,7 +164,7 @@ def test_artifacts_of_different_runs_are_refused():
 
 
 def test_unknown_overlap_rules_are_refused():
-    with pytest.raises(UsageError, match="max, sum"):
+    with pytest.raises(UsageError, match="norm, max, sum"):
         convolve(signature(loads(10)), hit_rates([(0, 10, 0, 0)], M), M, overlap="magic")
 
 
