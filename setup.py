@@ -10,17 +10,18 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from csrc.call.build import copy_call  # noqa: E402
+from csrc.mpi.build import copy_interposer  # noqa: E402
 from csrc.tracer.build import build_tracer  # noqa: E402
 from probes.build import build_probe  # noqa: E402
 
 
 class BuildExtensionAndPrograms(build_ext):
-    """Builds the C core, then the probe binary, the sources of CALL and, where Valgrind's libraries are found, the tracer."""
+    """Builds the C core, then the probe binary, the sources of CALL and of the MPI interposer and, where Valgrind's libraries are found, the tracer."""
 
     def run(self) -> None:
         super().run()
         package = ROOT / "convolver" if self.inplace else Path(self.build_lib) / "convolver"
-        for build in (build_probe, build_tracer, copy_call):
+        for build in (build_probe, build_tracer, copy_call, copy_interposer):
             self.announce(build(package / "_programs"), level=3)
 
 

@@ -26,6 +26,7 @@ VERBS: tuple[str, ...] = (
     "ratio",
     "model",
     "replay",
+    "mpi",
     "instrument",
 )
 """Modules of this package that hold a verb, in the order of ``convolver --help``; each has ``register(app)``."""

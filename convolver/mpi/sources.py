@@ -14,8 +14,12 @@ from convolver.progress import SILENT, Progress
 
 
 def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
-    """Read MPI events: a .dim trace, an events artifact or a Paraver trace."""
+    """Read MPI events: a .dim trace, an events artifact, a Paraver trace or a folder of ``convolver mpi trace``."""
     path = Path(path)
+    if path.is_dir():
+        from convolver.mpi.recording import read_recording
+
+        return read_recording(path, progress=progress)
     try:
         with open(path, "rb") as file:
             magic = file.read(9)

@@ -1,0 +1,123 @@
+"""``convolver mpi``: record the MPI events of a program and convert recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from convolver.cli.common import new_file, print_json, say, wrote
+
+if TYPE_CHECKING:
+    from convolver.mpi.events import Events
+
+mpi = typer.Typer(no_args_is_help=True, help="Record and convert the MPI events of parallel programs.", rich_markup_mode=None)
+
+
+def _write(events: Events, output: Path) -> None:
+    from convolver.errors import UsageError
+    from convolver.mpi.dim import write_dim
+
+    if output.suffix == ".dim":
+        write_dim(events, output)
+    elif output.suffix == ".parquet":
+        events.save(output)
+    else:
+        raise UsageError(f"The format of {output} is unknown; name it *.dim or *.parquet.")
+    wrote(output)
+
+
+@mpi.command("trace", context_settings={"allow_interspersed_args": False})
+def trace_command(
+    command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the recording, or a *.dim or *.parquet file.")],
+    mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
+    cpu_clock: Annotated[bool, typer.Option(help="Measure bursts by thread CPU time too.")] = True,
+    force: Annotated[bool, typer.Option(help="Overwrite an existing recording.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Record the MPI events of an unmodified program; the recording is complete also after an abort or a kill.
+
+    \b
+    Examples:
+      convolver mpi trace -o app.mpi -- mpirun -np 4 ./app
+      convolver mpi trace -o app.dim -- mpirun -np 4 ./app --size 1000
+    """
+    import tempfile
+
+    from convolver.mpi.capture import record
+    from convolver.mpi.recording import read_recording
+
+    if output.suffix in (".dim", ".parquet"):
+        new_file(output, force)
+        with tempfile.TemporaryDirectory() as folder:
+            status = record(command, folder, mpicc=mpicc, cpu_clock=cpu_clock).exit_status
+            events = read_recording(folder)
+            _write(events, output)
+    else:
+        if output.is_dir() and any(output.glob("rank-*.cvm")):
+            new_file(output, force)
+        status = record(command, output, mpicc=mpicc, cpu_clock=cpu_clock).exit_status
+        events = read_recording(output)
+        wrote(output)
+    if as_json:
+        print_json({**events.summary(), "exit_status": status})
+    else:
+        say(f"{events.ranks} ranks, {events.records} records, {events.notes['measured_seconds']:.6g} s measured.")
+    if status:
+        raise typer.Exit(status if 0 < status < 256 else 1)
+
+
+@mpi.command("convert")
+def convert_command(
+    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
+    clock: Annotated[str, typer.Option(help="What a burst of a recording lasts: cpu or wall.")] = "cpu",
+    force: Annotated[bool, typer.Option(help="Overwrite an existing file.")] = False,
+) -> None:
+    """Convert MPI events between formats.
+
+    \b
+    Examples:
+      convolver mpi convert app.mpi -o app.dim
+      convolver mpi convert extrae.prv -o app.events.parquet
+    """
+    from convolver.errors import UsageError
+    from convolver.mpi.recording import read_recording
+    from convolver.mpi.sources import load_events
+
+    if clock not in ("cpu", "wall"):
+        raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")
+    new_file(output, force)
+    events = read_recording(trace, clock="wall" if clock == "wall" else "cpu") if trace.is_dir() else load_events(trace)
+    _write(events, output)
+
+
+@mpi.command("info")
+def info_command(
+    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what a trace holds.
+
+    \b
+    Examples:
+      convolver mpi info app.mpi
+      convolver mpi info app.dim --json
+    """
+    from convolver.mpi.sources import load_events
+    from convolver.reporting.console import out
+
+    summary = load_events(trace).summary()
+    if as_json:
+        print_json(summary)
+        return
+    console = out()
+    for key, value in summary.items():
+        console.print(f"{key}: {value}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command line."""
+    app.add_typer(mpi, name="mpi")

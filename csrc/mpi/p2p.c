@@ -1,0 +1,458 @@
+/* Point to point: blocking, non-blocking, persistent, probes, completions. */
+#include <stdlib.h>
+
+#include "recorder.h"
+
+void cvm_sent(cvm_scope *s, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, bool synchronous)
+{
+    uint32_t id = cvm_comm(comm);
+    cvm_put(s, (struct cvm_record){.call = CVM_SEND, .flags = synchronous ? CVM_SYNCHRONOUS : 0, .partner = cvm_world_rank(id, to),
+                                   .tag = tag, .comm = id, .bytes = cvm_bytes(count, type)});
+}
+
+static int64_t received_bytes(const MPI_Status *status)
+{
+    int bytes = 0;
+    PMPI_Get_count(status, MPI_BYTE, &bytes);
+    return bytes == MPI_UNDEFINED ? 0 : bytes;
+}
+
+void cvm_received(cvm_scope *s, int from, int tag, MPI_Comm comm, MPI_Status *status, int count, MPI_Datatype type)
+{
+    uint32_t id = cvm_comm(comm);
+    bool nobody = from == MPI_PROC_NULL;
+    cvm_put(s, (struct cvm_record){.call = CVM_RECV, .partner = nobody ? -2 : cvm_world_rank(id, status->MPI_SOURCE),
+                                   .tag = nobody ? tag : status->MPI_TAG, .comm = id,
+                                   .bytes = nobody ? cvm_bytes(count, type) : received_bytes(status)});
+}
+
+static void describe(cvm_request *q, bool send, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm)
+{
+    q->call = send ? CVM_ISEND : CVM_IRECV;
+    q->comm = cvm_comm(comm);
+    q->partner = peer == MPI_ANY_SOURCE ? -1 : cvm_world_rank(q->comm, peer);
+    q->tag = tag == MPI_ANY_TAG ? -1 : tag;
+    q->bytes = cvm_bytes(count, type);
+    q->op = 0;
+}
+
+static void put_post(cvm_scope *s, const cvm_request *q, bool synchronous)
+{
+    cvm_put(s, (struct cvm_record){.call = q->call, .flags = synchronous ? CVM_SYNCHRONOUS : 0, .partner = q->partner, .tag = q->tag,
+                                   .comm = q->comm, .request = q->serial, .bytes = q->bytes});
+}
+
+void cvm_posted(cvm_scope *s, bool send, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request request,
+                bool synchronous)
+{
+    cvm_request local = {0}, *q;
+    if (!s->outer)
+        return;
+    q = request == MPI_REQUEST_NULL ? &local : cvm_request_add(CVM_KEY(request));
+    if (q == NULL)
+        return;
+    describe(q, send, count, type, peer, tag, comm);
+    q->serial = cvm_serial();
+    q->persistent = false;
+    q->active = true;
+    put_post(s, q, synchronous);
+}
+
+void cvm_prepared(bool send, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request request)
+{
+    cvm_request *q = cvm_request_add(CVM_KEY(request));
+    if (q == NULL)
+        return;
+    describe(q, send, count, type, peer, tag, comm);
+    q->persistent = true;
+    q->active = false;
+}
+
+void cvm_started(cvm_scope *s, uint64_t key)
+{
+    cvm_request *q = s->outer ? cvm_request_find(key) : NULL;
+    if (q == NULL)
+        return;
+    q->serial = cvm_serial();
+    q->active = true;
+    put_post(s, q, false);
+}
+
+/* A wait or a successful test has completed the request. */
+void cvm_completed(cvm_scope *s, uint64_t key, const MPI_Status *status)
+{
+    cvm_request *q = s->outer && key != CVM_KEY(MPI_REQUEST_NULL) ? cvm_request_find(key) : NULL;
+    if (q == NULL || !q->active)
+        return;
+    struct cvm_record record = {.call = (uint8_t)(q->call + 3), .partner = q->partner, .tag = q->tag, .comm = q->comm,
+                                .request = q->serial, .bytes = q->bytes, .op = q->op};
+    if (q->call == CVM_ISEND)
+        record.call = CVM_DONE_SEND;
+    else if (q->call == CVM_ICOLLECTIVE)
+        record.call = CVM_DONE_COLLECTIVE;
+    else {
+        int cancelled = 0;
+        record.call = CVM_DONE_RECV;
+        PMPI_Test_cancelled(status, &cancelled);
+        if (cancelled) {
+            record.call = CVM_FREED;
+        } else if (q->partner != -2) {
+            record.partner = cvm_world_rank(q->comm, status->MPI_SOURCE);
+            record.tag = status->MPI_TAG;
+            record.bytes = received_bytes(status);
+        }
+    }
+    cvm_put(s, record);
+    if (q->persistent)
+        q->active = false;
+    else
+        cvm_request_drop(key);
+}
+
+void cvm_dropped(cvm_scope *s, uint64_t key)
+{
+    cvm_request *q = s->outer ? cvm_request_find(key) : NULL;
+    if (q == NULL)
+        return;
+    if (q->active && q->call == CVM_IRECV)
+        cvm_put(s, (struct cvm_record){.call = CVM_FREED, .comm = q->comm, .request = q->serial});
+    cvm_request_drop(key);
+}
+
+/* --- the MPI functions --------------------------------------------------------------------------------------------------------- */
+
+#define SEND(NAME, SYNCHRONOUS)                                                                                         \
+    int MPI_##NAME(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c)                                   \
+    {                                                                                                                   \
+        cvm_scope s = cvm_enter();                                                                                      \
+        int result = PMPI_##NAME(b, n, t, to, tag, c);                                                                  \
+        cvm_leave(&s);                                                                                                  \
+        if (s.outer)                                                                                                    \
+            cvm_sent(&s, n, t, to, tag, c, SYNCHRONOUS);                                                                \
+        cvm_close(&s);                                                                                                  \
+        return result;                                                                                                  \
+    }
+SEND(Send, false)
+SEND(Ssend, true)
+SEND(Bsend, false)
+SEND(Rsend, false)
+
+#define POST(NAME, BUFFER, IS_SEND, SYNCHRONOUS)                                                                        \
+    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q)                      \
+    {                                                                                                                   \
+        cvm_scope s = cvm_enter();                                                                                      \
+        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                                             \
+        cvm_leave(&s);                                                                                                  \
+        if (s.outer)                                                                                                    \
+            cvm_posted(&s, IS_SEND, n, t, peer, tag, c, *q, SYNCHRONOUS);                                               \
+        cvm_close(&s);                                                                                                  \
+        return result;                                                                                                  \
+    }
+POST(Isend, const void *, true, false)
+POST(Issend, const void *, true, true)
+POST(Ibsend, const void *, true, false)
+POST(Irsend, const void *, true, false)
+POST(Irecv, void *, false, false)
+
+#define PREPARE(NAME, BUFFER, IS_SEND)                                                                                  \
+    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q)                      \
+    {                                                                                                                   \
+        cvm_scope s = cvm_enter();                                                                                      \
+        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                                             \
+        cvm_leave(&s);                                                                                                  \
+        if (s.outer)                                                                                                    \
+            cvm_prepared(IS_SEND, n, t, peer, tag, c, *q);                                                              \
+        cvm_close(&s);                                                                                                  \
+        return result;                                                                                                  \
+    }
+PREPARE(Send_init, const void *, true)
+PREPARE(Ssend_init, const void *, true)
+PREPARE(Bsend_init, const void *, true)
+PREPARE(Rsend_init, const void *, true)
+PREPARE(Recv_init, void *, false)
+
+int MPI_Recv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Recv(b, n, t, from, tag, c, seen);
+    cvm_leave(&s);
+    if (s.outer)
+        cvm_received(&s, from, tag, c, seen, n, t);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Sendrecv(const void *sb, int sn, MPI_Datatype st, int to, int stag, void *rb, int rn, MPI_Datatype rt, int from, int rtag,
+                 MPI_Comm c, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Sendrecv(sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen);
+    cvm_leave(&s);
+    if (s.outer) {
+        /* As a non-blocking send and a receive, so that two tasks may exchange. */
+        uint32_t id = cvm_comm(c);
+        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND, .partner = cvm_world_rank(id, to), .tag = stag, .comm = id,
+                                        .request = cvm_serial(), .bytes = cvm_bytes(sn, st)});
+        cvm_received(&s, from, rtag, c, seen, rn, rt);
+    }
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Sendrecv_replace(void *b, int n, MPI_Datatype t, int to, int stag, int from, int rtag, MPI_Comm c, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Sendrecv_replace(b, n, t, to, stag, from, rtag, c, seen);
+    cvm_leave(&s);
+    if (s.outer) {
+        uint32_t id = cvm_comm(c);
+        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND, .partner = cvm_world_rank(id, to), .tag = stag, .comm = id,
+                                        .request = cvm_serial(), .bytes = cvm_bytes(n, t)});
+        cvm_received(&s, from, rtag, c, seen, n, t);
+    }
+    cvm_close(&s);
+    return result;
+}
+
+/* A matched probe leaves the queue; its receive names the message by a handle: the source was kept in the status of the probe. */
+#define PROBE(NAME, PARAMETERS, ARGUMENTS)                                                                              \
+    int MPI_##NAME PARAMETERS                                                                                           \
+    {                                                                                                                   \
+        cvm_scope s = cvm_enter();                                                                                      \
+        int result = PMPI_##NAME ARGUMENTS;                                                                             \
+        cvm_leave(&s);                                                                                                  \
+        cvm_close(&s);                                                                                                  \
+        return result;                                                                                                  \
+    }
+PROBE(Probe, (int from, int tag, MPI_Comm c, MPI_Status *status), (from, tag, c, status))
+PROBE(Iprobe, (int from, int tag, MPI_Comm c, int *flag, MPI_Status *status), (from, tag, c, flag, status))
+
+static struct {
+    uint64_t key;
+    MPI_Comm comm;
+} matched[64];
+
+static void remember(MPI_Message message, MPI_Comm comm)
+{
+    for (int i = 0; i < 64; i++)
+        if (matched[i].key == 0) {
+            matched[i].key = CVM_KEY(message);
+            matched[i].comm = comm;
+            return;
+        }
+}
+
+static MPI_Comm recall(uint64_t key)
+{
+    for (int i = 0; i < 64; i++)
+        if (matched[i].key == key) {
+            matched[i].key = 0;
+            return matched[i].comm;
+        }
+    return MPI_COMM_WORLD;
+}
+
+int MPI_Mprobe(int from, int tag, MPI_Comm c, MPI_Message *message, MPI_Status *status)
+{
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Mprobe(from, tag, c, message, status);
+    cvm_leave(&s);
+    if (s.outer)
+        remember(*message, c);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Improbe(int from, int tag, MPI_Comm c, int *flag, MPI_Message *message, MPI_Status *status)
+{
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Improbe(from, tag, c, flag, message, status);
+    cvm_leave(&s);
+    if (s.outer && *flag)
+        remember(*message, c);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Mrecv(void *b, int n, MPI_Datatype t, MPI_Message *message, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    uint64_t key = CVM_KEY(*message);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Mrecv(b, n, t, message, seen);
+    cvm_leave(&s);
+    if (s.outer)
+        cvm_received(&s, seen->MPI_SOURCE, seen->MPI_TAG, recall(key), seen, n, t);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Imrecv(void *b, int n, MPI_Datatype t, MPI_Message *message, MPI_Request *q)
+{
+    uint64_t key = CVM_KEY(*message);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Imrecv(b, n, t, message, q);
+    cvm_leave(&s);
+    if (s.outer)
+        cvm_posted(&s, false, n, t, MPI_ANY_SOURCE, MPI_ANY_TAG, recall(key), *q, false);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Start(MPI_Request *q)
+{
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Start(q);
+    cvm_leave(&s);
+    cvm_started(&s, CVM_KEY(*q));
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Startall(int n, MPI_Request *q)
+{
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Startall(n, q);
+    cvm_leave(&s);
+    for (int i = 0; i < n; i++)
+        cvm_started(&s, CVM_KEY(q[i]));
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Request_free(MPI_Request *q)
+{
+    uint64_t key = CVM_KEY(*q);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Request_free(q);
+    cvm_leave(&s);
+    cvm_dropped(&s, key);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Wait(MPI_Request *q, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    uint64_t key = CVM_KEY(*q);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Wait(q, seen);
+    cvm_leave(&s);
+    cvm_completed(&s, key, seen);
+    cvm_close(&s);
+    return result;
+}
+
+int MPI_Test(MPI_Request *q, int *flag, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    uint64_t key = CVM_KEY(*q);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Test(q, flag, seen);
+    cvm_leave(&s);
+    if (*flag)
+        cvm_completed(&s, key, seen);
+    cvm_close(&s);
+    return result;
+}
+
+/* Room for the keys and statuses of the many-request calls. */
+enum { FEW = 64 };
+typedef struct {
+    uint64_t few_keys[FEW], *keys;
+    MPI_Status few[FEW], *statuses;
+} room;
+
+static void make_room(room *m, int n, const MPI_Request *q, MPI_Status *given)
+{
+    m->keys = n > FEW ? malloc((size_t)n * sizeof *m->keys) : m->few_keys;
+    m->statuses = given != MPI_STATUSES_IGNORE ? given : n > FEW ? malloc((size_t)n * sizeof *m->statuses) : m->few;
+    for (int i = 0; m->keys && i < n; i++)
+        m->keys[i] = CVM_KEY(q[i]);
+}
+
+static void free_room(room *m, const MPI_Status *given)
+{
+    if (m->keys != m->few_keys)
+        free(m->keys);
+    if (m->statuses != given && m->statuses != m->few)
+        free(m->statuses);
+}
+
+int MPI_Waitall(int n, MPI_Request *q, MPI_Status *statuses)
+{
+    room m;
+    make_room(&m, n, q, statuses);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Waitall(n, q, m.statuses);
+    cvm_leave(&s);
+    for (int i = 0; s.outer && i < n; i++)
+        cvm_completed(&s, m.keys[i], &m.statuses[i]);
+    cvm_close(&s);
+    free_room(&m, statuses);
+    return result;
+}
+
+int MPI_Testall(int n, MPI_Request *q, int *flag, MPI_Status *statuses)
+{
+    room m;
+    make_room(&m, n, q, statuses);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Testall(n, q, flag, m.statuses);
+    cvm_leave(&s);
+    for (int i = 0; s.outer && *flag && i < n; i++)
+        cvm_completed(&s, m.keys[i], &m.statuses[i]);
+    cvm_close(&s);
+    free_room(&m, statuses);
+    return result;
+}
+
+int MPI_Waitany(int n, MPI_Request *q, int *index, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    room m;
+    make_room(&m, n, q, m.few);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Waitany(n, q, index, seen);
+    cvm_leave(&s);
+    if (s.outer && *index != MPI_UNDEFINED)
+        cvm_completed(&s, m.keys[*index], seen);
+    cvm_close(&s);
+    free_room(&m, m.few);
+    return result;
+}
+
+int MPI_Testany(int n, MPI_Request *q, int *index, int *flag, MPI_Status *status)
+{
+    MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
+    room m;
+    make_room(&m, n, q, m.few);
+    cvm_scope s = cvm_enter();
+    int result = PMPI_Testany(n, q, index, flag, seen);
+    cvm_leave(&s);
+    if (s.outer && *flag && *index != MPI_UNDEFINED)
+        cvm_completed(&s, m.keys[*index], seen);
+    cvm_close(&s);
+    free_room(&m, m.few);
+    return result;
+}
+
+#define SOME(NAME)                                                                                                      \
+    int MPI_##NAME(int n, MPI_Request *q, int *count, int *indices, MPI_Status *statuses)                               \
+    {                                                                                                                   \
+        room m;                                                                                                         \
+        make_room(&m, n, q, statuses);                                                                                  \
+        cvm_scope s = cvm_enter();                                                                                      \
+        int result = PMPI_##NAME(n, q, count, indices, m.statuses);                                                     \
+        cvm_leave(&s);                                                                                                  \
+        for (int i = 0; s.outer && *count != MPI_UNDEFINED && i < *count; i++)                                          \
+            cvm_completed(&s, m.keys[indices[i]], &m.statuses[i]);                                                      \
+        cvm_close(&s);                                                                                                  \
+        free_room(&m, statuses);                                                                                        \
+        return result;                                                                                                  \
+    }
+SOME(Waitsome)
+SOME(Testsome)

@@ -1,0 +1,169 @@
+"""Recording real MPI programs under the MPI libraries that are installed; each library that is not is skipped with its name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convolver.errors import FormatError, ToolNotFoundError, TracerError
+from convolver.mpi.capture import find_mpicc, library_of, record
+from convolver.mpi.dim import read_dim, write_dim
+from convolver.mpi.events import Kind, Op
+from convolver.mpi.network import NEVER, Network, flat_configuration
+from convolver.mpi.recording import read_rank, read_recording
+from convolver.mpi.replay import replay
+from tests.mpi_strategies import outcome
+
+HERE = Path(__file__).parent
+STEPS = 6
+
+
+def _tools(family):
+    for launcher, mpicc in ((f"mpirun.{family}", f"mpicc.{family}"), ("mpirun", "mpicc")):
+        if shutil.which(launcher) and shutil.which(mpicc) and library_of(launcher) == family:
+            return launcher, mpicc
+    return None
+
+
+@pytest.fixture(scope="module", params=["openmpi", "mpich"])
+def library(request, tmp_path_factory):
+    tools = _tools(request.param)
+    if tools is None:
+        pytest.skip(f"{request.param} with mpirun and mpicc is not installed")
+    launcher, mpicc = tools
+    program = tmp_path_factory.mktemp(request.param) / "halo"
+    subprocess.run([mpicc, "-O2", "-w", HERE / "halo.c", "-o", program], check=True)
+    words = [launcher, *(["--oversubscribe"] if request.param == "openmpi" else [])]
+    return words, mpicc, program
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    # Open MPI refuses to run as root unless told twice; busy waiting on two cores would take minutes.
+    for name, value in {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMPI_MCA_btl_base_warn_component_unused": "0",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+def run(library, folder, ranks, *arguments):
+    launcher, _, program = library
+    return record([*launcher, "-np", str(ranks), str(program), *map(str, arguments)], folder)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_halo_exchange_is_recorded_whole_and_replays(library, tmp_path, ranks):
+    done = run(library, tmp_path / "r", ranks, STEPS)
+    assert (done.exit_status, len(done.files)) == (0, ranks)
+    events = read_recording(tmp_path / "r")
+    assert events.notes["complete"]
+    kinds = events.columns["kind"]
+    sends = ranks * (2 + 1 + 1) * STEPS + 1
+    assert np.count_nonzero(kinds == Kind.SEND) == sends
+    assert np.count_nonzero((kinds == Kind.RECV) | (kinds == Kind.WAIT)) == sends
+    assert np.count_nonzero(kinds == Kind.IRECV) == ranks * 3 * STEPS
+    received = np.isin(kinds, [Kind.RECV, Kind.IRECV, Kind.WAIT])
+    assert (events.columns["partner"][received] >= 0).all()
+    collectives = kinds == Kind.COLLECTIVE
+    named = {op: np.count_nonzero(collectives & (events.columns["op"] == op)) for op in (Op.ALLREDUCE, Op.BCAST, Op.REDUCE)}
+    assert named == {Op.ALLREDUCE: ranks * 3 * STEPS, Op.BCAST: ranks * STEPS, Op.REDUCE: ranks}
+    sent, got = (
+        events.columns["bytes"][mask].sum() for mask in (kinds == Kind.SEND, (kinds == Kind.RECV) | (kinds == Kind.WAIT))
+    )
+    assert sent == got
+    network = Network(flat_configuration(ranks, latency_seconds=1e-6, bandwidth_bytes_per_second=1e9), rendezvous_bytes=NEVER)
+    timeline = replay(events, network)
+    bursts = [events.columns["seconds"][events.first[r] : events.first[r + 1]].sum() for r in range(ranks)]
+    assert timeline.predicted_seconds >= max(bursts)
+    assert timeline.ranks["compute_seconds"].to_list() == pytest.approx(bursts)
+    assert timeline.ranks["bytes_received"].sum() >= sent
+
+
+def test_a_recording_survives_conversion_to_dim(library, tmp_path):
+    run(library, tmp_path / "r", 2, STEPS)
+    events = read_recording(tmp_path / "r", clock="wall")
+    write_dim(events, tmp_path / "r.dim")
+    network = Network(flat_configuration(2, latency_seconds=1e-6), rendezvous_bytes=NEVER)
+    again = replay(read_dim(tmp_path / "r.dim"), network)
+    assert again.predicted_seconds == pytest.approx(replay(events, network).predicted_seconds)
+
+
+@pytest.mark.parametrize(("how", "end"), [("abort", "aborted"), ("kill", "killed")])
+def test_a_run_that_dies_leaves_all_finished_calls(library, tmp_path, how, end):
+    done = run(library, tmp_path / "r", 2, STEPS, how)
+    assert done.exit_status != 0
+    events = read_recording(tmp_path / "r")
+    assert end in events.notes["ended"]
+    assert not events.notes["complete"]
+    first = slice(events.first[0], events.first[1])
+    sends = np.count_nonzero(events.columns["kind"][first] == Kind.SEND)
+    assert sends == 4 * (STEPS // 2 + 1)
+
+
+def test_the_command_line_records_and_reports_the_exit_status(library, tmp_path):
+    launcher, _, program = library
+    words = [sys.executable, "-m", "convolver", "mpi", "trace", "-o", str(tmp_path / "a.dim"), "--json", "--"]
+    done = subprocess.run([*words, *launcher, "-np", "2", program, "2"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout[done.stdout.index("{") :])
+    assert document["ranks"] == 2
+    assert read_dim(tmp_path / "a.dim").ranks == 2
+
+
+def test_fortran_programs_are_recorded_once(library, tmp_path):
+    launcher, mpicc, _ = library
+    wrapper = mpicc.replace("mpicc", "mpif90")
+    if shutil.which(wrapper) is None or shutil.which("gfortran") is None:
+        pytest.skip("no Fortran compiler for this MPI library is installed")
+    subprocess.run([wrapper, "-w", HERE / "ring.f90", "-o", tmp_path / "ring"], check=True)
+    done = record([*launcher, "-np", "2", str(tmp_path / "ring")], tmp_path / "r")
+    assert done.exit_status == 0
+    events = read_recording(tmp_path / "r")
+    kinds = events.columns["kind"]
+    counts = {kind: int(np.count_nonzero(kinds == kind)) for kind in (Kind.SEND, Kind.IRECV, Kind.WAIT, Kind.COLLECTIVE)}
+    assert counts == {Kind.SEND: 10, Kind.IRECV: 10, Kind.WAIT: 10, Kind.COLLECTIVE: 12}
+    assert set(events.columns["bytes"][kinds == Kind.WAIT]) == {800}
+
+
+def test_damaged_recordings_are_read_or_refused(library, tmp_path):
+    run(library, tmp_path / "r", 2, 1)
+    path = tmp_path / "r" / "rank-00000.cvm"
+    good = path.read_bytes()
+    random = np.random.default_rng(7)
+    for _ in range(200):
+        content = bytearray(good)
+        for _ in range(random.integers(1, 5)):
+            content[random.integers(0, len(content))] = random.integers(0, 256)
+        path.write_bytes(content[: random.integers(1, len(content) + 1)])
+        found, message = outcome(read_rank, path)
+        assert found is not None or str(path) in message
+
+
+def test_a_missing_compiler_is_said_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ToolNotFoundError, match="No mpicc"):
+        find_mpicc("mpirun")
+    with pytest.raises(ToolNotFoundError, match="nowhere-mpicc is not installed"):
+        find_mpicc("mpirun", "nowhere-mpicc")
+
+
+def test_a_program_without_mpi_is_refused(library, tmp_path):
+    launcher, mpicc, _ = library
+    with pytest.raises(TracerError, match="no rank recorded"):
+        record([*launcher, "-np", "1", "true"], tmp_path / "r", mpicc=mpicc)
+
+
+def test_a_folder_without_a_recording_is_refused(tmp_path):
+    with pytest.raises(FormatError, match="holds no rank"):
+        read_recording(tmp_path)
+    assert os.listdir(tmp_path) == []
