@@ -16,7 +16,7 @@ from probes.build import build_probe  # noqa: E402
 
 
 class BuildExtensionAndPrograms(build_ext):
-    """Builds the C core, then the probe binary, the sources of CALL and of the MPI interposer and, where Valgrind's libraries are found, the tracer."""
+    """Builds the C core, the probe binary, the sources of CALL and of the MPI interposer and, with Valgrind, the tracer."""
 
     def run(self) -> None:
         super().run()
