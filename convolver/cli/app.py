@@ -22,6 +22,7 @@ VERBS: tuple[str, ...] = (
     "simulate",
     "predict",
     "plot",
+    "export",
     "info",
     "ratio",
     "model",

@@ -1,0 +1,171 @@
+"""``convolver export``: artifacts in other tools' formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from convolver.cli.common import new_file, wrote
+from convolver.errors import UsageError
+
+exports = typer.Typer(no_args_is_help=True, help="Write artifacts in other tools' formats.", rich_markup_mode=None)
+
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+def emit(lines: Iterable[str], output: Path | None) -> None:
+    """Write lines to a file, whole or not at all, or to stdout."""
+    if output is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    from convolver.schema import write_atomically
+
+    def write(path: Path) -> None:
+        with path.open("w") as file:
+            file.writelines(line + "\n" for line in lines)
+
+    write_atomically(output, write)
+    wrote(output)
+
+
+def _checked(output: Path | None, force: bool) -> Path | None:
+    return None if output is None else new_file(output, force)
+
+
+@exports.command("callgrind")
+def callgrind_command(
+    signature: Annotated[Path, typer.Argument(help="Signature (.sig.parquet).")],
+    times: Annotated[Path | None, typer.Argument(help="Block times (.times.parquet); adds misses by level and time.")] = None,
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Write a profile that callgrind_annotate and kcachegrind open.
+
+    \b
+    Examples:
+      convolver export callgrind cg.sig.parquet cg@host.times.parquet -o callgrind.out.cg
+      callgrind_annotate --sort=Ps callgrind.out.cg
+    """
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.reporting.export.callgrind import lines
+    from convolver.signature.signature import Signature
+
+    path = _checked(output, force)
+    emit(lines(Signature.load(signature), BlockTimes.load(times) if times else None), path)
+
+
+@exports.command("chrome")
+def chrome_command(
+    timeline: Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")],
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Write a replayed run as Chrome trace events for ui.perfetto.dev or chrome://tracing.
+
+    \b
+    Examples:
+      convolver export chrome app.timeline.parquet -o app.trace.json
+      convolver export chrome app.timeline.parquet | gzip > app.trace.json.gz
+    """
+    from convolver.mpi.timeline import Timeline
+    from convolver.reporting.export.chrome import lines
+
+    path = _checked(output, force)
+    emit(lines(Timeline.load(timeline)), path)
+
+
+@exports.command("prv")
+def prv_command(
+    timeline: Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write; .pcf and .row go beside it.")],
+    force: Force = False,
+) -> None:
+    """Write a replayed run for Paraver, all ranks on one node; `convolver replay --prv` knows their nodes.
+
+    \b
+    Examples:
+      convolver export prv app.timeline.parquet -o app.prv
+      convolver export prv app.timeline.parquet -o app.prv --force
+    """
+    from convolver.mpi.prv import write_prv
+    from convolver.mpi.timeline import Timeline
+
+    new_file(output, force)
+    write_prv(Timeline.load(timeline), output)
+    wrote(output)
+
+
+def _times(path: Path) -> Any:
+    from convolver.convolution.block_times import BlockTimes
+
+    return BlockTimes.load(path)
+
+
+@exports.command("collapsed")
+def collapsed_command(
+    times: Annotated[Path, typer.Argument(help="Block times (.times.parquet).")],
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Write module;function;place and nanoseconds, one a line, for flamegraph.pl, inferno or speedscope.
+
+    \b
+    Examples:
+      convolver export collapsed cg@host.times.parquet | flamegraph.pl > cg.svg
+      convolver export collapsed cg@host.times.parquet -o cg.folded
+    """
+    from convolver.reporting.export.stacks import collapsed
+
+    path = _checked(output, force)
+    emit(collapsed(_times(times)), path)
+
+
+@exports.command("speedscope")
+def speedscope_command(
+    times: Annotated[Path, typer.Argument(help="Block times (.times.parquet).")],
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Write speedscope's JSON (www.speedscope.app).
+
+    \b
+    Examples:
+      convolver export speedscope cg@host.times.parquet -o cg.speedscope.json
+      convolver export speedscope cg@host.times.parquet > cg.speedscope.json
+    """
+    from convolver.reporting.export.stacks import speedscope
+
+    path = _checked(output, force)
+    emit(speedscope(_times(times)), path)
+
+
+@exports.command("csv")
+def csv_command(
+    artifact: Annotated[Path, typer.Argument(help="Any artifact that holds a table.")],
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Write an artifact's table as CSV: signature, hit rates, block times, CPU ratio, timeline, events, measurements.
+
+    \b
+    Examples:
+      convolver export csv cg@host.times.parquet | head
+      convolver export csv cg.sig.parquet -o cg.csv
+    """
+    from convolver.artifacts import load
+
+    path = _checked(output, force)
+    table = getattr(load(artifact), "table", None)
+    if table is None:
+        raise UsageError(f"{artifact} holds no table; `convolver info {artifact} --json` prints what it holds.")
+    emit(table.write_csv().rstrip("\n").split("\n"), path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.add_typer(exports, name="export")

@@ -1,0 +1,1 @@
+"""Our results in other tools' formats: callgrind, Chrome trace events, collapsed stacks, speedscope, CSV."""

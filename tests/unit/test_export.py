@@ -1,0 +1,126 @@
+"""Exports: other tools read them, and what they say equals what we say."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from convolver.cli.app import app
+from convolver.convolution.block_times import BlockTimes
+from convolver.errors import ProvenanceError, UsageError
+from convolver.mpi.timeline import STATES, Timeline
+from convolver.reporting.export.callgrind import events, lines
+from tests.views import make_chain, make_timeline
+
+RUNNER = CliRunner()
+TIMES = "app@base.times.parquet"
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chain")
+    make_timeline(folder / "ring.timeline.parquet")
+    return make_chain(folder)
+
+
+def export(chain, what, *names):
+    result = RUNNER.invoke(app, ["export", what, *map(chain.path, names)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="no callgrind_annotate: apt install valgrind")
+def test_callgrind_annotate_opens_our_profile_and_its_totals_equal_ours(chain, tmp_path):
+    path = tmp_path / "callgrind.out.app"
+    command = ["export", "callgrind", chain.path("app.sig.parquet"), chain.path(TIMES), "-o", str(path)]
+    assert RUNNER.invoke(app, command).exit_code == 0
+    done = subprocess.run(["callgrind_annotate", "--threshold=100", path], capture_output=True, text=True, check=True)
+    line = next(line for line in done.stdout.splitlines() if line.endswith("PROGRAM TOTALS"))
+    shown = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) \(100", line)]
+    totals = chain.signature.totals
+    assert shown[:4] == [totals[name] for name in ("instructions", "loads", "stores", "flops")]
+    assert shown[-1] == pytest.approx(chain.prediction.base.seconds * 1e12, abs=chain.signature.table.height)
+    assert "f0" in done.stdout
+    assert "sum += a[i] * b[i];" in done.stdout  # it found and annotated the source
+
+
+def test_a_profile_says_its_totals_twice_and_its_lines_add_up_to_them(chain):
+    text = list(lines(chain.signature, chain.prediction.base))
+    costs = [list(map(int, line.split()[1:])) for line in text if re.fullmatch(r"\d+( \d+)+", line)]
+    summary = [next(line for line in text if line.startswith(word)).split()[1:] for word in ("summary:", "totals:")]
+    assert summary[0] == summary[1] == [str(sum(column)) for column in zip(*costs, strict=True)]
+    assert len(summary[0]) == len(events(chain.prediction.base))
+
+
+def test_without_times_a_profile_holds_exact_counts_alone(chain):
+    assert list(events(None)) == ["Ir", "Dr", "Dw", "Flop"]
+    assert any(line == "events: Ir Dr Dw Flop" for line in lines(chain.signature))
+
+
+def test_misses_never_exceed_the_references_and_fall_from_level_to_level(chain):
+    head = next(line for line in lines(chain.signature, chain.prediction.base) if line.startswith("summary:"))
+    reads, writes, _, first, second, _ = map(int, head.split()[2:])
+    assert reads + writes >= first >= second > 0
+
+
+def test_times_of_another_signature_are_refused(chain, tmp_path):
+    other = make_chain(tmp_path, blocks=4)
+    with pytest.raises(ProvenanceError, match="another signature"):
+        list(lines(other.signature, chain.prediction.base))
+
+
+def test_collapsed_stacks_add_up_to_the_predicted_time(chain):
+    found = [line.rpartition(" ") for line in export(chain, "collapsed", TIMES).splitlines()]
+    assert sum(int(count) for _, _, count in found) * 1e-9 == pytest.approx(chain.prediction.base.seconds, rel=1e-4)
+    assert all(stack.count(";") == 2 for stack, _, _ in found)
+
+
+def test_speedscope_weights_add_up_and_every_frame_is_known(chain):
+    document = json.loads(export(chain, "speedscope", TIMES))
+    profile, frames = document["profiles"][0], document["shared"]["frames"]
+    assert sum(profile["weights"]) == pytest.approx(profile["endValue"]) == chain.prediction.base.seconds
+    assert {index for sample in profile["samples"] for index in sample} == set(range(len(frames)))
+    assert len(profile["samples"]) == len(profile["weights"])
+
+
+def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):
+    document = json.loads(export(chain, "chrome", "ring.timeline.parquet"))
+    timeline = Timeline.load(chain.path("ring.timeline.parquet"))
+    found = document["traceEvents"]
+    complete = [event for event in found if event["ph"] == "X"]
+    whole = sum(event["dur"] for event in complete) * 1e-6
+    assert whole == pytest.approx((timeline.intervals["end"] - timeline.intervals["begin"]).sum())
+    assert {event["name"] for event in complete} <= set(STATES.values())
+    starts, ends = ([event["id"] for event in found if event["ph"] == kind] for kind in "sf")
+    assert starts == ends == list(range(timeline.messages.height))
+    assert {event["tid"] for event in complete} == set(timeline.ranks["rank"])
+
+
+def test_csv_has_every_row_and_column_of_the_artifact(chain):
+    table = pl.read_csv(io.StringIO(export(chain, "csv", TIMES)))
+    times = BlockTimes.load(chain.path(TIMES))
+    assert table.columns == times.table.columns
+    assert table["seconds"].to_list() == pytest.approx(times.table["seconds"].to_list())
+
+
+def test_paraver_files_are_written_together(chain, tmp_path):
+    path = tmp_path / "ring.prv"
+    result = RUNNER.invoke(app, ["export", "prv", chain.path("ring.timeline.parquet"), "-o", str(path)])
+    assert result.exit_code == 0, result.output
+    assert path.read_text().startswith("#Paraver")
+    assert {file.suffix for file in tmp_path.iterdir()} == {".prv", ".pcf", ".row"}
+
+
+def test_an_artifact_without_a_table_and_an_existing_file_are_refused(chain, tmp_path):
+    wrong = RUNNER.invoke(app, ["export", "csv", chain.path("base.machine.json")])
+    assert isinstance(wrong.exception, UsageError)
+    path = tmp_path / "mine"
+    path.write_text("mine")
+    kept = RUNNER.invoke(app, ["export", "collapsed", chain.path(TIMES), "-o", str(path)])
+    assert isinstance(kept.exception, UsageError)
+    assert path.read_text() == "mine"
