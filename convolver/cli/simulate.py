@@ -65,11 +65,7 @@ def _simulate(
     rates = simulate(Trace.load(trace), machine, progress=terminal_progress())
     rates.save(path)
     if json:
-        fields = ("level", "accesses", "hits", "misses", "write_backs")
-        documents = rates.summary()["machines"]
-        print_json(
-            [{**each, "levels": [{name: level[name] for name in fields} for level in each["levels"]]} for each in documents]
-        )
+        print_json(rates.summary()["machines"])
     else:
         _print_table(rates)
         say(f"{rates.references:,} references simulated.")
