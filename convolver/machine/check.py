@@ -18,6 +18,7 @@ _UNSTABLE_SHARE = 0.2
 _REJECTED_SHARE = 0.1
 _CLOCK_RANGE = 1.05
 _BUSY_LOAD = 0.5
+_SHARED_CORE = 1.25
 _SLACK = 0.9  # an outer level may come out this much faster than an inner one before it is odd
 
 
@@ -66,6 +67,8 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
         yield Finding("warning", f"{noise['unstable_share']:.0%} of its points did not settle.")
     if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
         yield Finding("warning", f"{noise['rejected_share']:.0%} of the samples were interrupted and thrown away.")
+    if (slowdown := noise.get("neighbour_slowdown") or 1.0) > _SHARED_CORE:
+        yield Finding("note", f"Its CPUs seem to share cores: instructions run {slowdown:.1f} times slower beside a busy one.")
     least, median = noise.get("cycle_seconds_least", 0.0), noise.get("cycle_seconds_median", 0.0)
     if least and median / least > _CLOCK_RANGE:
         yield Finding("note", f"The clock moved: typically {1e-9 / median:.2f} GHz, at best {1e-9 / least:.2f} GHz.")

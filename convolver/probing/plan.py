@@ -47,6 +47,10 @@ class Item(NamedTuple):
     threads: int = 1
 
 
+NEIGHBOURS = (Item("instruction", 0, 2),)
+"""Instructions while a second CPU is busy: much slower where both are one core's threads, whatever the topology claims."""
+
+
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
     """When a point is good enough: see ``probes/measure.h``."""
 
@@ -61,13 +65,17 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what a probe measures, apart from the CPU.
 
-    ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. ``pages`` is
-    default (as any program gets them here), 4k or thp.
+    ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. Points whose two
+    best rounds still differ by more than ``settled`` are then measured in further rounds, until the probe has measured for
+    ``budget_seconds`` or done ``most_rounds``. ``pages`` is default (as any program gets them here), 4k or thp.
     """
 
     name: str
     items: tuple[Item, ...]
     rounds: int = 2
+    most_rounds: int = 2
+    settled: float = 0.03
+    budget_seconds: float = 0.0
     pages: str = "default"
     effort: Effort = Effort()
 
@@ -119,22 +127,36 @@ def _ordered(sets_of: dict[str, list[int]], threads: Sequence[int] = (1,)) -> tu
     return tuple(Item(kernel, size, count) for count in threads for size in sizes for kernel in kernels[size])
 
 
-def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "default") -> Plan:
-    """Return the plan for about ten seconds: one point an octave, two for the chase, from which capacities are detected."""
+def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "default", cpus: int = 1) -> Plan:
+    """Return the plan for about ten seconds: one point an octave, two for the chase, from which capacities are detected.
+
+    With ``cpus`` beyond 1, instructions are also timed while another CPU is busy: do the two share a core?
+    """
     memory = {name: working_sets(largest_bytes, 2 if name == "chase" else 1) for name in _QUICK}
-    items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS)
+    items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + NEIGHBOURS[: cpus > 1]
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
     effort = Effort(sample_seconds=0.0005, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
-    return Plan(name="quick", items=items, rounds=3, pages=pages, effort=effort)
+    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=14.0, pages=pages, effort=effort)
 
 
-def full_plan(largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,)) -> Plan:
-    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), three rounds.
+def full_plan(
+    largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,), cpus: int = 1
+) -> Plan:
+    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), three rounds and more.
 
     ``threads`` beyond 1 adds the curves of a busy node, at one point an octave.
     """
     memory = {name: working_sets(largest_bytes, 4 if name == "chase" else 2) for name in _FULL}
-    items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS)
+    items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS) + NEIGHBOURS[: cpus > 1]
     busy = [count for count in threads if count > 1]
     items += _ordered({name: working_sets(largest_bytes // 4, 1) for name in _THREADED}, busy)
-    return Plan(name="full", items=items, rounds=3, pages=pages, effort=Effort(limit_seconds=0.03))
+    return Plan(
+        name="full",
+        items=items,
+        rounds=3,
+        most_rounds=12,
+        settled=0.02,
+        budget_seconds=120.0,
+        pages=pages,
+        effort=Effort(limit_seconds=0.03),
+    )

@@ -123,9 +123,15 @@ def _throughputs(summaries: dict[tuple[str, int, int], Summary], kernels: dict[s
             spread=summary.spread,
             stable=summary.stable,
         )
-        for (name, _, _), summary in sorted(summaries.items())
-        if not kernels[name].pattern
+        for (name, threads, _), summary in sorted(summaries.items())
+        if not kernels[name].pattern and threads == 1
     )
+
+
+def _neighbour_slowdown(summaries: dict[tuple[str, int, int], Summary]) -> float | None:
+    """Return how much slower instructions run while another CPU is busy: 1 for a core of its own, 1.3 to 2 for a shared one."""
+    alone, together = summaries.get(("instruction", 1, 0)), summaries.get(("instruction", 2, 0))
+    return round(together.seconds / alone.seconds, 3) if alone and together else None
 
 
 def _geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -> tuple[Level, ...]:
@@ -137,7 +143,7 @@ def _geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) 
     return tuple(Level(level=seen.level, size_bytes=seen.size_bytes // 512 * 512, ways=8) for seen in detected)
 
 
-def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]) -> dict[str, float]:
+def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]) -> dict[str, Any]:
     accepted = sum(len(line.samples_seconds) for line in lines)
     rejected = sum(line.rejected for line in lines)
     cycles = sorted(line.cycle_seconds for line in lines)
@@ -147,11 +153,12 @@ def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]
         "median_spread": round(median(summary.spread for summary in summaries.values()), 5),
         "cycle_seconds_least": cycles[0],
         "cycle_seconds_median": median(cycles),
+        "neighbour_slowdown": _neighbour_slowdown(summaries),
     }
 
 
 def _provenance(
-    plan: Plan, cpu: int, compiler: str, started: datetime.datetime, load_before: Sequence[float], noise: dict[str, float]
+    plan: Plan, cpu: int, compiler: str, started: datetime.datetime, load_before: Sequence[float], noise: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "kind": "measured",
@@ -184,16 +191,18 @@ def choose_plan(
 
     Raises :class:`UsageError` when there are fewer CPUs than threads or the working sets do not fit into memory.
     """
-    available = available_bytes()
-    if max(threads) > len(os.sched_getaffinity(0)):
-        raise UsageError(f"{max(threads)} threads need as many CPUs; this process may use {len(os.sched_getaffinity(0))}.")
+    available, cpus = available_bytes(), len(os.sched_getaffinity(0))
+    if max(threads) > cpus:
+        raise UsageError(f"{max(threads)} threads need as many CPUs; this process may use {cpus}.")
     if max(threads) > 1 and not full:
         raise UsageError("Curves of several threads belong to the full plan; add --full.")
     if largest_bytes is not None and not SMALLEST_BYTES <= largest_bytes <= available // 2:
         raise UsageError(f"Working sets can have {SMALLEST_BYTES} to {available // 2} bytes here, not {largest_bytes}.")
     cap = FULL_LARGEST_BYTES if full else QUICK_LARGEST_BYTES
     largest = largest_bytes or largest_working_set(_reported(default_cpu() if cpu is None else cpu), available, cap)
-    return full_plan(largest, pages=pages, threads=threads) if full else quick_plan(largest, pages=pages)
+    if full:
+        return full_plan(largest, pages=pages, threads=threads, cpus=cpus)
+    return quick_plan(largest, pages=pages, cpus=cpus)
 
 
 def probe(

@@ -12,9 +12,12 @@ import pytest
 from convolver.errors import ProbeError, ToolNotFoundError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
-from convolver.probing.plan import Effort, Item, Plan
+from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
 from convolver.probing.probe import choose_plan, default_cpu, probe
 from convolver.progress import SILENT
+
+# How quiet the machine is says nothing about the code.
+pytestmark = pytest.mark.filterwarnings("ignore::convolver.errors.NoiseWarning")
 
 EFFORT = Effort(sample_seconds=0.0003, limit_seconds=0.01, warmup_seconds=0.05, least=5, most=7)
 SIZES = (4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 64 << 20)
@@ -79,6 +82,19 @@ def test_the_profile_says_where_it_comes_from_and_can_be_stored(profile, tmp_pat
 def test_threads_make_a_curve_of_their_own():
     profile = probe(plan_of(Item("load", 65536, 1), Item("load", 65536, 2)))
     assert [curve.threads for curve in profile.maps] == [1, 2]
+
+
+@pytest.mark.parametrize(("pages", "page_bytes"), [("4k", os.sysconf("SC_PAGE_SIZE")), ("thp", 2 << 20)])
+def test_curves_carry_the_size_of_their_pages(pages, page_bytes):
+    plan = msgspec.structs.replace(plan_of(Item("chase", 4 << 20)), pages=pages)
+    assert [curve.page_bytes for curve in probe(plan).maps] == [page_bytes]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_busy_neighbour_is_measured_but_is_no_instruction_of_its_own():
+    profile = probe(plan_of(Item("instruction", 0), *NEIGHBOURS))
+    assert len(profile.floating_point) == 1
+    assert profile.provenance["noise"]["neighbour_slowdown"] > 0
 
 
 def test_more_threads_than_cpus_are_refused():

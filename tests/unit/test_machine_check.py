@@ -65,6 +65,7 @@ def test_each_doubt_is_a_warning(changes, words):
     [
         ({"cpu": {"hypervisor": "KVM"}}, "virtual machine"),
         ({"provenance": {"noise": {"cycle_seconds_least": 2.5e-10, "cycle_seconds_median": 3e-10}}}, "clock moved"),
+        ({"provenance": {"noise": {"neighbour_slowdown": 1.7}}}, "share cores"),
         (
             {"detected": (DetectedLevel(level="L1", size_bytes=8192, low_bytes=8000, high_bytes=9000, confidence=1.0),)},
             "L1 looks 4.0 times smaller",
