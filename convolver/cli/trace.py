@@ -104,7 +104,9 @@ def _recorded(job: _Job) -> int:
 
 def trace_command(
     command: Annotated[list[str], typer.Argument(help="Command to trace with its arguments, behind '--'.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Trace file [default: COMMAND.cvt].")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
+    ] = None,
     interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1000000].")] = None,
     sample: Annotated[str | None, typer.Option(help="References in a burst [10000].")] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
@@ -130,7 +132,10 @@ def trace_command(
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
     """
     plan = _plan(interval, sample, full, counts_only, block_limit, sets)
-    job = _Job(command, plan, output or Path(Path(command[0]).name + ".cvt"), force, json, scan)
+    from convolver.tracing.launch import default_name, expand_name
+
+    target = expand_name(output) if output else default_name(command[0])
+    job = _Job(command, plan, target, force, json, scan)
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))
 
 

@@ -30,7 +30,7 @@ from convolver.probing.plan import (
     quick_plan,
 )
 from convolver.probing.runner import Kernel, list_kernels, run_plan
-from convolver.probing.samples import Line, Summary, combine
+from convolver.probing.samples import Line, Summary, by_point, combine
 from convolver.progress import SILENT, Progress
 
 _NOISY_SHARE = 0.2
@@ -67,11 +67,7 @@ def _page_bytes(pages: str, described: dict[str, Any]) -> int:
 
 
 def _summaries(lines: Sequence[Line]) -> dict[tuple[str, int, int], Summary]:
-    rounds: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
-    for line in lines:
-        if not line.samples_seconds:
-            continue  # the CPU was too busy for a single undisturbed sample: this round tells nothing
-        rounds[line.kernel, line.threads, line.working_set_bytes].append(line)
+    rounds = by_point(lines)
     if not rounds:
         raise ProbeError("The CPU is so busy that no sample went undisturbed; probe again on a quiet machine.")
     return {key: combine(group) for key, group in rounds.items()}
@@ -171,6 +167,7 @@ def _provenance(
         "plan": plan.name,
         "plan_id": plan.id,
         "rounds": plan.rounds,
+        "most_rounds": plan.most_rounds,
         "pages": plan.pages,
         "effort": msgspec.to_builtins(plan.effort),
         "load_before": list(load_before),

@@ -15,7 +15,7 @@ import msgspec
 from convolver.errors import ProbeError
 from convolver.locations import program
 from convolver.probing.plan import Item, Plan
-from convolver.probing.samples import Line
+from convolver.probing.samples import Line, by_point, is_settled
 from convolver.progress import Progress
 from convolver.units import format_bytes
 
@@ -113,18 +113,16 @@ def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
 
 
 def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = None) -> list[Line]:
-    """Measure all rounds of a plan on one CPU and return every line.
+    """Measure all rounds of a plan, and more of what has not settled, on one CPU and return every line.
 
     With ``partial``, lines are also kept in that file as they come, and those that an interrupted run of the same plan on the
     same CPU since the last boot left there are not measured again. Raises :class:`ProbeError` when the probe fails.
     """
     header = {"plan": plan.id, "cpu": cpu, "boot": _boot()}
     lines = _resume(partial, header) if partial else []
-    progress.start(f"probing CPU {cpu}", float(plan.rounds * len(plan.items)))
-    progress.advance(float(len(lines)))
     keep = partial.open("a") if partial else open(os.devnull, "a")  # noqa: SIM115 - closed below, with or without a file
     try:
-        for line in _rounds(plan, len(lines), cpu):
+        for line in _rounds(plan, lines, cpu, progress):
             keep.write(msgspec.json.encode(line).decode() + "\n")
             keep.flush()
             lines.append(line)
@@ -135,12 +133,29 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
     return lines
 
 
-def _rounds(plan: Plan, done: int, cpu: int) -> Iterator[Line]:
-    """Yield the lines of all rounds but the first ``done`` ones.
+def _next_items(plan: Plan, lines: Sequence[Line], rounds: int) -> Sequence[Item]:
+    """Return what to measure in the next round: the rest of the planned ones, then what has not settled."""
+    done = len(lines)
+    if done < plan.rounds * len(plan.items):
+        return plan.items[done % len(plan.items) :]
+    if rounds >= plan.most_rounds or sum(line.elapsed_seconds for line in lines) >= plan.budget_seconds:
+        return ()
+    measured = by_point(lines)
+    return [
+        item
+        for item in plan.items
+        if not is_settled(measured.get((item.kernel, item.threads, item.working_set_bytes), ()), plan.settled)
+    ]
+
+
+def _rounds(plan: Plan, lines: Sequence[Line], cpu: int, progress: Progress) -> Iterator[Line]:
+    """Yield the lines of the rounds that are missing in ``lines``, which the caller extends.
 
     Each round is a process of its own, because it then gets other physical pages: which ones share a cache set, or look
     alike to the store buffer, can cost a small working set a factor of ten.
     """
-    for _ in range(plan.rounds):
-        yield from _measure(plan, plan.items[done:], cpu) if done < len(plan.items) else ()
-        done = max(done - len(plan.items), 0)
+    rounds = len(lines) // len(plan.items)
+    while items := _next_items(plan, lines, rounds):
+        progress.start(f"probing CPU {cpu}, round {rounds + 1}", float(len(items)))
+        yield from _measure(plan, items, cpu)
+        rounds += 1

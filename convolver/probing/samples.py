@@ -6,7 +6,8 @@ Disturbances only ever add time, and they come in bursts that outlast a point. S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -45,6 +46,21 @@ def low_percentile(samples: Sequence[float]) -> float:
     return sorted(samples)[len(samples) // 10]
 
 
+def by_point(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
+    """Return the rounds of each point by (kernel, threads, working set); rounds without an accepted sample are left out."""
+    rounds: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
+    for line in lines:
+        if line.samples_seconds:
+            rounds[line.kernel, line.threads, line.working_set_bytes].append(line)
+    return rounds
+
+
+def is_settled(rounds: Sequence[Line], tolerance: float) -> bool:
+    """Tell whether the two best rounds agree: then the lower one is no accident, and neither has a longer disturbance."""
+    best = sorted(low_percentile(line.samples_seconds) for line in rounds)[:2]
+    return len(best) == 2 and best[1] <= best[0] * (1 + tolerance)
+
+
 def combine(rounds: Sequence[Line]) -> Summary:
     """Combine the rounds of one point; ``rounds`` must not be empty.
 
@@ -53,11 +69,11 @@ def combine(rounds: Sequence[Line]) -> Summary:
     centres = [low_percentile(line.samples_seconds) for line in rounds]
     best = rounds[centres.index(min(centres))]
     ordered = sorted(centres)
-    spread = ordered[1] / ordered[0] - 1 if len(ordered) > 1 else max(best.interval, 0.0)
+    spread = ordered[1] / ordered[0] - 1 if len(ordered) > 1 else best.interval
     return Summary(
         seconds=ordered[0],
-        spread=round(spread, 5),
-        stable=spread < _STABLE_SPREAD and (best.precise or 0 <= best.interval < _STABLE_SPREAD),
+        spread=round(max(spread, 0.0), 5),
+        stable=0 <= spread < _STABLE_SPREAD,
         rounds_seconds=tuple(centres),
         samples_seconds=tuple(sample for line in rounds for sample in line.samples_seconds),
         references=best.references,

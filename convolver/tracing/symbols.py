@@ -21,9 +21,9 @@ from convolver.tracing.names import Names
 MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
 """What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
 
-HOT_SHARE = 1e-3
-"""Lines in separate debug files (those of the system's libraries are huge) are looked up only for blocks with this share of all
-executed instructions."""
+OWN_SHARE, SYSTEM_SHARE = 1e-6, 1e-3
+"""Lines are looked up for blocks with this share of all executed instructions: in objects that bring their debug information
+along, and in those whose is in a separate file (the system's libraries, which are huge)."""
 
 
 def resolve_names(definitions: Definitions, blocks: Blocks) -> Names:
@@ -57,11 +57,11 @@ def _resolve_module(path: Path, module: int, mine: NDArray[np.int64], blocks: Bl
         debug = open_elf(stack.enter_context(open(separate, "rb"))) if separate is not None else None
         _name_functions([elf for elf in (debug, elf) if elf is not None], addresses, mine, names)
         weights = blocks.counts["instructions"][mine]
+        total = float(blocks.counts["instructions"].sum())
         if elf.has_dwarf_info(strict=True):
-            _name_lines(elf, addresses, mine, weights, 1, names)
+            _name_lines(elf, addresses, mine, weights, max(1, int(OWN_SHARE * total)), names)
         elif debug is not None and debug.has_dwarf_info(strict=True):
-            least = max(1, int(HOT_SHARE * float(blocks.counts["instructions"].sum())))
-            _name_lines(debug, addresses, mine, weights, least, names)
+            _name_lines(debug, addresses, mine, weights, max(1, int(SYSTEM_SHARE * total)), names)
 
 
 def _name_functions(elves: list[Any], addresses: NDArray[np.uint64], mine: NDArray[np.int64], names: Names) -> None:

@@ -23,6 +23,7 @@ from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
+from convolver.tracing.launch import rank
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
@@ -49,6 +50,7 @@ def _meta(argv: Sequence[str], plan: SamplingPlan) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": {"name": platform.node(), "system": platform.release(), "machine": platform.machine()},
         "engine": "valgrind",
+        "rank": rank(),
     }
 
 

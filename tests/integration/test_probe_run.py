@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import pytest
 
 from convolver.errors import ProbeError, ToolNotFoundError, UsageError
@@ -118,6 +119,16 @@ def test_a_partial_file_cut_in_the_middle_of_a_line_is_started_anew(tmp_path):
     partial.write_text(partial.read_text()[:-20])
     assert len(runner.run_plan(plan, default_cpu(), SILENT, partial)) == 2
     assert len(partial.read_text().splitlines()) == 3
+
+
+def test_points_that_have_not_settled_are_measured_again_within_the_budget():
+    plan = plan_of(*ITEMS[:5])
+    never = msgspec.structs.replace(plan, settled=-1.0, most_rounds=3, budget_seconds=100.0)
+    assert len(runner.run_plan(never, default_cpu(), SILENT)) == 15
+    broke = msgspec.structs.replace(never, budget_seconds=0.0)
+    assert len(runner.run_plan(broke, default_cpu(), SILENT)) == 5
+    generous = msgspec.structs.replace(never, settled=1e9, rounds=2)
+    assert len(runner.run_plan(generous, default_cpu(), SILENT)) == 10
 
 
 def test_lines_of_another_plan_are_not_resumed_from(tmp_path):

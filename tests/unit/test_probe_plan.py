@@ -12,7 +12,7 @@ from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import DetectedLevel
 from convolver.probing.detect import detect_levels, effective_hierarchy, segment
 from convolver.probing.plan import Item, full_plan, largest_working_set, quick_plan, working_sets
-from convolver.probing.samples import Line, combine
+from convolver.probing.samples import Line, by_point, combine, is_settled
 
 L1 = Level(level="L1", size_bytes=48 << 10, ways=12)
 L2 = Level(level="L2", size_bytes=2 << 20, ways=16)
@@ -163,3 +163,14 @@ def test_a_last_level_that_nobody_gets_is_replaced_by_the_detected_one():
 )
 def test_without_a_clear_disagreement_the_report_stands(seen):
     assert effective_hierarchy([L1, L2, L3], seen) == (L1, L2, L3)
+
+
+def test_a_point_is_settled_when_its_two_best_rounds_agree():
+    assert not is_settled([line([1.0] * 9)], 0.03)
+    assert not is_settled([line([1.0] * 9), line([1.1] * 9), line([1.2] * 9)], 0.03)
+    assert is_settled([line([1.0] * 9), line([9.0] * 9), line([1.02] * 9)], 0.03)
+
+
+def test_rounds_without_samples_do_not_count():
+    assert by_point([line([])]) == {}
+    assert len(by_point([line([]), line([1.0])])["load", 1, 4096]) == 1

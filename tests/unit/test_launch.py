@@ -1,0 +1,40 @@
+"""File names that tell ranks and processes apart."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from convolver.tracing.launch import default_name, expand_name, rank
+
+
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"])
+def test_the_rank_comes_from_the_launcher(variable):
+    assert rank({variable: "3"}) == 3
+    assert default_name("bin/app", {variable: "3"}) == Path("app.3.cvt")
+
+
+def test_without_a_launcher_there_is_no_rank():
+    assert rank({}) is None
+    assert rank({"PMI_RANK": "x"}) is None
+    assert default_name("/bin/app", {}) == Path("app.cvt")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("a.%r.cvt", "a.5.cvt"),
+        ("%r%r", "55"),
+        ("a%%r", "a%r"),
+        ("100%", "100%"),
+        ("a%x", "a%x"),
+        ("%%%r", "%5"),
+        ("plain", "plain"),
+    ],
+)
+def test_percent_names_are_expanded(pattern, name):
+    assert expand_name(pattern, {"PMI_RANK": "5"}) == Path(name)
+
+
+def test_the_process_id_is_expanded():
+    assert expand_name("a.%p", {}) == Path(f"a.{os.getpid()}")
