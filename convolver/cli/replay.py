@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from convolver.cli.common import new_file, print_json, say, wrote
 
@@ -23,6 +24,24 @@ Examples:
   convolver replay app.dim --config cluster.cfg --json
   convolver replay app.events.parquet --config cluster.cfg --latency 0 --bandwidth inf -o ideal.timeline.parquet
 """
+
+
+class _RunByDefault(TyperGroup):
+    """``convolver replay APP.dim ...`` means ``convolver replay run APP.dim ...``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the name of the default command in front where none is given."""
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+group = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    help="Replay MPI traces on a network: run (the default: convolver replay TRACE --config NET.cfg), analyze, sweep.",
+    rich_markup_mode=None,
+)
 
 
 def read_events(path: Path) -> Events:
@@ -73,52 +92,147 @@ def _print(timeline: Timeline) -> None:
     console.print(table)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
+@group.command("run", help=HELP)
+def run_command(
+    trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
+    config: Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")],
+    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver, e.g. 64KiB.")] = None,
+    never_rendezvous: Annotated[bool, typer.Option(help="No send waits for its receiver.")] = False,
+    cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
+    latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
+    no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
+    wire_latency: Annotated[float, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)] = 0.0,
+    gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0,
+    dimemas_quirks: Annotated[bool, typer.Option(help="Copy the defects of stock Dimemas that change times.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
+    prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    from convolver.mpi.replay import replay
+    from convolver.reporting.console import terminal_progress
 
-    @app.command("replay", help=HELP)
-    def replay_command(
-        trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
-        config: Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")],
-        eager: Annotated[
-            str | None, typer.Option(help="Messages of this size and more wait for their receiver, e.g. 64KiB.")
-        ] = None,
-        never_rendezvous: Annotated[bool, typer.Option(help="No send waits for its receiver.")] = False,
-        cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
-        latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
-        bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
-        no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
-        wire_latency: Annotated[float, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)] = 0.0,
-        gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0,
-        dimemas_quirks: Annotated[bool, typer.Option(help="Copy the defects of stock Dimemas that change times.")] = False,
-        output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
-        prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
-        force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    ) -> None:
-        from convolver.mpi.replay import replay
-        from convolver.reporting.console import terminal_progress
+    for path in (output, prv):
+        if path is not None:
+            new_file(path, force)
+    events = read_events(trace)
+    options = {key: value for key, value in locals().items() if key in _OPTIONS}
+    network = _network(config, events, options)
+    timeline = replay(events, network, cpu_ratio, record=bool(output or prv), progress=terminal_progress())
+    if output:
+        timeline.save(output)
+        wrote(output)
+    if prv:
+        from convolver.mpi.prv import write_prv
 
-        for path in (output, prv):
-            if path is not None:
-                new_file(path, force)
-        events = read_events(trace)
-        options = {key: value for key, value in locals().items() if key in _OPTIONS}
-        network = _network(config, events, options)
-        timeline = replay(events, network, cpu_ratio, record=bool(output or prv), progress=terminal_progress())
-        if output:
-            timeline.save(output)
-            wrote(output)
-        if prv:
-            from convolver.mpi.prv import write_prv
-
-            write_prv(timeline, prv, placement=network.placement(events.ranks))
-            wrote(prv)
-        if as_json:
-            print_json(timeline.document())
-        else:
-            _print(timeline)
-            say(f"{events.records} records; computation divided by {cpu_ratio:g}.")
+        write_prv(timeline, prv, placement=network.placement(events.ranks))
+        wrote(prv)
+    if as_json:
+        print_json(timeline.document())
+    else:
+        _print(timeline)
+        say(f"{events.records} records; computation divided by {cpu_ratio:g}.")
 
 
 _OPTIONS = ("eager", "never_rendezvous", "latency", "bandwidth", "no_contention", "wire_latency", "gap", "dimemas_quirks")
+
+
+Config = Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")]
+Trace = Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")]
+
+
+@group.command("analyze")
+def analyze_command(
+    trace: Trace,
+    config: Config,
+    cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
+    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Say what limits the run: critical path by activity, rank and phase, parallel efficiency, sensitivity to the machine.
+
+    \b
+    Examples:
+      convolver replay analyze app.dim --config cluster.cfg
+      convolver replay analyze app.mpi --config cluster.cfg --cpu-ratio 2 --json
+    """
+    from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
+    from convolver.mpi.replay import Replayer
+
+    events = read_events(trace)
+    network = _network(config, events, {**dict.fromkeys(_OPTIONS), "eager": eager, "wire_latency": 0.0, "gap": 0.0})
+    replayer = Replayer(events)
+    timeline = replayer.run(network, cpu_ratio, record=True)
+    path = critical_path(timeline)
+    document = {
+        "efficiency": efficiency(replayer, network, cpu_ratio),
+        "critical_path": {
+            "shares": path.shares,
+            "by_rank": path.by_rank().to_dicts(),
+            "by_phase": path.by_phase(phase_bounds(events, timeline)).to_dicts(),
+        },
+        "sensitivity": sensitivity(replayer, network, cpu_ratio),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print_analysis(document)
+
+
+def _print_analysis(document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from convolver.reporting.console import out
+    from convolver.units import format_seconds
+
+    console = out()
+    for name, value in document["efficiency"].items():
+        console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else f'{value:.1%}'}")
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in document["critical_path"]["shares"].items())
+    console.print(f"critical path          {shares}")
+    table = Table("change", "seconds", "speed-up", box=None)
+    for row in document["sensitivity"]:
+        table.add_row(row["change"], format_seconds(row["seconds"]), f"{row['speedup']:.3f}")
+    console.print(table)
+
+
+@group.command("sweep")
+def sweep_command(
+    trace: Trace,
+    config: Config,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Table of results (Parquet).")],
+    points: Annotated[int, typer.Option(help="Number of replays.", min=1)] = 100,
+    latency: Annotated[str | None, typer.Option(help="Seconds, LOW:HIGH or LOW:HIGH:log.")] = None,
+    bandwidth: Annotated[str | None, typer.Option(help="Bytes per second, LOW:HIGH or LOW:HIGH:log.")] = None,
+    cpu_ratio: Annotated[str | None, typer.Option(help="CPU ratio, LOW:HIGH or LOW:HIGH:log.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the design.")] = 0,
+    design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "lhs",
+    jobs: Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).", min=1)] = None,
+    dask: Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite an existing table.")] = False,
+) -> None:
+    """Replay over ranges of latency, bandwidth and CPU ratio; an interrupted sweep goes on when started again.
+
+    \b
+    Examples:
+      convolver replay sweep app.dim --config net.cfg -o sweep.parquet --latency 1e-6:1e-4:log --points 500
+      convolver replay sweep app.dim --config net.cfg -o s.parquet --bandwidth 1e8:1e10:log --cpu-ratio 0.5:4 --dask tcp://host:8786
+    """
+    from convolver.mpi.sources import load_network
+    from convolver.mpi.sweep import SweepPlan, dask_executor, parse_range, sweep
+    from convolver.reporting.console import terminal_progress
+
+    new_file(output, force)
+    given = {"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth, "cpu_ratio": cpu_ratio}
+    ranges = {name: parse_range(text) for name, text in given.items() if text is not None}
+    plan = SweepPlan(ranges, points, seed, "random" if design == "random" else "lhs")
+    network = load_network(config, read_events(trace).ranks)
+    with dask_executor(dask) as executor:
+        sweep(trace, network, plan, output=output, executor=executor, jobs=jobs, progress=terminal_progress())
+    wrote(output)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.add_typer(group, name="replay")

@@ -1,0 +1,255 @@
+"""Replays over ranges of latency, bandwidth and CPU ratio: points drawn by a seeded design, run by any executor, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoundError, UsageError
+from convolver.mpi.network import Network, what_if
+from convolver.progress import SILENT, Progress
+from convolver.schema import canonical
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from convolver.mpi.replay import Replayer
+
+BATCH = 50
+"""Replays of one task: enough to hide what sending it costs."""
+
+PARAMETERS = ("latency_seconds", "bandwidth_bytes_per_second", "cpu_ratio")
+Scale = Literal["uniform", "log"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval of a parameter, drawn uniformly or log-uniformly."""
+
+    low: float
+    high: float
+    scale: Scale = "uniform"
+
+    def at(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values at positions in 0..1."""
+        if self.scale == "log":
+            return np.asarray(np.exp(math.log(self.low) + position * (math.log(self.high) - math.log(self.low))))
+        return self.low + position * (self.high - self.low)
+
+
+def parse_range(text: str) -> Range:
+    """Return the range in ``"1e-6:1e-4:log"``, ``"0.5:2"`` or ``"3"``; raises :class:`UsageError` for anything else."""
+    fields = text.split(":")
+    try:
+        low = float(fields[0])
+        high = float(fields[1]) if len(fields) > 1 else low
+    except ValueError as error:
+        raise UsageError(f"'{text}' is no range; write LOW:HIGH or LOW:HIGH:log.") from error
+    scale = fields[2] if len(fields) == 3 else "uniform"
+    if len(fields) > 3 or scale not in ("uniform", "log") or not 0 <= low <= high < math.inf or (scale == "log" and low == 0):
+        raise UsageError(f"'{text}' is no range; write LOW:HIGH or LOW:HIGH:log with 0 <= LOW <= HIGH (0 < LOW for log).")
+    return Range(low, high, "log" if scale == "log" else "uniform")
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What to draw: ranges by parameter name, number of points, seed and design ("lhs": Latin hypercube, or "random")."""
+
+    ranges: dict[str, Range]
+    points: int
+    seed: int = 0
+    design: Literal["lhs", "random"] = "lhs"
+
+    def __post_init__(self) -> None:
+        unknown = set(self.ranges) - set(PARAMETERS)
+        if unknown or self.points < 1:
+            raise UsageError(f"A sweep needs at least one point and ranges of {', '.join(PARAMETERS)}.")
+
+    def draw(self) -> dict[str, NDArray[np.float64]]:
+        """Return the value of each parameter at each point; the same plan draws the same points everywhere."""
+        generator = np.random.default_rng(self.seed)
+        values = {}
+        for name in PARAMETERS:
+            if name not in self.ranges:
+                continue
+            position = generator.random(self.points)
+            if self.design == "lhs":
+                position = (generator.permutation(self.points) + position) / self.points
+            values[name] = self.ranges[name].at(position)
+        return values
+
+
+@lru_cache(maxsize=2)
+def _replayer(trace: str, stamp: float) -> Replayer:
+    from convolver.mpi.replay import Replayer
+    from convolver.mpi.sources import load_events
+
+    return Replayer(load_events(trace))
+
+
+def run_batch(trace: str, stamp: float, network: Network, points: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Replay some points: what a worker does. The trace is loaded once a worker; ``stamp`` is its time of change."""
+    replayer = _replayer(trace, stamp)
+    rows = []
+    for point in points:
+        changed = what_if(
+            network,
+            latency_seconds=point.get("latency_seconds"),
+            bandwidth_bytes_per_second=point.get("bandwidth_bytes_per_second"),
+        )
+        ranks = replayer.run(changed, point.get("cpu_ratio", 1.0)).ranks
+        seconds = ranks["seconds"].to_numpy()
+        names = ("compute_seconds", "transfer_seconds", "wait_seconds")
+        shares = {f"mean_{name}": float(ranks[name].to_numpy().mean()) for name in names}
+        rows.append({"predicted_seconds": float(seconds.max()), **shares})
+    return rows
+
+
+@contextmanager
+def dask_executor(address: str | None) -> Iterator[Executor | None]:
+    """Yield an executor on a dask.distributed scheduler, None without an address.
+
+    Raises :class:`ToolNotFoundError` where dask.distributed is not installed, :class:`ToolError` where nobody answers.
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ToolNotFoundError("dask.distributed is not installed; install it with: pip install 'convolver[dask]'.") from error
+    try:
+        client = Client(address, timeout=10)
+    except OSError as error:
+        raise ToolError(f"No dask scheduler answers at {address}: {error}; start one with 'dask scheduler'.") from error
+    try:
+        yield client.get_executor()
+    finally:
+        client.close()
+
+
+class _Journal:
+    """Finished batches, one JSON line each, so that an interrupted sweep goes on where it stopped."""
+
+    def __init__(self, path: Path | None, identity: str) -> None:
+        self.path, self.identity = path, identity
+        self.done: dict[int, list[dict[str, float]]] = {}
+        if path is not None and path.exists():
+            self._read(path)
+        elif path is not None:
+            path.write_text(json.dumps({"plan": identity}) + "\n")
+
+    def _read(self, path: Path) -> None:
+        lines = path.read_text().splitlines(keepends=True)
+        whole = [json.loads(line) for line in lines if line.endswith("\n")]
+        if not whole or whole[0].get("plan") != self.identity:
+            raise FormatError(f"{path} belongs to another sweep; remove it or write this sweep to another file.")
+        self.done = {int(entry["batch"]): entry["rows"] for entry in whole[1:]}
+        if lines and not lines[-1].endswith("\n"):
+            path.write_text("".join(line for line in lines if line.endswith("\n")))
+
+    def add(self, batch: int, rows: list[dict[str, float]]) -> None:
+        self.done[batch] = rows
+        if self.path is not None:
+            with open(self.path, "a") as file:
+                file.write(json.dumps({"batch": batch, "rows": rows}) + "\n")
+
+    def remove(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def sweep(
+    trace: str | Path,
+    network: Network,
+    plan: SweepPlan,
+    *,
+    output: str | Path | None = None,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: Progress = SILENT,
+) -> pl.DataFrame:
+    """Replay the trace at every point of the plan and return one row a point, in the plan's order.
+
+    ``executor`` is anything with ``submit`` (``distributed.Client.get_executor()`` too); without one a process pool of ``jobs``
+    workers is used, and rebuilt when a worker dies. With ``output`` the table is written as Parquet, and an interrupted sweep
+    goes on from the journal beside it (``OUTPUT.journal``).
+    """
+    import polars as pl
+
+    trace = Path(trace).resolve()
+    values = plan.draw()
+    points = [{name: float(column[i]) for name, column in values.items()} for i in range(plan.points)]
+    batches = [points[at : at + BATCH] for at in range(0, len(points), BATCH)]
+    stamp = trace.stat().st_mtime if trace.exists() else 0.0
+    identity = hashlib.sha256(canonical([asdict(plan), str(trace), stamp, repr(network)])).hexdigest()[:32]
+    journal = _Journal(Path(f"{output}.journal") if output else None, identity)
+    progress.start("Sweeping", plan.points)
+    _run(batches, journal, (str(trace), stamp, network), executor, jobs, progress)
+    progress.finish()
+    rows = [{"point": i, **points[i], **row} for i, row in enumerate(row for b in range(len(batches)) for row in journal.done[b])]
+    table = pl.DataFrame(rows)
+    if output:
+        _save(table, plan, trace, Path(output))
+    journal.remove()
+    return table
+
+
+def _save(table: pl.DataFrame, plan: SweepPlan, trace: Path, output: Path) -> None:
+    from convolver.schema import save_table, table_header
+
+    header = table_header("convolver.table", table, {"events": trace.name}, {"sweep": asdict(plan)})
+    save_table(table, header, output)
+
+
+def _run(
+    batches: list[list[dict[str, float]]],
+    journal: _Journal,
+    arguments: tuple[str, float, Network],
+    executor: Executor | None,
+    jobs: int | None,
+    progress: Progress,
+) -> None:
+    attempts = 0
+    while missing := [b for b in range(len(batches)) if b not in journal.done]:
+        pool = executor or ProcessPoolExecutor(jobs)
+        try:
+            for batch, rows in _finished(pool, batches, missing, arguments):
+                journal.add(batch, rows)
+                progress.advance(len(rows))
+        except BrokenExecutor as error:
+            attempts += 1
+            if executor is not None or attempts > 3:
+                raise ConvolverError(f"The sweep's workers died {attempts} times; start it again to go on: {error}.") from error
+        finally:
+            if executor is None:
+                pool.shutdown(cancel_futures=True)
+
+
+def _finished(
+    pool: Executor, batches: list[list[dict[str, float]]], missing: list[int], arguments: tuple[str, float, Network]
+) -> Iterator[tuple[int, list[dict[str, float]]]]:
+    futures: dict[Future[list[dict[str, float]]], int] = {pool.submit(run_batch, *arguments, batches[b]): b for b in missing}
+    try:
+        while futures:
+            for future in wait_first(futures):
+                yield futures.pop(future), future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def wait_first(futures: dict[Future[Any], int]) -> list[Future[Any]]:
+    """Return the futures that have finished, at least one."""
+    return list(wait(futures, return_when=FIRST_COMPLETED).done)
