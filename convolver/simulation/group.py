@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from convolver._native.simulator import GROUPS, Counts, Geometry, Simulator
 from convolver.simulation.machines import Target
+from convolver.simulation.parallel import ParallelSimulator
 
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
@@ -20,16 +22,32 @@ class Group:
     def __init__(self, machines: list[Target]) -> None:
         distinct = {machine.hierarchy_id: machine.hierarchy for machine in machines}
         self._place = {key: place for place, key in enumerate(distinct)}
-        self.simulator = Simulator(
-            [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels] for levels in distinct.values()]
-        )
+        self._hierarchies = [
+            [Geometry(level.sets, level.ways, level.line_bytes) for level in levels] for levels in distinct.values()
+        ]
+        self._shared: ParallelSimulator | None = None
+
+    @cached_property
+    def simulator(self) -> Simulator:
+        """The simulator of all machines, on one thread."""
+        return Simulator(self._hierarchies)
+
+    def share(self, jobs: int) -> ParallelSimulator:
+        """Return a simulator that does the same on several threads; the counts then come from it."""
+        self._shared = ParallelSimulator(self._hierarchies, jobs)
+        return self._shared
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed."""
+        return (self._shared or self.simulator).owners
 
     def __contains__(self, machine: Target) -> bool:
         return machine.hierarchy_id in self._place
 
     def counts(self, machine: Target, level: int) -> Counts:
         """Return the counts per owner of one level of a machine."""
-        return self.simulator.counts(self._place[machine.hierarchy_id], level)
+        return (self._shared or self.simulator).counts(self._place[machine.hierarchy_id], level)
 
     def grouped_counts(self, machine: Target, level: int) -> Counts:
         """Return the counts of shape (owners, groups) of one level, where the simulator groups its owners."""

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import GROUPS, Simulator
-from convolver.errors import SimulationError
+from convolver.errors import SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
 from convolver.simulation.group import LINE_BYTES, Blocks, Group
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
+from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.sampling import ALL, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
 
@@ -57,8 +58,8 @@ def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
     for machine in machines:
         if holds.windows is None and machine not in fitting:
             raise SimulationError(
-                f"The trace holds only 1/{holds.classes} of the cache sets, but a level of '{machine.name}' has a number of sets "
-                f"or a line size that does not fit; record bursts as well."
+                f"Only 1/{holds.classes} of the cache sets is given, but a level of '{machine.name}' has a number of sets "
+                "or a line size that does not fit; take all references or bursts."
             )
     if not fitting:
         return None
@@ -103,7 +104,7 @@ def _owners(blocks: NDArray[np.uint32] | None) -> tuple[NDArray[np.uint32] | Non
     return owners.astype(np.uint32), owner_blocks
 
 
-def _feed(simulator: Simulator, refs: References, progress: Progress) -> None:
+def _feed(simulator: Simulator | ParallelSimulator, refs: References, progress: Progress) -> None:
     progress.start("Simulating", total=len(refs.addresses))
     try:
         for start in range(0, len(refs.addresses), FEED):
@@ -121,18 +122,47 @@ def simulate_arrays(
     writes: NDArray[np.bool_] | None = None,
     blocks: NDArray[np.uint32] | None = None,
     machines: MachineLike | Iterable[MachineLike],
+    sets: int = 1,
+    set_class: int = 0,
+    jobs: int = 1,
     progress: Progress = SILENT,
 ) -> HitRates:
     """Simulate references given as arrays of one length on machines, in one pass, without copying them.
 
     ``addresses`` are first bytes, ``sizes`` bytes touched (default 1), ``writes`` true for writes (default: reads), ``blocks``
-    what the counts are kept for (default: all in block 0). A reference that straddles a line touches both lines.
-    Raises :class:`SimulationError` for arrays of another type, length or layout.
+    what the counts are kept for (default: all in block 0). A reference that straddles a line touches both lines. ``sets``
+    simulates only the lines of one of so many classes of sets, ``set_class``, and gives standard errors. ``jobs`` is how many
+    threads may be used; the counts are the same. Raises :class:`SimulationError` for arrays of another type, length or layout,
+    and :class:`UsageError` for machines that cannot be simulated and for impossible classes.
     """
     found = targets(machines)
     refs = check_references(addresses, sizes, writes, blocks)
     owners, owner_blocks = _owners(refs.blocks)
+    refs = refs._replace(blocks=owners)
+    if sets > 1:
+        return _simulate_class(found, refs, owner_blocks, sets, set_class, progress)
     group = Group(found)
-    _feed(group.simulator, refs._replace(blocks=owners), progress)
-    runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.simulator.owners))
+    _feed(group.share(jobs) if jobs > 1 else group.simulator, refs, progress)
+    runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.owners))
     return _hit_rates(found, runs, len(addresses), {}, None)
+
+
+def _simulate_class(
+    machines: list[Target],
+    refs: References,
+    owner_blocks: NDArray[np.uint32] | None,
+    classes: int,
+    set_class: int,
+    progress: Progress,
+) -> HitRates:
+    if classes & (classes - 1) or not 0 <= set_class < classes:
+        raise UsageError(f"There is no class {set_class} of {classes}; the number of classes must be a power of two.")
+    holds = Sampled(None, classes)
+    group = _set_group(machines, holds)
+    assert group is not None
+    group.simulator.select(classes - 1, set_class)
+    _feed(group.simulator, refs, progress)
+    blocks = Blocks(owner_blocks, -(-group.simulator.owners // GROUPS))
+    runs = Runs(holds, group, group, blocks)
+    plan = {"mode": "sample", "sample": 0, "sets": classes, "set_class": set_class}
+    return _hit_rates(machines, runs, group.simulator.references, {}, plan)

@@ -70,14 +70,27 @@ cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit) {
     return sim->grouped ? CV_OK : CV_ERROR_MEMORY;
 }
 
+/* Owners of groups. */
+static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < refs->count; i++) {
+        uint32_t owner = refs->owner ? refs->owner[i] : 0;
+        largest = owner > largest ? owner : largest;
+        grouped[i] = owner * CV_SIM_GROUPS + (uint32_t)(refs->address[i] >> sim->group_bit) % CV_SIM_GROUPS;
+    }
+    return largest < UINT32_MAX / CV_SIM_GROUPS ? CV_OK : CV_ERROR_LIMIT;
+}
+
 /* Simulate and empty the lines that were collected. */
 static cv_status flush(cv_sim *sim, cv_front *f) {
     cv_lines *l = &f->lines;
     if (l->count == 0)
         return CV_OK;
     cv_refs refs = {l->address, l->owner, NULL, l->write, l->count};
-    cv_survey survey = sim->simd->survey(&refs, f->line_shift);
     l->count = 0;
+    if (sim->selection.mask && sim->group_bit && group(sim, &refs, l->owner) != CV_OK)
+        return CV_ERROR_LIMIT;
+    cv_survey survey = sim->simd->survey(&refs, f->line_shift);
     cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
     return status == CV_OK ? cv_front_run(f, &refs, 0, survey.lines) : status;
 }
@@ -114,25 +127,15 @@ static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size
     return status == CV_OK ? flush(sim, f) : status;
 }
 
-/* Owners of groups; the batch then uses sim->grouped. */
-static cv_status group(cv_sim *sim, cv_refs *batch) {
-    for (size_t i = 0; i < batch->count; i++) {
-        uint32_t owner = batch->owner ? batch->owner[i] : 0;
-        if (owner >= UINT32_MAX / CV_SIM_GROUPS)
-            return CV_ERROR_LIMIT;
-        sim->grouped[i] = owner * CV_SIM_GROUPS + (uint32_t)(batch->address[i] >> sim->group_bit) % CV_SIM_GROUPS;
-    }
-    batch->owner = sim->grouped;
-    return CV_OK;
-}
-
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
     cv_status status = CV_OK;
     for (size_t at = 0; at < refs->count && status == CV_OK; at += BATCH) {
         cv_refs batch = {refs->address + at, refs->owner ? refs->owner + at : NULL, refs->size ? refs->size + at : NULL,
                          refs->write ? refs->write + at : NULL, refs->count - at < BATCH ? refs->count - at : BATCH};
-        if (sim->group_bit)
-            status = group(sim, &batch);
+        if (sim->group_bit && !sim->selection.mask) {
+            status = group(sim, &batch, sim->grouped);
+            batch.owner = sim->grouped;
+        }
         for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
             status = feed_front(sim, &sim->front[f], &batch, at);
         sim->references += batch.count;

@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver.errors import SimulationError
+from convolver._native.simulator import Geometry
+from convolver.errors import SimulationError, UsageError
 from convolver.progress import SILENT
 from convolver.simulation.group import ratio_error
+from convolver.simulation.parallel import shares
 from convolver.simulation.simulate import simulate, simulate_arrays
 
 MACHINE = {
@@ -96,7 +98,7 @@ def test_a_machine_whose_sets_do_not_fit_is_simulated_from_the_bursts():
 
 
 def test_without_bursts_such_a_machine_is_refused():
-    with pytest.raises(SimulationError, match="record bursts"):
+    with pytest.raises(SimulationError, match="or bursts"):
         simulate(recorded(program(1000), {**HYBRID, "sample": 0}), ODD)
 
 
@@ -115,3 +117,33 @@ def test_the_standard_error_is_that_of_a_ratio_of_totals():
     error = ratio_error(misses, accesses)
     assert error[0] == pytest.approx(np.sqrt((1 + 1) * 2) / 20)
     assert np.isnan(error[1:]).all()
+
+
+def test_one_class_of_an_array_is_the_set_sample_of_a_trace():
+    references = program(50_000)
+    trace = simulate(recorded(references, {**HYBRID, "sample": 0}), MACHINE)
+    blocks = np.array([4, 9], dtype=np.uint32)[references["sites"]]
+    arrays = {"writes": references["writes"], "blocks": blocks, "sets": CLASSES, "set_class": 5}
+    rates = simulate_arrays(references["addresses"], **arrays, machines=MACHINE)
+    assert rates.table.equals(trace.table)
+
+
+@pytest.mark.parametrize(("sets", "set_class"), [(12, 0), (16, 16), (16, -1)])
+def test_impossible_classes_are_refused(sets, set_class):
+    with pytest.raises(UsageError, match="power of two"):
+        simulate_arrays(program(10)["addresses"], machines=MACHINE, sets=sets, set_class=set_class)
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 8, 1000])
+def test_threads_count_the_same(jobs):
+    references = program(30_000)
+    arrays = {"writes": references["writes"], "blocks": references["sites"], "sizes": np.full(30_000, 70, dtype=np.uint8)}
+    one, several = (simulate_arrays(references["addresses"], **arrays, machines=[MACHINE, ODD], jobs=n) for n in (1, jobs))
+    assert several.id == one.id
+    parallel = (simulate_arrays(references["addresses"], **arrays, machines=MACHINE, jobs=n) for n in (1, jobs))
+    assert len({rates.id for rates in parallel}) == 1
+
+
+def test_sets_are_cut_into_as_many_shares_as_divide_all_levels():
+    hierarchies = [[Geometry(64, 4, 64), Geometry(512, 4, 64)], [Geometry(48, 4, 64)]]
+    assert [shares(hierarchies, jobs) for jobs in (0, 1, 2, 3, 5, 100)] == [1, 1, 2, 2, 4, 16]
