@@ -14,7 +14,7 @@ from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
-from convolver.errors import ConvolverError, FormatError, ProvenanceError, SchemaError
+from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError, SchemaError
 from convolver.locations import cache_folder
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
@@ -22,6 +22,7 @@ from convolver.progress import SILENT, Progress
 from convolver.schema import VERSIONS, document_id, load_document, save_document
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
 if TYPE_CHECKING:
@@ -227,7 +228,13 @@ def _corrected(times: BlockTimes, signature: Signature, correct: Model | None) -
 
 
 def hit_rates(trace: Trace, machines: Sequence[MachineProfile], *, progress: Progress = SILENT) -> HitRates:
-    """Return the hit rates of a trace on machines; hierarchies that are in the cache are not simulated again."""
+    """Return the hit rates of a trace on machines; hierarchies that are in the cache are not simulated again.
+
+    Raises :class:`CoverageError` for a trace that holds no address, and what :func:`convolver.simulation.simulate.simulate` raises.
+    """
+    holds = sampled(trace.header.get("sampling"))
+    if holds.windows is None and not holds.classes:
+        raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
     wanted = {machine.hierarchy_id: machine for machine in machines}
     known = {key: _cached(trace, key) for key in wanted}
     missing = [{"name": key, "hierarchy": _levels(wanted[key])} for key, rates in known.items() if rates is None]

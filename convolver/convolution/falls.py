@@ -68,7 +68,7 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
         rows = table.filter(pl.col("level") == level)
         for name, array in result.items():
             if name in rows.columns:
-                array[rows["block"].to_numpy(), place] = rows[name].fill_null(0).to_numpy()
+                array[rows["block"].to_numpy(), place] = rows[name].cast(float).fill_nan(None).fill_null(0).to_numpy()
     return result
 
 
@@ -96,16 +96,25 @@ def falls(signature: Signature, hit_rates: HitRates, machine: MachineProfile) ->
         hit_rates=1 - reach[:, 1:],
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
-        brought=_brought(misses, [counts[name] for name in PATTERN_MISSES]),
+        brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
     )
 
 
-def _brought(misses: Array, by_pattern: list[Array]) -> Array:
-    """Return which pattern brings the lines of each farther place: what missed in one level and not in the next."""
+def _brought(reach: Array, misses: Array, by_pattern: list[Array]) -> Array:
+    """Return which pattern brings the lines of each farther place: what missed in one level and not in the next.
+
+    ``reach`` is the share of the references that miss in each level. Only shares are used, since levels may have been sampled
+    differently; a level whose sample saw none of a block's misses takes the patterns of the level before.
+    """
     others = np.stack(by_pattern, axis=2)
     if not others.any():
         return np.zeros((*misses.shape, 4))  # from arrays, which have no patterns
     whole = np.concatenate([np.maximum(misses[:, :, None] - others.sum(axis=2, keepdims=True), 0.0), others], axis=2)
-    found = np.maximum(whole - np.concatenate([whole[:, 1:], np.zeros_like(whole[:, :1])], axis=1), 0.0)
-    total = found.sum(axis=2, keepdims=True)
-    return found / np.where(total > 0, total, 1.0)
+    total = whole.sum(axis=2, keepdims=True)
+    shares = whole / np.where(total > 0, total, 1.0)
+    for level in range(1, misses.shape[1]):
+        shares[:, level] = np.where(total[:, level] > 0, shares[:, level], shares[:, level - 1])
+    beyond = reach[:, :, None] * shares
+    found = np.maximum(beyond - np.concatenate([beyond[:, 1:], np.zeros_like(beyond[:, :1])], axis=1), 0.0)
+    sums = found.sum(axis=2, keepdims=True)
+    return found / np.where(sums > 0, sums, 1.0)
