@@ -37,6 +37,7 @@ def predict(
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
     interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "10M",
     sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
+    sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
@@ -59,7 +60,8 @@ def predict(
         from convolver.tracing.sampling import SamplingPlan
         from convolver.units import parse_count
 
-        plan = SamplingPlan(mode="full") if full else SamplingPlan(interval=parse_count(interval), sample=parse_count(sample))
+        bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets)
+        plan = SamplingPlan(mode="full") if full else bursts
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap)
     artifacts = chain.artifacts(predictions)
