@@ -94,7 +94,8 @@ def effective_hierarchy(reported: Sequence[Level], detected: Sequence[DetectedLe
     """Return the hierarchy to simulate: as reported, but with the detected size of the last level where that is far smaller.
 
     Far means by more than a factor of two, and the detection must have found every level and be sure of this one. Associativity
-    and line size stay as reported.
+    and line size stay as reported. A level is never made smaller than twice the one before it: on a busy machine the edge of the
+    last level can drown in the noise behind the one before.
     """
     if len(detected) != len(reported):
         return tuple(reported)
@@ -102,5 +103,6 @@ def effective_hierarchy(reported: Sequence[Level], detected: Sequence[DetectedLe
     if seen.confidence < _SURE or seen.size_bytes * _DISAGREEMENT > last.size_bytes:
         return tuple(reported)
     set_bytes = last.ways * last.line_bytes
-    size = max(_rounded(seen.size_bytes) // set_bytes, 1) * set_bytes
+    least = 2 * reported[-2].size_bytes if len(reported) > 1 else 0
+    size = max(_rounded(max(seen.size_bytes, least)) // set_bytes, 1) * set_bytes
     return (*reported[:-1], Level(level=last.level, size_bytes=size, ways=last.ways, line_bytes=last.line_bytes))

@@ -153,6 +153,10 @@ def test_a_last_level_that_nobody_gets_is_replaced_by_the_detected_one():
     assert levels[2].ways == L3.ways
 
 
+def test_the_last_level_stays_twice_as_large_as_the_one_before():
+    assert effective_hierarchy([L1, L2, L3], detected(50_000, 2_000_000, 2_400_000))[2].size_bytes == 4 << 20
+
+
 @pytest.mark.parametrize(
     "seen",
     [
