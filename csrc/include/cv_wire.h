@@ -39,7 +39,7 @@
 #define CV_WIRE_NOT_EXECUTED (UINT64_C(1) << 62)
 
 enum cv_wire_kind {
-    CV_WIRE_THREAD = 1,       /* argument: thread id (from 1) that executes what follows */
+    CV_WIRE_THREAD = 1,       /* argument: thread id (from 1; those of ended threads are used again) that executes what follows */
     CV_WIRE_WINDOW_OPEN = 2,  /* a burst begins; argument: memops executed before it (low 56 bits) */
     CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: memops executed before this point */
     CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site; one more word follows, its address */

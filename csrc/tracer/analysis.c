@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * The memory references of a block of flat intermediate language.
  *
- * Rules: a read-modify-write is a load and a store; a compare-and-swap is a load and a store of one address; loads of one
- * instruction that continue each other are one reference, because VEX splits a fused multiply-add's memory operand into lanes;
- * instruction fetches are no references. Addresses are written as base temporary plus constant, so that references that differ in
+ * Rules: a read-modify-write is a load and a store; a compare-and-swap is a load and a store of one address; loads of one fused
+ * multiply-add that continue each other are one reference, because VEX splits its memory operand into lanes; instruction fetches
+ * are no references. Addresses are written as base temporary plus constant, so that references that differ in
  * the constant alone share one address word. */
 #include "tracer.h"
 #include "libvex_guest_amd64.h"
@@ -180,6 +180,15 @@ static Int collect(const IRTypeEnv *types, const IRStmt *s, struct cv_reference 
     }
 }
 
+/* Is the instruction whose mark is statement `mark` a fused multiply-add? */
+static Bool is_fused_multiply_add(const IRSB *block, Int mark)
+{
+    for (Int i = mark + 1; i < block->stmts_used && block->stmts[i]->tag != Ist_IMark; i++)
+        if (block->stmts[i]->tag == Ist_WrTmp && block->stmts[i]->Ist.WrTmp.data->tag == Iex_Qop)
+            return True;
+    return False;
+}
+
 /* A plain load that begins where the previous load of the same instruction ends. */
 static Bool continues(const struct cv_reference *last, const struct cv_reference *next)
 {
@@ -192,10 +201,15 @@ struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
     struct linear *linears = find_linears(block);
     struct taint taint = find_taint(block, first, start);
     struct cv_references found = {VG_(malloc)("cv.references", (2 * block->stmts_used + 2) * sizeof *found.all), 0};
+    Bool merging = False;
     Int mergeable = -1; /* the previous load of this instruction */
     for (Int i = first; i < block->stmts_used; i++) {
-        if (block->stmts[i]->tag == Ist_IMark || block->stmts[i]->tag == Ist_Exit)
+        if (block->stmts[i]->tag == Ist_IMark) {
+            merging = is_fused_multiply_add(block, i);
             mergeable = -1;
+        } else if (block->stmts[i]->tag == Ist_Exit) {
+            mergeable = -1;
+        }
         struct cv_reference *next = &found.all[found.count];
         Int n = collect(block->tyenv, block->stmts[i], next);
         for (Int k = 0; k < n; k++) {
@@ -209,7 +223,7 @@ struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
             continue;
         }
         if (n)
-            mergeable = n == 1 && !next->flags ? found.count : -1;
+            mergeable = merging && n == 1 && !next->flags ? found.count : -1;
         found.count += n;
     }
     /* Only now: the loop-carried taint must not prevent merging, which compares the flags of plain loads with 0. */

@@ -1,0 +1,126 @@
+"""Print how much slower programs run under the tracer: CPU time divided by native CPU time, interleaved runs, median.
+
+Run by ``make bench``, or alone: ``python tests/bench/tracer_slowdown.py [--repeats 3] [--seconds 0.4] [--only triad,spmv]``.
+The whole program is measured, Valgrind's start of about 0.4 s included; the stream is drained by a thread that throws it away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+from convolver.tracing import valgrind
+
+KERNELS = Path(__file__).parent / "kernels"
+SCALAR, VECTOR = ["-O2", "-fno-tree-vectorize"], ["-O3", "-march=x86-64-v3"]
+PROGRAMS = {
+    **{name: (name, SCALAR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
+    **{f"{name}-v3": (name, VECTOR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
+}
+TOOL_MODES = {
+    "counts": ["--mode=counts"],
+    "bursts": ["--mode=sample", "--interval=1000000", "--sample=10000"],
+    "sets": ["--mode=counts", "--sets=32"],
+    "hybrid": ["--mode=sample", "--interval=1000000", "--sample=10000", "--sets=32"],
+    "limit": ["--mode=full", "--block-limit=10000"],
+    "full": ["--mode=full"],
+}
+OTHERS = {"none": ["valgrind", "-q", "--tool=none"], "cachegrind": ["valgrind", "-q", "--tool=cachegrind"]}
+COLUMNS = ["none", "cachegrind", *TOOL_MODES]
+
+
+def cpu_seconds(command: list[str], **popen: object) -> float:
+    """Run the command; return its user and system time."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **popen)  # type: ignore[call-overload]
+    assert process.stderr
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} ended with {process.returncode}: {said.decode(errors='replace')}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def drain(descriptor: int) -> None:
+    """Read a pipe to its end."""
+    buffer = bytearray(1 << 20)
+    with os.fdopen(descriptor, "rb", buffering=0) as pipe:
+        while pipe.readinto(buffer):
+            pass
+
+
+def traced_seconds(command: list[str], options: list[str], folder: Path) -> float:
+    """Run the command under the tracer, its stream drained; return its CPU time."""
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
+    reader = threading.Thread(target=drain, args=(read_end,))
+    reader.start()
+    tool = valgrind.tool_command([f"--wire-fd={write_end}", f"--counters={folder / 'counters'}", *options])
+    try:
+        return cpu_seconds([*tool, *command], env=valgrind.tool_environment(), pass_fds=[write_end])
+    finally:
+        os.close(write_end)  # or the reader would never see the end
+        reader.join()
+
+
+def measure(column: str, command: list[str], folder: Path) -> float:
+    """CPU seconds of the command under one column's tool."""
+    if column in TOOL_MODES:
+        return traced_seconds(command, TOOL_MODES[column], folder)
+    if column == "cachegrind":
+        return cpu_seconds([*OTHERS[column], f"--cachegrind-out-file={folder / 'cg'}", *command])
+    return cpu_seconds([*OTHERS.get(column, []), *command])
+
+
+def build(name: str, folder: Path) -> list[str]:
+    """Compile a kernel; return its command."""
+    source, flags = PROGRAMS[name]
+    binary = folder / name
+    subprocess.run(["gcc", *flags, "-o", binary, KERNELS / f"{source}.c"], check=True)
+    return [str(binary)]
+
+
+def calibrate(command: list[str], seconds: float) -> list[str]:
+    """Append the repeat count that makes a native run last about this long."""
+    repeats = 10
+    while (used := cpu_seconds([*command, str(repeats)])) < 0.05:
+        repeats *= 4
+    return [*command, str(max(1, round(repeats * seconds / used)))]
+
+
+def slowdowns(command: list[str], columns: list[str], repeats: int, folder: Path) -> dict[str, float]:
+    """Median of (CPU time under the tool) / (native CPU time of the same round), for each column."""
+    ratios: dict[str, list[float]] = {column: [] for column in columns}
+    for _ in range(repeats):
+        native = cpu_seconds(command)
+        for column in columns:
+            ratios[column].append(measure(column, command, folder) / native)
+    return {column: statistics.median(values) for column, values in ratios.items()}
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.4, help="native run time")
+    parser.add_argument("--only", default="triad,spmv,stencil", help="comma-separated programs; all: every program")
+    parser.add_argument("--columns", default=",".join(COLUMNS))
+    options = parser.parse_args()
+    columns = options.columns.split(",")
+    print(f"{'slowdown':12}" + "".join(f"{column:>11}" for column in columns), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for program in PROGRAMS if options.only == "all" else options.only.split(","):
+            command = calibrate(build(program, folder), options.seconds)
+            row = slowdowns(command, columns, options.repeats, folder)
+            print(f"{program:12}" + "".join(f"{row[column]:11.1f}" for column in columns), flush=True)
+
+
+if __name__ == "__main__":
+    main()
