@@ -34,9 +34,11 @@ class Modeler(Protocol):
 MODELERS: dict[str, str] = {
     "analytic": "convolver.modeling.analytic:fit_formula",
     "linear": "convolver.modeling.linear:fit_linear",
+    "mecp": "convolver.modeling.mecp.correct:fit_mecp",
     "normal-form": "convolver.modeling.normal_form:fit_normal_form",
     "power-law": "convolver.modeling.power:fit_power_law",
     "segmented": "convolver.modeling.segmented:fit_segmented",
+    "semi-empirical": "convolver.modeling.mecp.semi_empirical:fit_semi_empirical",
 }
 """Kind of model -> ``module:function``; imported when it is asked for."""
 

@@ -122,3 +122,15 @@ def _summands(node: ast.expr, negative: bool) -> list[ast.expr]:
         flip = negative != isinstance(node.op, ast.Sub)
         return _summands(node.left, negative) + _summands(node.right, flip)
     return [ast.UnaryOp(ast.USub(), node) if negative else node]
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """Return the expression with names replaced by other expressions, each in parentheses."""
+    names_of(text)
+    nodes = {name: ast.parse(value.replace("^", "**").strip(), mode="eval").body for name, value in values.items()}
+
+    class _Names(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return nodes.get(node.id, node)
+
+    return ast.unparse(_Names().visit(ast.parse(text.replace("^", "**").strip(), mode="eval")))

@@ -1,0 +1,186 @@
+"""MECP: the printed form and parameters, bounded fits, trees, the search, the choice without held-out data."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.errors import ModelError, NoiseWarning
+from convolver.modeling import Table, fit
+from convolver.modeling.expression import evaluate, substitute
+from convolver.modeling.mecp.correct import ensemble, fit_mecp, trial
+from convolver.modeling.mecp.evolve import Settings, evolve, scaled
+from convolver.modeling.mecp.genetic import minimise
+from convolver.modeling.mecp.semi_empirical import EVH1, GYRO, SemiEmpirical
+from convolver.modeling.mecp.trees import crossover, end_of, evaluate_tree, mutate, random_tree, text_of
+
+TABLE_3 = {"g": 2.45e-8, "h": 1.13216, "i": 1.69e-5, "j": 1.62e-7}
+QUICK = Settings(population=80, generations=12, length=9)
+TRANSPOSE = SemiEmpirical(EVH1.formula.replace("f*T*nx*", "T*"), {**EVH1.bounds, "g": (1e-10, 1e-3), "j": (1e-10, 1e-3)})
+"""Equation 2 for one transposition of nx x nx values a cycle."""
+
+
+def transpose():
+    """Times of transpositions simulated on a cluster with a shared backbone (tests/bench/models_mecp.py)."""
+    table = Table.load(Path(__file__).with_name("transpose.csv"))
+    return table.observations("time", ["np", "nx", "T"])
+
+
+def test_equation_2_with_the_printed_parameters_gives_the_test_vector():
+    per_cycle = SemiEmpirical(EVH1.formula.replace("f*T*nx*", ""), EVH1.bounds)
+    copy = per_cycle({"nx": 1024, "np": 64}, {**TABLE_3, "i": 0, "j": 0})
+    network = per_cycle({"nx": 1024, "np": 64}, {**TABLE_3, "g": 0})
+    assert copy == pytest.approx(4.0141e-4, rel=1e-4)
+    assert network == pytest.approx(6.36e-3, rel=1e-3)
+    assert EVH1({"nx": 1024, "np": 64, "T": 1}, TABLE_3) == pytest.approx(4965 * 1024 * (copy + network))
+
+
+def test_on_one_process_only_the_copy_is_left_as_the_text_says():
+    one = EVH1({"nx": 256, "np": 1, "T": 1}, TABLE_3)
+    assert one == pytest.approx(4965 * 256 * TABLE_3["g"] * 256**2)
+
+
+def test_the_token_for_token_reading_of_equation_2_is_rejected():
+    def literal(nx, processes):
+        return TABLE_3["g"] * (nx**2 - nx**2 / processes)
+
+    assert literal(1024, 1) == 0  # the text: dominated by the copy
+    assert literal(1024, 64) == pytest.approx(25e-3, rel=0.02)  # against .4 ms
+
+
+def test_the_printed_parameters_of_gyro_lie_at_their_bounds():
+    printed = {"ex": 0.496, "tl": 1.12e-8, "bw": 9.85e5}
+    gaps = {name: min(abs(value / bound - 1) for bound in GYRO.bounds[name]) for name, value in printed.items()}
+    assert all(gap < 0.13 for gap in gaps.values())
+
+
+def test_parameters_of_equation_2_are_recovered_within_the_printed_bounds():
+    np_, nx = (grid.ravel() for grid in np.meshgrid([1.0, 2, 4, 8, 16, 32, 64], [128.0, 256, 512, 1024]))
+    x = {"np": np_, "nx": nx, "T": np.ones_like(nx)}
+    data = Table.of_columns({**x, "time": EVH1(x, TABLE_3)}).observations("time", ["np", "nx", "T"])
+    found = EVH1.fit(data, loss="relative")
+    assert found.parameters == pytest.approx(TABLE_3, rel=1e-3)
+    assert not found.at_bound
+
+
+def test_a_semi_empirical_model_is_an_artifact_and_flags_parameters_at_a_bound(tmp_path):
+    data = {"np": np.arange(2.0, 20), "time": 3.0 * np.arange(2.0, 20) ** 1.9}
+    with pytest.warns(NoiseWarning, match="h ended at a bound"):
+        model = fit(
+            "semi-empirical", data, target="time", features=["np"], formula="c*np^h", bounds={"c": (0.1, 100), "h": (1, 1.5)}
+        )
+    assert {t.expression: t.flag for t in model.terms} == {"c": "", "h": "at bound"}
+
+
+def test_only_machine_parameters_change_on_another_platform():
+    x = {"np": np.arange(2.0, 30), "nx": np.full(28, 256.0), "T": np.ones(28)}
+    other = {**TABLE_3, "i": 5e-5}
+    data = Table.of_columns({**x, "time": EVH1(x, other)}).observations("time", ["np", "nx", "T"])
+    found = EVH1.refit(data, TABLE_3, ("i",), loss="relative")
+    assert found.parameters == pytest.approx({"i": 5e-5}, rel=1e-4)
+
+
+def test_names_are_substituted_as_whole_expressions():
+    assert evaluate(substitute("a*b", {"a": "x + 1"}), {"x": 2.0, "b": 3.0}) == 9
+
+
+rngs = st.integers(0, 2**31).map(np.random.default_rng)
+X = {"u": np.array([0.1, 1.0, 3.0, 20.0]), "v": np.array([-2.0, 0.0, 1e-12, 5.0])}
+
+
+@given(rngs)
+def test_the_text_of_a_tree_means_what_the_tree_computes(rng):
+    tree = random_tree(rng, ("u", "v"), 4)
+    with np.errstate(all="ignore"):
+        direct = evaluate_tree(tree, X, 4)
+    written = np.broadcast_to(evaluate(text_of(tree), X), (4,))
+    assert written == pytest.approx(direct, rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+@given(rngs)
+def test_children_are_whole_trees_within_the_limit(rng):
+    a, b = random_tree(rng, ("u", "v"), 3), random_tree(rng, ("u", "v"), 3)
+    limit = max(len(a), 12)
+    for child in (crossover(rng, a, b, limit), mutate(rng, a, ("u", "v"), limit)):
+        assert end_of(child, 0) == len(child) <= limit
+
+
+def test_the_search_finds_a_simple_law_and_repeats_itself():
+    rng = np.random.default_rng(0)
+    columns = {"u": rng.uniform(0.1, 5, 40), "v": rng.uniform(0.1, 5, 40)}
+    wanted = 3 * columns["u"] / columns["v"] - 1
+    first = evolve(columns, wanted, np.ones(40), seed=4, settings=Settings())
+    assert first == evolve(columns, wanted, np.ones(40), seed=4, settings=Settings())
+    values = first.slope * evaluate_tree(first.tree, columns, 40) + first.offset
+    assert np.mean((values - wanted) ** 2) < 0.05 * np.var(wanted)
+
+
+def test_linear_scaling_is_least_squares():
+    values, wanted = np.array([1.0, 2, 3]), np.array([5.0, 7, 9])
+    assert scaled(values, wanted, np.ones(3)) == pytest.approx((2, 3))
+    assert scaled(np.ones(3), wanted, np.ones(3)) == pytest.approx((0, 7))
+
+
+def test_the_genetic_search_approaches_the_minimum_and_is_never_worse_than_its_start():
+    target = np.array([0.3, -1.2])
+    best = minimise(
+        lambda p: float(((p - target) ** 2).sum()), np.full(2, -2.0), np.full(2, 2.0), np.zeros(2), seed=1, generations=40
+    )
+    assert best == pytest.approx(target, abs=0.05)
+    kept = minimise(lambda p: float((p**2).sum()), np.full(2, -2.0), np.full(2, 2.0), np.zeros(2), seed=1, generations=1)
+    assert kept == pytest.approx([0, 0])
+
+
+@pytest.fixture(scope="module")
+def halves():
+    data = transpose()
+    index = np.arange(len(data))
+    return data.take(index % 2 == 0), data.take(index % 2 == 1)
+
+
+@pytest.mark.parametrize("case", [1, 2, 3, 4])
+def test_each_case_reduces_the_held_out_error_of_the_transpositions(halves, case):
+    train, held = halves
+    parameters = TRANSPOSE.fit(train, loss="log", quiet=True).parameters
+    made = [trial(TRANSPOSE, train, parameters, case=case, space="log", seed=seed, settings=QUICK) for seed in range(5)]
+    base = np.mean((TRANSPOSE(held.x, parameters) - held.y) ** 2)
+    assert np.mean((ensemble(made, held.x) - held.y) ** 2) < base
+    for one in made:
+        written = evaluate(one.text(), held.x)
+        assert written == pytest.approx(one(held.x), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_chosen_correction_is_a_model_file_that_predicts_the_median(halves, tmp_path):
+    train, held = halves
+    options = {"formula": TRANSPOSE.formula, "bounds": TRANSPOSE.bounds, "loss": "log"}
+    model = fit_mecp(train, **options, case=2, space="log", trials=5, population=60, generations=8)
+    model.save(tmp_path / "m.json")
+    again = type(model).load(tmp_path / "m.json")
+    assert len(again.members) == 5
+    assert again.apply(held.x) == pytest.approx(model.apply(held.x))
+    base = TRANSPOSE(held.x, {t.expression: t.coefficient for t in model.terms})
+    assert np.mean((model.apply(held.x) - held.y) ** 2) < np.mean((base - held.y) ** 2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_without_error_is_left_alone():
+    rng = np.random.default_rng(0)
+    x = np.linspace(1, 10, 24)
+    data = Table.of_columns({"x": x, "time": 3 * x**1.5 * rng.normal(1, 0.02, 24)}).observations("time", ["x"])
+    options = {"formula": "a*x^b", "bounds": {"a": (0.1, 10), "b": (0.5, 3)}, "loss": "log"}
+    model = fit_mecp(data, **options, case=2, space="auto", population=40, generations=5)
+    assert not model.members
+    assert model.quality["corrected"] == 0
+    assert model.apply({"x": [4.0]})[0] == pytest.approx(24, rel=0.05)
+
+
+def test_wrong_options_and_values_are_named():
+    data = Table.of_columns({"x": np.arange(1.0, 9), "time": np.arange(1.0, 9)}).observations("time", ["x"])
+    with pytest.raises(ModelError, match="case is 1"):
+        fit_mecp(data, formula="a*x", bounds={"a": (0, 2)}, case=7)
+    with pytest.raises(ModelError, match="needs y"), warnings.catch_warnings():
+        fit_mecp(data, formula="a*x*y", bounds={"a": (0, 2)}, case=2, space="log")
