@@ -20,6 +20,7 @@ typedef struct {
     uint64_t windows;
     uint64_t window_references;
     uint64_t set_references;
+    uint64_t passed;
     uint64_t set_site_lost;
     uint32_t threads;
     uint32_t ended;
@@ -33,6 +34,15 @@ cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context);
 cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);
 cv_status cv_trace_define(cv_trace *trace, const void *bytes, size_t size);
 cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size);
+cv_status cv_trace_choose_phase(cv_trace *trace, uint32_t phase, uint32_t phases);
+cv_status cv_trace_choose_range(cv_trace *trace, const char *path, uint64_t begin, uint64_t end);
+typedef struct {
+    const uint64_t *words;
+    const uint64_t *starts;
+    const uint64_t *ordinals;
+    size_t word_count, record_count;
+} cv_unpacked;
+cv_status cv_trace_unpack(cv_trace *trace, const void *bytes, size_t size, uint64_t *before, cv_unpacked *unpacked);
 cv_status cv_trace_flush(cv_trace *trace);
 cv_status cv_trace_pump(cv_trace *trace, int fd, int milliseconds, int *state);
 void cv_trace_record(cv_trace *trace, int on);

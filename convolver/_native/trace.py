@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,14 @@ class Recorded(NamedTuple):
     addresses: bytes
 
 
+class Unpacked(NamedTuple):
+    """Records of a chunk: wire words, where each record begins, and how many visits and samples of the stream come before it."""
+
+    words: NDArray[np.uint64]
+    starts: NDArray[np.uint64]
+    ordinals: NDArray[np.uint64]
+
+
 def crc32c(data: bytes, crc: int = 0) -> int:
     """Return the CRC-32C of ``data``, continuing from ``crc``."""
     return int(lib.cv_crc32c(crc, ffi.from_buffer(data), len(data)))
@@ -114,6 +123,24 @@ class Decoder:
         self._kept.append(collector)
         self._check(lib.cv_trace_add_sink(self._handle, lib.cv_collector_sink, collector.handle))
         return collector
+
+    def choose(self, phase: tuple[int, int] | None = None, ranges: Iterable[tuple[str, int, int]] = ()) -> None:
+        """Keep only some of the segments defined from now on.
+
+        ``phase`` (i, n): the i-th of n parts, counted from 0. ``ranges``: those that overlap a (path, begin, end).
+        """
+        if phase is not None:
+            self._check(lib.cv_trace_choose_phase(self._handle, *phase))
+        for path, begin, end in ranges:
+            self._check(lib.cv_trace_choose_range(self._handle, os.fsencode(path), begin, end))
+
+    def unpack(self, data: bytes, before: int) -> tuple[Unpacked, int]:
+        """Unpack an ADDR chunk that ``before`` visits and samples precede; also returns how many precede the next one."""
+        count, unpacked = ffi.new("uint64_t *", before), ffi.new("cv_unpacked *")
+        self._check(lib.cv_trace_unpack(self._handle, ffi.from_buffer(data), len(data), count, unpacked))
+        dtype = np.dtype(np.uint64)
+        starts, ordinals = (_copy(array, unpacked.record_count, dtype) for array in (unpacked.starts, unpacked.ordinals))
+        return Unpacked(_copy(unpacked.words, unpacked.word_count, dtype), starts, ordinals), int(count[0])
 
     def feed(self, data: bytes) -> None:
         """Decode wire bytes; a record may be cut anywhere between two calls."""

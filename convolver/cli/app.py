@@ -19,6 +19,7 @@ VERBS: tuple[str, ...] = (
     "machine",
     "trace",
     "import_",
+    "merge",
     "simulate",
     "predict",
     "plot",

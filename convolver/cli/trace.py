@@ -17,12 +17,45 @@ if TYPE_CHECKING:
     from convolver.tracing.sampling import SamplingPlan
 
 
+@dataclass(frozen=True)
+class _Choice:
+    top: int | None
+    cover: float | None
+    source: Path | None
+
+
+def _chosen(choice: _Choice) -> tuple[tuple[str, int, int], ...]:
+    from convolver.signature.signature import Signature
+    from convolver.tracing.selection import hot_blocks
+
+    if choice.source is None:
+        raise UsageError("--top-blocks and --cover choose from a signature; name it with --from SIG.")
+    return hot_blocks(Signature.load(choice.source), top=choice.top, cover=choice.cover)
+
+
+def _phase(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit()):
+        raise UsageError(f"'{text}' is no phase; write for example 1/4.")
+    return int(number), int(count)
+
+
 def _plan(
-    interval: str | None, sample: str | None, full: bool, counts_only: bool, block_limit: str, sets: int | None
+    interval: str | None,
+    sample: str | None,
+    full: bool,
+    counts_only: bool,
+    block_limit: str,
+    sets: int | None,
+    phase: str | None,
+    choice: _Choice | None,
 ) -> SamplingPlan:
     from convolver.tracing.sampling import SamplingPlan
     from convolver.units import parse_count
 
+    chosen = _chosen(choice) if choice else None
     if full and counts_only:
         raise UsageError("--full and --counts-only contradict each other; choose one.")
     if (full or counts_only) and (interval or sample or sets is not None):
@@ -34,6 +67,8 @@ def _plan(
         sample=parse_count(sample) if sample else default.sample,
         sets=default.sets if sets is None else sets,
         block_limit=parse_count(block_limit),
+        phase=_phase(phase),
+        blocks=chosen,
     ).check()
 
 
@@ -113,6 +148,10 @@ def trace_command(
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = None,
     block_limit: Annotated[str, typer.Option(help="Record at most N visits of a code segment; 0: no limit.")] = "0",
+    top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
+    cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", help="Signature to choose blocks from.")] = None,
+    phase: Annotated[str | None, typer.Option(help="I/N: record only the I-th of N parts of the code; see merge.")] = None,
     simulate: Annotated[
         list[str] | None,
         typer.Option("--simulate", "-m", help="Simulate this machine while tracing, store no addresses; repeatable."),
@@ -131,9 +170,10 @@ def trace_command(
       convolver trace -- ./solver --size 100
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
     """
-    plan = _plan(interval, sample, full, counts_only, block_limit, sets)
     from convolver.tracing.launch import default_name, expand_name
 
+    choice = None if top_blocks is cover is source is None else _Choice(top_blocks, cover, source)
+    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, choice)
     target = expand_name(output) if output else default_name(command[0])
     job = _Job(command, plan, target, force, json, scan)
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

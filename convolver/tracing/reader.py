@@ -197,6 +197,11 @@ def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def read_chunks(path: Path) -> Iterator[cvt.Chunk]:
+    """Yield the chunks with definitions and addresses; raises :class:`FormatError` for a damaged file."""
+    yield from _chunks(path, _DECODED)
+
+
 def _document(content: bytes, path: Path) -> dict[str, Any]:
     try:
         document = json.loads(content)

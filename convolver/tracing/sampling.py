@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from convolver._native.trace import Decoder
 from convolver.errors import UsageError
 
 USUAL_CLASS = 21
@@ -20,7 +21,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``mode``: "counts" (none), "sample" (bursts, sets or both) or "full" (all). Bursts: of every ``interval`` executed memory
     references the first ``sample`` are recorded. ``sets``: beside the bursts, all references to one of ``sets`` classes of
     cache sets (a power of two; 0: off): those whose line number has ``set_class`` in its low bits. ``block_limit``: at most
-    so many recorded visits of a code segment (0: no limit).
+    so many recorded visits of a code segment (0: no limit). ``phase`` (i, n): record only the i-th of n parts of the code,
+    counted from 1. ``blocks``: record only code that overlaps one of these (module, first offset, end). Neither changes a count.
     """
 
     mode: Mode = "sample"
@@ -29,6 +31,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     sets: int = 0
     set_class: int | None = None
     block_limit: int = 0
+    phase: tuple[int, int] | None = None
+    blocks: tuple[tuple[str, int, int], ...] | None = None
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -42,7 +46,14 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"There is no set class {self.set_class}: there are {self.sets}.")
         if self.block_limit < 0:
             raise UsageError(f"A block limit of {self.block_limit} visits is impossible; 0 means no limit.")
+        if self.phase is not None and not 1 <= self.phase[0] <= self.phase[1]:
+            raise UsageError(f"There is no phase {self.phase[0]}/{self.phase[1]}; phases are counted from 1/n to n/n.")
         return self
+
+    def choose(self, decoder: Decoder) -> None:
+        """Tell a decoder which code is recorded."""
+        phase = None if self.phase is None else (self.phase[0] - 1, self.phase[1])
+        decoder.choose(phase, self.blocks or ())
 
     def options(self) -> list[str]:
         """Return the tracer's options."""

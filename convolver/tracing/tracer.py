@@ -127,6 +127,7 @@ def trace(
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
     decoder = Decoder()
+    plan.choose(decoder)
     decoder.record()
     output = Path(output)
     session = Session(command, plan, decoder)
@@ -188,6 +189,7 @@ class LiveTrace:
     def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
         """Run the program and stream its references into a simulator, set-sampled ones into ``sets``."""
         decoder = Decoder()
+        self._plan.choose(decoder)
         decoder.add_simulator(simulator)
         if sets is not None:
             decoder.add_simulator(sets, SETS)

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t windows;     /* bursts opened */
     uint64_t window_references;
     uint64_t set_references;
+    uint64_t passed;        /* visits and sampled references left out by choice */
     uint64_t set_site_lost; /* set-sampled references whose site did not fit in the compact form */
     uint32_t threads;     /* highest thread id seen */
     uint32_t ended;       /* 1: CV_WIRE_END was seen */
@@ -63,6 +64,12 @@ void cv_trace_free(cv_trace *trace);
 /* Sinks are called in the order in which they were added. */
 cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context);
 
+/* Choose what is kept of the segments defined from now on; the others' visits and set samples are counted as passed over and reach
+ * neither sinks nor features nor records. A phase: those whose file offset hashes to `phase` of `phases`. Ranges: those that overlap one
+ * (file offsets, end excluded) of the module with this path. */
+cv_status cv_trace_choose_phase(cv_trace *trace, uint32_t phase, uint32_t phases);
+cv_status cv_trace_choose_range(cv_trace *trace, const char *path, uint64_t begin, uint64_t end);
+
 /* Decode wire bytes; a record may be cut anywhere, its beginning is kept. */
 cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);
 
@@ -71,6 +78,17 @@ cv_status cv_trace_define(cv_trace *trace, const void *bytes, size_t size);
 
 /* Decode the payload of one ADDR chunk (csrc/trace/addresses.h). */
 cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size);
+
+/* Unpack the payload of an ADDR chunk without decoding it: wire words, where each record begins in them, and how many visits and sampled
+ * references of the whole stream come before it, *before counting on from chunk to chunk. CV_WIRE_PASSED records are used up. The
+ * arrays stay valid until the next call. */
+typedef struct {
+    const uint64_t *words;
+    const uint64_t *starts;
+    const uint64_t *ordinals;
+    size_t word_count, record_count;
+} cv_unpacked;
+cv_status cv_trace_unpack(cv_trace *trace, const void *bytes, size_t size, uint64_t *before, cv_unpacked *unpacked);
 
 /* Give the sinks what is batched. CV_ERROR_FORMAT when the stream stopped inside a record (the batches are flushed all the same). */
 cv_status cv_trace_flush(cv_trace *trace);

@@ -192,6 +192,7 @@ static cv_status warm(cv_trace *trace)
         trace->site_line[i] = UINT32_MAX;
         trace->features[i] = (cv_site_features){0};
     }
+    hot.passed = !cv_chosen(trace, segment);
     trace->hot_segments[segment->id] = hot;
     trace->registers[segment->id] = NULL;
     return CV_OK;
@@ -260,6 +261,13 @@ static int is_known_long(unsigned kind)
     return kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_END;
 }
 
+static cv_status pass_by(cv_trace *trace, uint64_t records)
+{
+    trace->passed += records;
+    trace->totals.passed += records;
+    return CV_OK;
+}
+
 /* Everything but a visit or a sampled reference: rare. *length is that of the part that is there. */
 static cv_status control_record(cv_trace *trace, const uint64_t *at, size_t left, size_t *length)
 {
@@ -277,6 +285,9 @@ static cv_status control_record(cv_trace *trace, const uint64_t *at, size_t left
         return CV_OK;
     if (kind >= CV_WIRE_PAYLOAD)
         return long_record(trace, kind, at, *length - 1);
+    if (kind == CV_WIRE_SETS_LOST && ARGUMENT(*at) < trace->definitions.site_count
+        && trace->hot_segments[trace->site_segment[ARGUMENT(*at)]].passed)
+        return pass_by(trace, 1);
     cv_status status = trace->recording ? cv_recorder_control(trace, at, *length) : CV_OK;
     return status ? status : control(trace, kind, at);
 }
@@ -286,6 +297,8 @@ static cv_status decode_sampled(cv_trace *trace, uint64_t head)
     uint32_t site = head & ((1u << CV_WIRE_SITE_BITS) - 1);
     if (site >= trace->definitions.site_count)
         return cv_trace_refuse(trace, "a sampled reference of a site that is not defined", trace->totals.words);
+    if (trace->hot_segments[trace->site_segment[site]].passed)
+        return pass_by(trace, 1);
     cv_status status = trace->recording ? cv_recorder_sampled(trace, site, head >> CV_WIRE_SITE_BITS) : CV_OK;
     return status ? status : sampled(trace, site, head >> CV_WIRE_SITE_BITS << 6);
 }
@@ -309,9 +322,11 @@ cv_status cv_decode(cv_trace *trace, const uint64_t *words, size_t count, size_t
             if ((size_t)(end - at) < length)
                 break;
             size_t records = count_run(at, end, length);
-            if (trace->recording)
+            if (segment->passed)
+                status = pass_by(trace, records);
+            else if (trace->recording)
                 status = cv_recorder_visits(trace, id, at + 1, segment->words, records);
-            if (!status)
+            if (!status && !segment->passed)
                 status = visit(trace, segment, at, records);
             length *= records;
         } else {

@@ -16,6 +16,7 @@ cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed)
 /* Make room for records of some words, heads included; all definitions are known to the writer afterwards. */
 static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
 {
+    words++; /* for CV_WIRE_PASSED */
     cv_bytes *out = &trace->recorded[CV_RECORDED_ADDRESSES];
     cv_status status = CV_OK;
     if (trace->writer.segment_count != trace->definitions.segment_count)
@@ -26,6 +27,9 @@ static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
         return status;
     *to = out->bytes + out->count;
     trace->chunk_words += words;
+    if (trace->passed)
+        *to = cv_address_put_control(*to, CV_WIRE_PASSED, trace->passed);
+    trace->passed = 0;
     return CV_OK;
 }
 

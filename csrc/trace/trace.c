@@ -24,6 +24,11 @@ void cv_trace_free(cv_trace *trace)
     free(trace->site_segment);
     free(trace->site_line);
     free(trace->pending);
+    for (size_t i = 0; i < trace->range_count; i++)
+        free(trace->ranges[i].path);
+    free(trace->ranges);
+    for (int i = 0; i < 3; i++)
+        free(trace->unpacked[i]);
     for (int kind = 0; kind < CV_RECORDED_KINDS; kind++)
         free(trace->recorded[kind].bytes);
     cv_address_free(&trace->writer);

@@ -27,7 +27,8 @@ typedef struct {
     uint32_t first_site;
     uint16_t sites;
     uint16_t words;
-    uint32_t guarded; /* some site is */
+    uint8_t guarded; /* some site is */
+    uint8_t passed;  /* not chosen */
     uint64_t visits;
 } cv_hot_segment;
 
@@ -38,6 +39,11 @@ typedef struct {
     uint16_t size[CV_TRACE_BATCH];
     uint8_t write[CV_TRACE_BATCH];
 } cv_batch_arrays;
+
+typedef struct {
+    char *path;
+    uint64_t begin, end;
+} cv_range;
 
 typedef struct {
     uint8_t *bytes;
@@ -70,10 +76,17 @@ struct cv_trace {
     uint64_t skip;    /* payload words of an unknown record still to be passed over */
     uint64_t header;  /* words of the stream's beginning seen, 0..2 */
 
+    uint32_t phase, phases;
+    cv_range *ranges;
+    size_t range_count, range_capacity;
+    uint64_t passed; /* since the last record that was kept */
+
     int recording;
     cv_bytes recorded[CV_RECORDED_KINDS];
     cv_address_state writer, reader;
     uint64_t chunk_words;
+    uint64_t *unpacked[3]; /* words, starts, ordinals */
+    size_t unpacked_capacity[3];
 
     cv_trace_totals totals;
     const char *error;
@@ -94,6 +107,7 @@ cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch);
 
 /* Visits of one segment: their words lie `count` + 1 apart. */
 cv_status cv_recorder_visits(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count, size_t visits);
+int cv_chosen(const cv_trace *trace, const struct cv_wire_segment *segment);
 cv_status cv_recorder_sampled(cv_trace *trace, uint32_t site, uint64_t line);
 cv_status cv_recorder_control(cv_trace *trace, const uint64_t *words, size_t count);
 
