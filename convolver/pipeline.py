@@ -1,37 +1,30 @@
-"""The whole chain behind one call: simulate, convolve, ratio. The only place in which the parts are composed.
-
-Hit rates are kept in the cache folder by (trace id, hierarchy id), so that a machine whose caches were already simulated for a
-trace costs nothing, whatever its name, its curves and its clock.
-"""
+"""The whole chain behind one call: simulate, convolve, ratio. The only place in which the parts are composed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
-from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError, SchemaError
-from convolver.locations import cache_folder
+from convolver.errors import ReplayError, SchemaError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.schema import VERSIONS, document_id, load_document, save_document
 from convolver.signature.signature import Signature
+from convolver.simulation.cache import hit_rates
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.sampling import sampled
-from convolver.simulation.simulate import TraceLike, simulate
+from convolver.simulation.simulate import TraceLike
 
 if TYPE_CHECKING:
     from convolver.modeling.model import Model
+    from convolver.mpi.events import Events
+    from convolver.mpi.timeline import Timeline
 
 SCHEMA = "convolver.prediction"
-CACHED_FILES = 500
-"""Hit rates kept in the cache; the oldest go first."""
-
 MachineName = MachineProfile | str | Path
 
 
@@ -57,8 +50,8 @@ def load_trace(path: str | Path) -> Trace:
 class Prediction:
     """Predicted times of one program on a base and a target machine, and what they rest on.
 
-    ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`) and ``ratio`` (:class:`CpuRatio`) are there on a
-    prediction that was just made and None on one read from a file.
+    ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`), ``ratio`` (:class:`CpuRatio`), ``hit_rates``
+    and, with MPI events, ``timeline`` are there on a prediction that was just made and None on one read from a file.
     """
 
     def __init__(
@@ -69,10 +62,12 @@ class Prediction:
         target: BlockTimes | None = None,
         ratio: CpuRatio | None = None,
         hit_rates: HitRates | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         """Take a complete document; :func:`predict` makes one."""
         self.document = dict(document)
         self.base, self.target, self.ratio, self.hit_rates = base, target, ratio, hit_rates
+        self.timeline = timeline
         try:
             self.base_seconds = float(document["base"]["seconds"])
             self.target_seconds = float(document["target"]["seconds"])
@@ -127,7 +122,7 @@ def predict(
     *,
     base: MachineName,
     target: MachineName | None = None,
-    events: Any = None,
+    events: Events | str | Path | None = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
     overlap: str = "norm",
@@ -137,7 +132,8 @@ def predict(
 
     ``measured_seconds`` is the native run time on the base (default: what the signature knows); with it the target's time is also
     given as measured / CPU ratio, which is how the paper uses the ratio. ``correct`` is a model of measured seconds over features
-    of a prediction (docs/formats/prediction.md), applied last. ``events`` are MPI events to replay on the target.
+    of a prediction (docs/formats/prediction.md), applied last. ``events`` are MPI events of the base
+    machine, to be replayed with the target's network.
 
     Raises what :func:`convolver.simulation.simulate.simulate` and :func:`convolver.convolution.convolve.convolve` raise.
     """
@@ -163,7 +159,7 @@ def predict_from(
     *,
     base: MachineProfile,
     target: MachineProfile,
-    events: Any = None,
+    events: Events | str | Path | None = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
     overlap: str = "norm",
@@ -197,7 +193,25 @@ def predict_from(
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }
-    return Prediction(document, base=times[0], target=times[1], ratio=ratio, hit_rates=hit_rates)
+    timeline = None if events is None else _replayed(events, target, total)
+    if timeline is not None:
+        document["replay"] = timeline.summary()
+    return Prediction(document, base=times[0], target=times[1], ratio=ratio, hit_rates=hit_rates, timeline=timeline)
+
+
+def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float) -> Timeline:
+    """Return the run on the target's network, its bursts divided by the ratio."""
+    from convolver.mpi.network import network_from_profile
+    from convolver.mpi.replay import replay
+    from convolver.mpi.sources import load_events
+
+    if isinstance(events, (str, Path)):
+        events = load_events(events)
+    if not target.network:
+        raise ReplayError(
+            f"The profile of '{target.name}' has no network; add one, or use `convolver replay` with a configuration."
+        )
+    return replay(events, network_from_profile(dict(target.network), events.ranks), ratio)
 
 
 def _side(times: BlockTimes, seconds: float) -> dict[str, Any]:
@@ -225,87 +239,3 @@ def _corrected(times: BlockTimes, signature: Signature, correct: Model | None) -
         return times.seconds
     known = features(times, signature)
     return float(correct.apply({name: [value] for name, value in known.items() if name in correct.features})[0])
-
-
-def hit_rates(trace: Trace, machines: Sequence[MachineProfile], *, progress: Progress = SILENT) -> HitRates:
-    """Return the hit rates of a trace on machines; hierarchies that are in the cache are not simulated again.
-
-    Raises :class:`CoverageError` for a trace that holds no address, and what :func:`convolver.simulation.simulate.simulate` raises.
-    """
-    holds = sampled(trace.header.get("sampling"))
-    if holds.windows is None and not holds.classes:
-        raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
-    wanted = {machine.hierarchy_id: machine for machine in machines}
-    known = {key: _cached(trace, key) for key in wanted}
-    missing = [{"name": key, "hierarchy": _levels(wanted[key])} for key, rates in known.items() if rates is None]
-    if missing:
-        fresh = simulate(trace, missing, progress=progress)
-        for document in fresh.header["machines"]:
-            key = document["machine"]
-            known[key] = own = _renamed(fresh, [(key, key)])
-            _keep(trace, key, own)
-    names = list(dict.fromkeys((machine.hierarchy_id, machine.name) for machine in machines))
-    if len({name for _, name in names}) < len(names):
-        raise ProvenanceError("Two machines with one name have different caches; rename one of the profiles.")
-    return join_hit_rates([_renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None])
-
-
-def _levels(machine: MachineProfile) -> list[dict[str, Any]]:
-    import msgspec
-
-    return [msgspec.to_builtins(level) for level in machine.hierarchy]
-
-
-def _renamed(rates: HitRates, names: Iterable[tuple[str, str]]) -> HitRates:
-    """Return the rows of some machines under new names."""
-    import polars as pl
-
-    mapping = dict(names)
-    table = rates.table.filter(pl.col("machine").is_in(list(mapping))).with_columns(pl.col("machine").replace(mapping))
-    documents = [{**d, "machine": mapping[d["machine"]]} for d in rates.header["machines"] if d["machine"] in mapping]
-    return HitRates.make(
-        table, machines=documents, references=rates.references, inputs=rates.inputs, sampling=rates.header["sampling"]
-    )
-
-
-def join_hit_rates(parts: Sequence[HitRates]) -> HitRates:
-    """Return the hit rates of several machines on one trace as one artifact; raises :class:`ProvenanceError` for two traces."""
-    import polars as pl
-
-    first = parts[0]
-    if any(part.inputs != first.inputs for part in parts):
-        raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
-    return HitRates.make(
-        pl.concat([part.table for part in parts]),
-        machines=[document for part in parts for document in part.header["machines"]],
-        references=first.references,
-        inputs=first.inputs,
-        sampling=first.header["sampling"],
-    )
-
-
-def _cache_path(trace: Trace, hierarchy_id: str) -> Path:
-    folder = cache_folder() / "hit_rates"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{trace.id}-{hierarchy_id}-{__version__}.hits.parquet"
-
-
-def _cached(trace: Trace, hierarchy_id: str) -> HitRates | None:
-    try:
-        path = _cache_path(trace, hierarchy_id)
-        rates = HitRates.load(path)
-    except (OSError, ConvolverError):
-        return None  # absent, damaged or of another version: simulated anew
-    return rates if rates.inputs.get("trace") == trace.id and rates.machines == [hierarchy_id] else None
-
-
-def _keep(trace: Trace, hierarchy_id: str, rates: HitRates) -> None:
-    """Put hit rates into the cache; a cache that cannot be written is no reason to fail."""
-    try:
-        path = _cache_path(trace, hierarchy_id)
-        rates.save(path)
-        files = sorted(path.parent.glob("*.hits.parquet"), key=lambda file: file.stat().st_mtime)
-        for file in files[:-CACHED_FILES]:
-            file.unlink(missing_ok=True)
-    except (OSError, FormatError):
-        pass

@@ -13,9 +13,10 @@ from convolver.cli.common import new_file, say, wrote
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
-from convolver.pipeline import Prediction, Trace, hit_rates, load_trace, predict_from
+from convolver.pipeline import Prediction, Trace, load_trace, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
+from convolver.simulation.cache import hit_rates
 from convolver.simulation.hit_rates import HitRates
 from convolver.tracing.sampling import SamplingPlan
 
@@ -94,7 +95,7 @@ class Chain:
         wrote(path)
         return profile
 
-    def predict(self, measured: float | None, correct: Path | None, overlap: str) -> list[Prediction]:
+    def predict(self, measured: float | None, correct: Path | None, overlap: str, events: Path | None = None) -> list[Prediction]:
         """Return one prediction a target."""
         model = None
         if correct is not None:
@@ -113,6 +114,7 @@ class Chain:
                 self.rates,
                 base=self.base,
                 target=target,
+                events=events,
                 correct=model,
                 measured_seconds=measured,
                 overlap=overlap,
@@ -140,6 +142,8 @@ class Chain:
             target = one.document["target"]["machine"]
             wanted[f"{self.stem}@{target}.ratio.json"] = one.ratio
             wanted[f"{self.stem}@{target}.prediction.json"] = one
+            if one.timeline is not None:
+                wanted[f"{self.stem}@{target}.timeline.parquet"] = one.timeline
         for name in wanted:
             new_file(self.output / name, self.force)
         for name, artifact in wanted.items():

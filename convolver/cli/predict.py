@@ -39,6 +39,7 @@ def predict(
     sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
     sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
+    events: Annotated[Path | None, typer.Option("--events", help="MPI events to replay on each target's network.")] = None,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     output: Annotated[
@@ -63,7 +64,7 @@ def predict(
         bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets)
         plan = SamplingPlan(mode="full") if full else bursts
         chain.record(words, measure_runs, plan)
-    predictions = chain.predict(measured, correct, overlap)
+    predictions = chain.predict(measured, correct, overlap, events)
     artifacts = chain.artifacts(predictions)
     if as_json:
         from convolver.cli.common import print_json

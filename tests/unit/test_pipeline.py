@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from convolver.errors import FormatError, ProvenanceError, SchemaError
+from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaError
 from convolver.machine.hierarchy import Level
-from convolver.pipeline import Prediction, hit_rates, join_hit_rates, predict
+from convolver.pipeline import Prediction, predict
+from convolver.simulation.cache import hit_rates, join_hit_rates
 from tests.synthetic import LEVELS, NS, loads, machine, signature
 
 
@@ -124,3 +125,19 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path):
         predict(tmp_path / "a.sig.parquet", base=machine())
     with pytest.raises(FormatError):
         predict(tmp_path / "missing.cvt", base=machine())
+
+
+def test_mpi_events_are_replayed_with_the_ratio_and_the_network_of_the_target(trace):
+    import msgspec
+
+    from convolver.mpi.events import EventsBuilder
+
+    events = EventsBuilder(2).burst(0, 1.0).send(0, 1, 1000).burst(1, 0.5).receive(1, 0, 1000).burst(1, 1.0).build()
+    network = {"latency_seconds": 0.2, "bandwidth_bytes_per_second": 1e4, "tasks_per_node": 1}
+    target = msgspec.structs.replace(machine("b", scale=0.5), network=network)
+    prediction = predict(trace, base=machine("a"), target=target, events=events)
+    # Half of each burst, the sender's half of the latency (the receiver's passes while it waits), and the transfer.
+    assert prediction.timeline.predicted_seconds == pytest.approx(0.5 + 0.1 + 0.1 + 0.5)
+    assert prediction.document["replay"]["ranks"] == 2
+    with pytest.raises(ReplayError, match="no network"):
+        predict(trace, base=machine("a"), events=events)
