@@ -59,7 +59,7 @@ def make_chain(folder: Path, blocks: int = 12, **header: Any) -> Chain:
     base, target = synthetic.machine("base"), synthetic.machine("target", scale=0.5)
     rows, hits = [], []
     for index in range(blocks):
-        memops = max(2, 4_000_000 // (index + 1) ** 2)
+        memops = max(2, int(4_000_000 / (index + 1) ** 1.2))
         sampled = 0 if index == 3 else max(1, memops // 2)
         rows.append(_row(index, memops, flops=memops // (1 + index % 3), file=str(source), sampled_references=sampled))
         rows[-1]["unit_references" if index % 2 else "random_references"] = sampled

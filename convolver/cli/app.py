@@ -23,6 +23,7 @@ VERBS: tuple[str, ...] = (
     "simulate",
     "predict",
     "plot",
+    "report",
     "export",
     "info",
     "ratio",

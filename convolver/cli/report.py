@@ -1,0 +1,107 @@
+"""``convolver report``: everything about one program, on the terminal or as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from convolver.reporting.bundle import Bundle
+
+HELP = """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
+
+Takes the folder that `convolver predict -o FOLDER` filled, or single artifacts: the signature, block times (the base first),
+predictions, a replay's timeline, machine profiles by file or name.
+
+\b
+Examples:
+  convolver report run/ --html cg.html
+  convolver report cg.sig.parquet cg@host.times.parquet host.machine.json --source cg.c
+"""
+
+
+def report(
+    inputs: Annotated[list[str], typer.Argument(metavar="FOLDER | FILE...", help="Artifacts of one program.")],
+    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained HTML page.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Print the source file whose path ends so, line by line.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks and functions to show.")] = 10,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run the verb."""
+    from convolver.cli.common import new_file, print_json, wrote
+    from convolver.reporting.bundle import gather
+
+    if html is not None:
+        new_file(html, force)
+    bundle = gather(inputs)
+    if html is not None:
+        from convolver.reporting.html.page import render
+        from convolver.schema import write_atomically
+
+        page = render(bundle)
+        write_atomically(html, lambda path: path.write_text(page))
+        wrote(html)
+        return
+    if as_json:
+        print_json(document(bundle, top))
+    elif source is not None:
+        _print_source(bundle, source)
+    else:
+        _print(bundle, top)
+
+
+def document(bundle: Bundle, top: int) -> dict[str, Any]:
+    """Return what ``--json`` prints: the signature's summary, and by machine its times with hot blocks and functions."""
+    machines = [
+        {**one.summary(), "blocks": one.table.head(top).to_dicts(), "functions": one.by_function().head(top).to_dicts()}
+        for one in bundle.times
+    ]
+    return {"signature": bundle.signature.summary(), "machines": machines, "notes": bundle.notes}
+
+
+def _print(bundle: Bundle, top: int) -> None:
+    from convolver.reporting.console import out
+    from convolver.reporting.program import by_machine, hot_functions, metadata, threshold
+    from convolver.reporting.tables import hot_blocks
+
+    console = out()
+    console.print(metadata(bundle))
+    for times in bundle.times[:1]:
+        console.print(hot_blocks(times, top))
+        console.print(threshold(times, top), style="dim", markup=False)
+        console.print()
+        console.print(hot_functions(times, top))
+        console.print()
+    console.print(by_machine(bundle.times))
+    for note in bundle.notes:
+        console.print(f"Note: {note}", markup=False)
+
+
+def _print_source(bundle: Bundle, wanted: str) -> None:
+    from convolver.errors import UsageError
+    from convolver.reporting.annotate import hot_files, read_source
+    from convolver.reporting.console import out
+    from convolver.reporting.program import annotated
+
+    known = hot_files(bundle.times, 0.0)
+    path = next((path for path in known if path.endswith(wanted)), None)
+    if path is None:
+        names = ", ".join(Path(path).name for path in known[:5]) or "none; compile with -g"
+        raise UsageError(f"No block has a source file that ends in '{wanted}'; the hottest are: {names}.")
+    read = read_source(path, bundle.signature_path.stat().st_mtime)
+    if read.problem:
+        raise UsageError(f"{path}: {read.problem} Put it where it was when the program was compiled.")
+    console = out()
+    if read.newer:
+        console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow", markup=False)
+    console.print(annotated(bundle.base, read))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("report", help=HELP)(report)

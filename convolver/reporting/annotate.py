@@ -1,0 +1,67 @@
+"""Source files line by line: executions, memops, misses by level and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convolver.convolution.block_times import HIT_RATE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from convolver.convolution.block_times import BlockTimes
+
+LARGEST_BYTES = 1 << 20
+"""Larger source files are not shown: they are generated."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source file: its text, or why there is none, and whether it was changed after the program was traced."""
+
+    path: str
+    text: str
+    newer: bool
+    problem: str = ""
+
+
+def by_line(times: BlockTimes) -> pl.DataFrame:
+    """Return file, line, executions, memops, misses_LEVEL and seconds, summed over the blocks that begin on the line.
+
+    Misses are memops times simulated miss ratios; a block without a sample adds none. Blocks without a known line are left out.
+    """
+    import polars as pl
+
+    misses = [
+        (pl.col("memops") * (1 - pl.col(HIT_RATE + level).fill_null(1.0))).alias(f"misses_{level}") for level in times.levels
+    ]
+    known = times.table.filter((pl.col("file") != "") & (pl.col("line") > 0)).with_columns(misses)
+    sums = ["executions", "memops", *(f"misses_{level}" for level in times.levels), "seconds"]
+    return known.group_by("file", "line").agg(pl.col(sums).sum()).sort("file", "line")
+
+
+def hot_files(times: Sequence[BlockTimes], least_share: float = 1e-4) -> list[str]:
+    """Return the source files with at least this share of the time on any of the machines, the hottest first."""
+    import polars as pl
+
+    best: dict[str, float] = {}
+    for one in times:
+        sums = one.table.filter(pl.col("file") != "").group_by("file").agg(pl.col("seconds").sum())
+        for file, seconds in sums.iter_rows():
+            best[file] = max(best.get(file, 0.0), seconds / (one.seconds or 1.0))
+    return [file for file, share in sorted(best.items(), key=lambda item: -item[1]) if share >= least_share]
+
+
+def read_source(path: str, traced_at: float) -> Source:
+    """Return a source file; ``traced_at`` is when the program was traced, in seconds since the epoch."""
+    file = Path(path)
+    try:
+        status = file.stat()
+        if status.st_size > LARGEST_BYTES:
+            return Source(path, "", False, "The file is larger than 1 MiB and is left out.")
+        return Source(path, file.read_text(errors="replace"), status.st_mtime > traced_at)
+    except OSError as error:
+        return Source(path, "", False, f"The file cannot be read here: {error.strerror or error}.")

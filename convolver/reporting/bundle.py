@@ -1,0 +1,109 @@
+"""All artifacts of one program together: what a report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.artifacts import load, schema_of
+from convolver.errors import ConvolverError, ProvenanceError, UsageError
+from convolver.machine.catalog import find_machine
+from convolver.machine.profile import MachineProfile
+
+if TYPE_CHECKING:
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.mpi.timeline import Timeline
+    from convolver.pipeline import Prediction
+    from convolver.signature.signature import Signature
+
+SUFFIXES = (".sig.parquet", ".times.parquet", ".prediction.json", ".timeline.parquet", ".machine.json")
+"""What is taken from a folder; other files in it are left alone."""
+
+
+@dataclass
+class Bundle:
+    """Artifacts of one program. ``times`` are in the order of the report, the base first; ``machines`` are known by name.
+
+    ``notes`` are sentences about what could not be found or does not fit.
+    """
+
+    signature: Signature
+    signature_path: Path
+    times: list[BlockTimes] = field(default_factory=list)
+    machines: dict[str, MachineProfile] = field(default_factory=dict)
+    predictions: list[Prediction] = field(default_factory=list)
+    timeline: Timeline | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def base(self) -> BlockTimes:
+        """The block times that the others are compared with."""
+        return self.times[0]
+
+
+def _files(words: Sequence[str]) -> Iterator[Path | MachineProfile]:
+    """Yield the files that the words name: themselves, those of a folder, or a machine by its name."""
+    for word in words:
+        path = Path(word)
+        if path.is_dir():
+            yield from sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+        elif path.exists() or path.suffix:
+            yield path
+        else:
+            yield find_machine(word)
+
+
+def gather(words: Sequence[str]) -> Bundle:
+    """Return the artifacts of one program in files and folders, checked to belong together.
+
+    Raises :class:`UsageError` when there is no signature, more than one, or no block times; :class:`ProvenanceError` when block
+    times are of another program; and whatever reading raises.
+    """
+    found: dict[str, list[tuple[Path, Any]]] = {}
+    for file in _files(words):
+        path, artifact = (Path(), file) if isinstance(file, MachineProfile) else (file, load(file))
+        schema = "convolver.machine" if isinstance(file, MachineProfile) else schema_of(file)
+        found.setdefault(schema, []).append((path, artifact))
+    signatures = {artifact.id: (path, artifact) for path, artifact in found.get("convolver.signature", [])}
+    if len(signatures) != 1:
+        what = "no signature" if not signatures else f"{len(signatures)} programs"
+        raise UsageError(f"A report is about one program, but {what} was found; name its .sig.parquet and .times.parquet files.")
+    path, signature = next(iter(signatures.values()))
+    bundle = Bundle(signature, path)
+    bundle.predictions = [one for _, one in found.get("convolver.prediction", []) if one.inputs.get("signature") == signature.id]
+    bundle.timeline = next((one for _, one in found.get("convolver.timeline", [])), None)
+    _take_times(bundle, [one for _, one in found.get("convolver.block_times", [])])
+    _take_machines(bundle, [one for _, one in found.get("convolver.machine", [])])
+    return bundle
+
+
+def _take_times(bundle: Bundle, times: list[BlockTimes]) -> None:
+    for one in times:
+        if one.inputs.get("signature") != bundle.signature.id:
+            raise ProvenanceError(f"The block times on '{one.machine}' are of another signature; predict this program anew.")
+    if not times:
+        raise UsageError("There are no block times; `convolver predict -o FOLDER` writes them, then give that folder.")
+    base = bundle.predictions[0].document["base"]["machine"] if bundle.predictions else times[0].machine
+    bundle.times = sorted({one.id: one for one in times}.values(), key=lambda one: one.machine != base)
+
+
+def _take_machines(bundle: Bundle, given: list[MachineProfile]) -> None:
+    """Find the profile of every machine among those given or by name; a profile that changed since is not used."""
+    by_id = {machine.id: machine for machine in given}
+    for times in bundle.times:
+        wanted = times.inputs.get("machine", "")
+        machine = by_id.get(wanted)
+        if machine is None:
+            try:
+                machine = find_machine(times.machine)
+            except ConvolverError:
+                bundle.notes.append(
+                    f"The profile of '{times.machine}' was not found, so its curves are not shown; give its file."
+                )
+                continue
+        if machine.id != wanted:
+            bundle.notes.append(f"The profile of '{times.machine}' changed since the prediction, so its curves are not shown.")
+            continue
+        bundle.machines[times.machine] = machine

@@ -1,0 +1,118 @@
+"""One program on the terminal: what it is, its hot functions, its machines side by side, its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convolver import __version__
+from convolver.plotting.labels import machine_label
+from convolver.reporting.annotate import Source, by_line
+from convolver.reporting.tables import key_values, percent
+from convolver.signature.features import sampled_share
+from convolver.units import format_count, format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.reporting.bundle import Bundle
+
+
+def metadata(bundle: Bundle) -> Table:
+    """Return what stands on top of every report: command, machines, sampling, coverage, versions."""
+    header = bundle.signature.header
+    names = [machine_label(times.machine, bool(times.header.get("projected"))) for times in bundle.times]
+    pairs = [
+        ("command", header.get("command")),
+        ("machines", ", ".join(names)),
+        (
+            "instructions, memops",
+            " and ".join(format_count(bundle.signature.totals[name]) for name in ("instructions", "memops")),
+        ),
+        ("sampling", header.get("sampling")),
+        ("sampled share", percent(sampled_share(bundle.signature.table))),
+        ("coverage", percent(bundle.base.coverage)),
+        ("measured_seconds", bundle.signature.measured_seconds),
+        ("complete", bool(header.get("complete", True))),
+        ("signature", bundle.signature.id),
+        ("version", __version__),
+    ]
+    return key_values("Program", pairs)
+
+
+def threshold(times: BlockTimes, count: int) -> str:
+    """Return which share of memops and time the hottest ``count`` blocks hold."""
+    shown = times.table.head(count)
+    memops, whole = int(shown["memops"].sum()), int(times.table["memops"].sum())
+    share = float(shown["seconds"].sum()) / times.seconds if times.seconds else 0.0
+    counted = f"{min(count, times.table.height)} of {times.table.height} blocks"
+    return f"{counted}: {percent(share)} of the time, {percent(memops / whole if whole else 0.0)} of the memops shown"
+
+
+def hot_functions(times: BlockTimes, count: int) -> Table:
+    """Return the functions that take the most time."""
+    from rich.table import Table
+
+    table = Table(title=f"Hot functions on {times.machine}", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for name in ("function", "module"):
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=40)
+    for name in ("memops", "seconds", "share"):
+        table.add_column(name, justify="right")
+    for function, module, memops, seconds in times.by_function().head(count).iter_rows():
+        share = percent(seconds / times.seconds if times.seconds else 0.0)
+        table.add_row(function or "?", Path(module).name or "?", format_count(memops), format_seconds(seconds), share)
+    return table
+
+
+def by_machine(all_times: Sequence[BlockTimes]) -> Table:
+    """Return time, interval and hit rates of every machine, side by side."""
+    from rich.table import Table
+
+    levels = list(dict.fromkeys(level for times in all_times for level in times.levels))
+    table = Table("machine", "seconds", "interval", *(f"{level} hits" for level in levels), "CPU ratio", box=None, pad_edge=False)
+    for times in all_times:
+        low, high = times.interval
+        ratio = f"{all_times[0].seconds / times.seconds:.3g}" if times.seconds else "-"
+        served = [percent(served_by(times, level)) for level in levels]
+        name = machine_label(times.machine, bool(times.header.get("projected")))
+        table.add_row(name, format_seconds(times.seconds), f"{format_seconds(low)} .. {format_seconds(high)}", *served, ratio)
+    return table
+
+
+def served_by(times: BlockTimes, level: str) -> float | None:
+    """Return the share of the memops of sampled blocks that a level or a nearer one serves; None where it has no such level."""
+    column = f"hit_rate_{level}"
+    if column not in times.table.columns:
+        return None
+    known = times.table.filter(times.table[column].is_not_null())
+    memops = int(known["memops"].sum())
+    return float((known[column] * known["memops"]).sum()) / memops if memops else None
+
+
+def annotated(times: BlockTimes, source: Source) -> Table:
+    """Return a source file with the costs of each line on a machine."""
+    import polars as pl
+    from rich.table import Table
+    from rich.text import Text
+
+    costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}
+    table = Table(title=f"{source.path} on {times.machine}", title_justify="left", box=None, pad_edge=False, header_style="dim")
+    for name in ("line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name) if name in ("line", "share") else 9)
+    table.add_column("source", no_wrap=True, overflow="crop")
+    for number, text in enumerate(source.text.splitlines(), 1):
+        row = costs.get(number)
+        cells = [""] * (len(times.levels) + 3)
+        if row is not None:
+            share = row["seconds"] / times.seconds if times.seconds else 0.0
+            misses = [format_count(row[f"misses_{level}"]) for level in times.levels]
+            cells = [
+                format_count(row["memops"]),
+                *misses,
+                format_seconds(row["seconds"]),
+                percent(share) if share >= 5e-4 else "",
+            ]
+        table.add_row(str(number), *cells, Text(text))
+    return table

@@ -1,0 +1,57 @@
+"""How long a report of 50,000 blocks takes to open and to sort in headless Chromium, by wall time.
+
+Chromium's own clock stands still under a virtual time budget, so whole processes are timed: an empty page, the report, and the
+report with a script that sorts it SORTS times. Opening = report - empty page; a sort = (sorting - report) / SORTS.
+
+    python -m tests.bench.report_page
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from convolver.reporting.bundle import gather
+from convolver.reporting.html.page import render
+from tests.chromium import dump_dom
+from tests.views import make_chain
+
+BLOCKS, SORTS, ROUNDS = 50_000, 40, 3
+SORTING = """<script>
+const wait = setInterval(() => {{
+  if (!window.report) return;
+  clearInterval(wait);
+  for (let n = 0; n < {sorts}; n++) window.report.table.by(["memops", "function", "seconds", "place"][n % 4]);
+  document.body.setAttribute("data-sorted", "");
+}}, 5);
+</script></body>"""
+
+
+def timed(path: Path) -> float:
+    """Return the wall time of one Chromium that opens a page and prints what became of it."""
+    start = time.perf_counter()
+    dump_dom(path)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the figures."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_chain(folder, BLOCKS)
+        page = render(gather([name, f"{name}/base.machine.json"]))
+        pages = {"empty": "<!doctype html><title>empty</title>", "report": page}
+        pages["sorted"] = page.replace("</body>", SORTING.format(sorts=SORTS))
+        for key, text in pages.items():
+            (folder / f"{key}.html").write_text(text)
+        times = {key: median(timed(folder / f"{key}.html") for _ in range(ROUNDS)) for key in pages}
+        print(f"{BLOCKS} blocks, {len(page.encode()) / 1e6:.2f} MB")
+        print(f"empty page {times['empty']:.2f} s, report {times['report']:.2f} s, with {SORTS} sorts {times['sorted']:.2f} s")
+        sort = (times["sorted"] - times["report"]) / SORTS
+        print(f"opening {times['report'] - times['empty']:.2f} s, one sort {sort * 1e3:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

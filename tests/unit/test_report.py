@@ -1,0 +1,142 @@
+"""Reports: what belongs together, sums that agree, and a page that refers to nothing outside of itself."""
+
+import json
+import os
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from convolver.cli.app import app
+from convolver.errors import ProvenanceError, UsageError
+from convolver.reporting.annotate import by_line, hot_files, read_source
+from convolver.reporting.bundle import gather
+from convolver.reporting.html.data import page_data, unpack
+from convolver.reporting.html.page import render
+from tests.views import make_chain, make_timeline
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chain")
+    make_timeline(folder / "ring.timeline.parquet")
+    return make_chain(folder, blocks=40)
+
+
+@pytest.fixture(scope="module")
+def bundle(chain):
+    return gather([str(chain.folder)])
+
+
+@pytest.fixture(scope="module")
+def page(bundle):
+    return render(bundle)
+
+
+def test_a_folder_holds_one_program_and_the_base_comes_first(chain, bundle):
+    assert bundle.signature.id == chain.signature.id
+    assert [times.machine for times in bundle.times] == ["base", "target"]
+    assert set(bundle.machines) == {"base", "target"}
+    assert bundle.timeline is not None
+    assert bundle.notes == []
+
+
+def test_what_does_not_belong_together_is_refused(chain, tmp_path):
+    other = make_chain(tmp_path, blocks=4)
+    with pytest.raises(UsageError, match="2 programs"):
+        gather([str(chain.folder), str(other.folder)])
+    with pytest.raises(ProvenanceError, match="another signature"):
+        gather([chain.path("app.sig.parquet"), other.path("app@base.times.parquet")])
+    with pytest.raises(UsageError, match="no signature"):
+        gather([chain.path("app@base.times.parquet")])
+    with pytest.raises(UsageError, match="no block times"):
+        gather([chain.path("app.sig.parquet")])
+
+
+def test_a_machine_that_changed_since_is_named_and_its_curves_are_left_out(chain, tmp_path):
+    make_chain(tmp_path).target.save(tmp_path / "base.machine.json")
+    os.unlink(tmp_path / "target.machine.json")
+    found = gather([str(tmp_path)])
+    assert "target" in found.machines  # its profile, under another file's name
+    assert any("'base' was not found" in note for note in found.notes)
+
+
+def test_lines_add_up_to_the_blocks_with_a_known_place(chain, bundle):
+    lines = by_line(bundle.base)
+    assert lines["seconds"].sum() == pytest.approx(bundle.base.seconds)
+    assert lines["memops"].sum() == chain.signature.totals["memops"]
+    assert (lines["misses_L1"] >= lines["misses_L2"]).all()
+    assert hot_files(bundle.times) == [str(chain.folder / "app.c")]
+
+
+def test_a_source_changed_after_the_trace_is_marked_and_a_missing_one_explained(chain):
+    path = chain.path("app.c")
+    changed = os.stat(path).st_mtime
+    assert read_source(path, changed - 1).newer
+    assert not read_source(path, changed + 1).newer
+    assert "cannot be read" in read_source(path + ".gone", 0).problem
+
+
+def test_the_page_refers_to_nothing_outside_and_is_small(page):
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:|//)|@import|url\(""", page)
+    assert "default-src 'none'" in page
+    assert len(page.encode()) < 200_000
+
+
+def test_the_page_holds_every_block_and_its_times(chain, bundle, page):
+    data = unpack(re.search(r'id="data">([^<]*)<', page)[1])
+    assert data == json.loads(json.dumps(page_data(bundle)))
+    assert len(data["blocks"]["block"]) == 40
+    for machine, times in zip(data["machines"], bundle.times, strict=True):
+        assert sum(machine["block_seconds"]) == pytest.approx(times.seconds, rel=1e-3)
+        assert machine["maps"]["circles"]
+    assert data["sources"][0]["text"].startswith("static double")
+    assert data["timeline"]["ranks"] == 4
+
+
+def test_the_overview_can_be_read_without_a_script(chain, page):
+    text = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    for words in ("CPU ratio base / target", "Measured on base", "Coverage", chain.signature.id, "Hot blocks"):
+        assert words in text
+    assert chain.prediction.cpu_ratio == pytest.approx(2)
+
+
+def test_names_from_the_program_cannot_break_the_page(tmp_path):
+    make_chain(tmp_path, command=["./<script>alert(1)</script>", '"x"'])
+    page = render(gather([str(tmp_path)]))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def run(*words):
+    return RUNNER.invoke(app, ["report", *map(str, words)])
+
+
+def test_the_terminal_report_says_what_it_rests_on_and_what_it_shows(chain):
+    result = run(chain.folder, "--top", 3)
+    assert result.exit_code == 0, result.output
+    for words in ("./app 7", "coverage", "3 of 40 blocks", "of the memops shown", "Hot functions", "CPU ratio", "f0"):
+        assert words in result.stdout
+
+
+def test_json_has_the_same_machines_and_totals(chain):
+    document = json.loads(run(chain.folder, "--json", "--top", 2).stdout)
+    assert [machine["machine"] for machine in document["machines"]] == ["base", "target"]
+    assert document["signature"]["totals"] == chain.signature.totals
+    assert len(document["machines"][0]["blocks"]) == 2
+
+
+def test_a_source_is_printed_with_its_costs_and_an_unknown_one_names_the_known(chain):
+    result = run(chain.folder, "--source", "app.c")
+    assert re.search(r"3\s+[\d.]+ [kM]?.*double dot\(void\)", result.stdout)
+    assert "app.c" in str(run(chain.folder, "--source", "other.c").exception)
+
+
+def test_a_page_is_written_once_and_only_overwritten_by_force(chain, tmp_path):
+    path = tmp_path / "a.html"
+    assert run(chain.folder, "--html", path).exit_code == 0
+    assert isinstance(run(chain.folder, "--html", path).exception, UsageError)
+    assert run(chain.folder, "--html", path, "--force").exit_code == 0
+    assert path.read_text().startswith("<!doctype html>")
