@@ -146,7 +146,7 @@ def trace_command(
     sample: Annotated[str | None, typer.Option(help="References in a burst [10000].")] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
-    sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = None,
+    sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
     block_limit: Annotated[str, typer.Option(help="Record at most N visits of a code segment; 0: no limit.")] = "0",
     top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
     cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,

@@ -28,7 +28,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "sample"
     interval: int = 1_000_000
     sample: int = 10_000
-    sets: int = 0
+    sets: int = 32
     set_class: int | None = None
     block_limit: int = 0
     phase: tuple[int, int] | None = None
@@ -72,4 +72,5 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """Return the plan as a JSON-able document."""
-        return {**msgspec.to_builtins(self), "set_class": self.chosen_class}
+        sets = self.sets if self.mode == "sample" else 0
+        return {**msgspec.to_builtins(self), "sets": sets, "set_class": self.chosen_class if sets else 0}
