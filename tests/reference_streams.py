@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import POLICIES, Level
 
 BASES = (0, 4096, 1 << 30, (1 << 38) - 256, 0x7F00_0000_0000, 0x7FFC_1234_0000, (1 << 57) + 128, (1 << 64) - 4096)
 
@@ -60,14 +60,17 @@ def loops(draw: st.DrawFn) -> list[tuple[int, int, bool, int]]:
 
 
 @st.composite
-def hierarchies(draw: st.DrawFn, max_levels: int = 4) -> tuple[Level, ...]:
-    """1 to 4 levels of 1 to 32 ways and any small number of sets; sometimes a level larger than the stream."""
+def hierarchies(draw: st.DrawFn, max_levels: int = 4, any_policy: bool = False) -> tuple[Level, ...]:
+    """1 to 4 levels of 1 to 32 ways and any small number of sets; sometimes a level larger than the stream. LRU or any policy."""
     line = draw(st.sampled_from([16, 32, 64, 64, 64, 128]))
     levels = []
     for number in range(1, draw(st.integers(1, max_levels)) + 1):
         ways = draw(st.integers(1, 32))
         sets = draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 12, 16, 33, 64, 64, 100, 1024, 1536]))
-        levels.append(Level(level=f"L{number}", size_bytes=sets * ways * line, ways=ways, line_bytes=line))
+        policy = draw(st.sampled_from(POLICIES)) if any_policy else "lru"
+        if policy == "tree-plru":
+            ways = 1 << (ways.bit_length() - 1)
+        levels.append(Level(level=f"L{number}", size_bytes=sets * ways * line, ways=ways, line_bytes=line, policy=policy))
     return tuple(levels)
 
 

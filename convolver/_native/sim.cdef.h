@@ -2,6 +2,7 @@ typedef struct {
     uint64_t sets;
     uint32_t ways;
     uint32_t line_bytes;
+    uint32_t policy;
 } cv_sim_level;
 typedef struct cv_sim cv_sim;
 cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim);

@@ -15,12 +15,17 @@ GROUPS: int = lib.CV_SIM_GROUPS
 """Groups of sets that :meth:`Simulator.group_owners` tells apart."""
 
 
+POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip")
+"""Replacement policies by their number in the C core."""
+
+
 class Geometry(NamedTuple):
     """One cache level as the C core sees it."""
 
     sets: int
     ways: int
     line_bytes: int
+    policy: int = 0  # place in POLICIES
 
 
 class Counts(NamedTuple):

@@ -12,6 +12,8 @@ from convolver.schema import document_id
 
 MAX_WAYS = 64
 MAX_LEVELS = 8
+POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip")
+"""Replacement policies that can be simulated."""
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,6 +23,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_bytes: int
     ways: int
     line_bytes: int = 64
+    policy: str = "lru"
 
     @property
     def sets(self) -> int:
@@ -40,6 +43,10 @@ def _check_level(level: Level) -> None:
         raise HierarchyError(
             f"{name} has {level.size_bytes} bytes, which is no positive multiple of {level.ways} ways x {level.line_bytes} bytes."
         )
+    if level.policy not in POLICIES:
+        raise HierarchyError(f"{name} has the policy '{level.policy}'; these are known: {', '.join(POLICIES)}.")
+    if level.policy == "tree-plru" and level.ways & (level.ways - 1):
+        raise HierarchyError(f"{name} has {level.ways} ways; tree-plru needs a power of two.")
     if level.size_bytes > 1 << 40:
         raise HierarchyError(f"{name} has {level.size_bytes} bytes; at most 1 TiB can be simulated.")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.simulator import GROUPS, Counts, Geometry, Simulator
+from convolver._native.simulator import GROUPS, POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator
 
@@ -23,7 +23,8 @@ class Group:
         distinct = {machine.hierarchy_id: machine.hierarchy for machine in machines}
         self._place = {key: place for place, key in enumerate(distinct)}
         self._hierarchies = [
-            [Geometry(level.sets, level.ways, level.line_bytes) for level in levels] for levels in distinct.values()
+            [Geometry(level.sets, level.ways, level.line_bytes, POLICIES.index(level.policy)) for level in levels]
+            for levels in distinct.values()
         ]
         self._shared: ParallelSimulator | None = None
 

@@ -15,10 +15,21 @@
 #define CV_SIM_MAX_WAYS 64
 #define CV_SIM_MAX_SETS (UINT64_C(1) << 26)
 
+/* Replacement policies. All but LRU take about five times as long as LRU and have no vector path. */
+enum cv_sim_policy {
+    CV_SIM_LRU = 0,
+    CV_SIM_FIFO = 1,
+    CV_SIM_RANDOM = 2,
+    CV_SIM_TREE_PLRU = 3, /* ways: a power of two */
+    CV_SIM_BIT_PLRU = 4,
+    CV_SIM_SRRIP = 5
+};
+
 typedef struct {
     uint64_t sets;       /* 1 .. CV_SIM_MAX_SETS, any number */
     uint32_t ways;       /* 1 .. CV_SIM_MAX_WAYS */
     uint32_t line_bytes; /* a power of two, 8 .. 4096; equal within a hierarchy */
+    uint32_t policy;     /* enum cv_sim_policy */
 } cv_sim_level;
 
 typedef struct cv_sim cv_sim;

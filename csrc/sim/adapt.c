@@ -8,11 +8,11 @@ static const cv_plan PLANS[] = {{0, false, false}, {0, false, true}, {0, true, f
                                 {1, false, false}, {1, false, true}, {1, true, true},  {2, true, true},
                                 {3, true, true},   {4, true, true},  {6, true, true},  {8, true, true}};
 
-void cv_adapt_new(cv_adapt *a, uint32_t smallest_ways, uint32_t filter_slots) {
+void cv_adapt_new(cv_adapt *a, uint32_t longest_lag, uint32_t filter_slots) {
     memset(a, 0, sizeof *a);
     for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++) {
         cv_plan plan = PLANS[i];
-        if (plan.lag > smallest_ways)
+        if (plan.lag > longest_lag)
             continue;
         if (filter_slots < 4) {
             if (plan.direct_mapped && plan.lag < 2)

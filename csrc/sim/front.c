@@ -32,16 +32,19 @@ void cv_front_free(cv_front *f) {
 }
 
 void cv_front_complete(cv_front *f) {
-    uint32_t ways = UINT32_MAX;
+    uint32_t lag = UINT32_MAX;
     uint64_t slots = FILTER_SLOTS;
     for (uint32_t h = 0; h < f->hierarchies; h++) {
         const cv_level *l = &f->hierarchy[h]->levels[0];
-        ways = l->ways < ways ? l->ways : ways;
+        /* Only LRU keeps the last lines of a set; but under any other policy too the very last one stays and is not changed by
+         * another use, except that SRRIP counts a first use. */
+        uint32_t longest = l->policy == CV_SIM_LRU ? l->ways : l->policy == CV_SIM_SRRIP ? 0 : 1;
+        lag = longest < lag ? longest : lag;
         while (l->sets % slots)
             slots /= 2;
     }
     f->filter.slots = (uint32_t)slots;
-    cv_adapt_new(&f->adapt, ways, f->filter.slots);
+    cv_adapt_new(&f->adapt, lag, lag ? f->filter.slots : 0);
 }
 
 static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n) {

@@ -1,5 +1,6 @@
 /* Geometry and memory of one level. */
 #include "level.h"
+#include "policies.h"
 
 #include <sys/mman.h>
 
@@ -75,6 +76,9 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     l->power_of_two = (l->sets & (l->sets - 1)) == 0;
     l->shift = (uint32_t)__builtin_ctzll(l->sets);
     l->magic = UINT64_MAX / l->sets + 1;
+    l->policy = geometry->policy;
+    if (l->policy != CV_SIM_LRU)
+        return cv_policy_level(l);
     /* Tags are below EMPTY; an offset below `sets` may be added to a line before it is divided. */
     l->line_limit = (uint64_t)EMPTY * l->sets - l->sets;
     simd->level(l);
@@ -90,6 +94,8 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
 
 void cv_level_free(cv_level *l) {
     free(l->rows);
+    free(l->state);
+    free(l->ages);
     free(l->offsets);
     cv_tally_free(&l->counts);
 }

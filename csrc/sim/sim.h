@@ -74,6 +74,9 @@ struct cv_level {
     uint32_t ways, stride;   /* stride: tags from one row to the next */
     uint32_t shift;          /* log2(sets) where that is whole */
     bool power_of_two, first, wide;
+    uint32_t policy;         /* enum cv_sim_policy */
+    uint64_t *state;         /* of each set, of other policies than LRU */
+    uint8_t *ages;           /* of each way, of SRRIP */
     cv_tally counts;         /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 
@@ -173,7 +176,8 @@ typedef struct {
     uint32_t countdown;     /* batches until the next trial */
 } cv_adapt;
 
-void cv_adapt_new(cv_adapt *a, uint32_t smallest_ways, uint32_t filter_slots);
+/* Which filters are exact: `longest_lag` 0 allows no lag, `filter_slots` 0 no direct-mapped filter. */
+void cv_adapt_new(cv_adapt *a, uint32_t longest_lag, uint32_t filter_slots);
 /* Count a batch; true when it should be used to time all plans. */
 bool cv_adapt_trial_due(cv_adapt *a, size_t references);
 /* Choose by the costs. */

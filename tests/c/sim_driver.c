@@ -13,8 +13,10 @@ static uint64_t next(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static const cv_sim_level LEVELS[] = {{64, 12, 64}, {1024, 16, 64}, {53, 20, 64}, {1, 1, 8}, {3, 64, 4096}, {100, 33, 4096}};
-static const uint32_t N_LEVELS[] = {3, 1, 2};
+static const cv_sim_level LEVELS[] = {{64, 12, 64, 0}, {1024, 16, 64, 0}, {53, 20, 64, 0}, {1, 1, 8, 0},
+                                       {3, 64, 4096, 0}, {100, 33, 4096, 0}, {64, 8, 64, 1}, {16, 64, 64, 2},
+                                       {7, 64, 64, 3},   {9, 5, 64, 4},      {11, 3, 64, 5}};
+static const uint32_t N_LEVELS[] = {3, 1, 2, 5};
 static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
 
 static void check(cv_status status, const char *what) {
@@ -48,7 +50,7 @@ static void feed(cv_sim *sim, uint64_t *state, size_t count) {
 
 static void print_totals(const cv_sim *sim) {
     uint64_t owners = cv_sim_owners(sim), *counts = malloc(3 * owners * sizeof *counts);
-    for (uint32_t h = 0; h < 3; h++)
+    for (uint32_t h = 0; h < 4; h++)
         for (uint32_t k = 0; k < N_LEVELS[h]; k++) {
             check(cv_sim_counts(sim, h, k, counts, counts + owners, counts + 2 * owners), "counts");
             uint64_t sum[3] = {0, 0, 0};
@@ -62,17 +64,17 @@ static void print_totals(const cv_sim *sim) {
 
 int main(void) {
     cv_sim *sim = NULL;
-    const cv_sim_level impossible[] = {{64, 65, 64}, {64, 8, 48}, {0, 8, 64}};
+    const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 6}};
     const uint32_t one = 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
-    check(cv_sim_new(LEVELS, N_LEVELS, 3, &sim), "new");
+    check(cv_sim_new(LEVELS, N_LEVELS, 4, &sim), "new");
     uint64_t state = 1;
     const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         feed(sim, &state, sizes[i]);
-    if (cv_sim_counts(sim, 3, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT)
+    if (cv_sim_counts(sim, 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT)
         return 3;
     print_totals(sim);
     cv_sim_free(sim);

@@ -1,9 +1,11 @@
-"""A slow, obvious model of cache hierarchies: lists in recency order, one reference at a time."""
+"""A slow, obvious model of cache hierarchies: one reference at a time, every line in its way."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import NamedTuple
+
+from tests.oracle.policies import POLICIES
 
 
 class Counts(NamedTuple):
@@ -12,36 +14,42 @@ class Counts(NamedTuple):
     write_backs: Counter
 
 
-class Cache:
-    """One level. Each set is a list of [line, dirty], most recent first."""
+class Set:
+    """One set: lines and dirty bits by way, and what the policy remembers."""
 
-    def __init__(self, sets: int, ways: int, below: Cache | None) -> None:
-        self.sets = [[] for _ in range(sets)]
-        self.ways = ways
+    def __init__(self, ways: int, number: int, policy: str) -> None:
+        self.lines: list[int | None] = [None] * ways
+        self.dirty = [False] * ways
+        self.policy = POLICIES[policy](ways, number)
+
+
+class Cache:
+    """One level."""
+
+    def __init__(self, sets: int, ways: int, below: Cache | None, policy: str = "lru") -> None:
+        self.sets = [Set(ways, number, policy) for number in range(sets)]
         self.below = below
         self.counts = Counts(Counter(), Counter(), Counter())
 
-    def _find(self, line: int) -> list | None:
-        return next((entry for entry in self.sets[line % len(self.sets)] if entry[0] == line), None)
-
     def _place(self, line: int, dirty: bool, block: int) -> None:
-        """Put a line in front; what falls out at the back is written to the level below when it is dirty."""
-        entries = self.sets[line % len(self.sets)]
-        entries.insert(0, [line, dirty])
-        if len(entries) > self.ways:
-            victim, was_dirty = entries.pop()
-            if was_dirty:
-                self.counts.write_backs[block] += 1
-                if self.below:
-                    self.below.write_line(victim, block)
+        """Put a line into an empty way or instead of a victim, which is written to the level below when it is dirty."""
+        own = self.sets[line % len(self.sets)]
+        way = own.lines.index(None) if None in own.lines else own.policy.victim()
+        victim, was_dirty = own.lines[way], own.dirty[way]
+        own.lines[way], own.dirty[way] = line, dirty
+        own.policy.fill(way)
+        if was_dirty:
+            self.counts.write_backs[block] += 1
+            if self.below:
+                self.below.write_line(victim, block)
 
     def _promote(self, line: int, dirty: bool) -> bool:
-        entry = self._find(line)
-        if entry is None:
+        own = self.sets[line % len(self.sets)]
+        if line not in own.lines:
             return False
-        entries = self.sets[line % len(self.sets)]
-        entries.remove(entry)
-        entries.insert(0, [line, entry[1] or dirty])
+        way = own.lines.index(line)
+        own.dirty[way] = own.dirty[way] or dirty
+        own.policy.hit(way)
         return True
 
     def access(self, line: int, write: bool, block: int) -> None:
@@ -61,10 +69,10 @@ class Cache:
 
 
 def simulate(references, hierarchy, line_bytes):
-    """Run (address, size, write, block) tuples through [(sets, ways), ...]; returns Counts per level."""
+    """Run (address, size, write, block) tuples through [(sets, ways, policy), ...]; returns Counts per level."""
     caches: list[Cache] = []
-    for sets, ways in reversed(hierarchy):
-        caches.insert(0, Cache(sets, ways, caches[0] if caches else None))
+    for sets, ways, policy in reversed(hierarchy):
+        caches.insert(0, Cache(sets, ways, caches[0] if caches else None, policy))
     for address, size, write, block in references:
         for line in range(address // line_bytes, (min(address + size, 1 << 64) - 1) // line_bytes + 1):
             caches[0].access(line, write, block)

@@ -23,11 +23,12 @@ def _machines(found):
 
 
 def level_document(level: Level) -> dict:
-    return {"level": level.level, "size_bytes": level.size_bytes, "ways": level.ways, "line_bytes": level.line_bytes}
+    names = ("level", "size_bytes", "ways", "line_bytes", "policy")
+    return {name: getattr(level, name) for name in names}
 
 
 def _expected(references, levels, name):
-    counts = oracle.simulate(references, [(level.sets, level.ways) for level in levels], levels[0].line_bytes)
+    counts = oracle.simulate(references, [(level.sets, level.ways, level.policy) for level in levels], levels[0].line_bytes)
     blocks = sorted(counts[0].accesses)
     return [
         (block, name, level.level, c.accesses[block], c.accesses[block] - c.misses[block], c.misses[block], c.write_backs[block])
@@ -69,6 +70,22 @@ def test_each_front_filter_changes_nothing(simd, references, found):
     assert rates.table.select(COLUMNS).rows() == [
         row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")
     ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(streams(), st.lists(hierarchies(any_policy=True), min_size=1, max_size=3))
+def test_each_policy_counts_like_its_slow_model(references, found):
+    rates = simulate_arrays(**arrays(references), machines=_machines(found))
+    assert rates.table.select(COLUMNS).rows() == [
+        row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(loops(), hierarchies(max_levels=2, any_policy=True))
+def test_the_front_filters_change_no_policy(references, levels):
+    rates = simulate_arrays(**arrays(references), machines=list(levels))
+    assert rates.table.select(COLUMNS).rows() == _expected(references, levels, "machine-1")
 
 
 @settings(max_examples=40, deadline=None)

@@ -25,5 +25,5 @@ def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
         outputs.add(done.stdout)
     assert len(outputs) == 1
     counts = [[int(word) for word in line.split()] for line in outputs.pop().splitlines()]
-    assert len(counts) == 6
+    assert len(counts) == 11
     assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)

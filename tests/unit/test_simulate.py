@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver._native.simulator import Simulator
+from convolver._native.simulator import POLICIES, Simulator
 from convolver.errors import ChecksumError, HierarchyError, SchemaError, SimulationError, UsageError
+from convolver.machine import hierarchy
 from convolver.machine.hierarchy import Level
 from convolver.progress import SILENT
 from convolver.simulation.hit_rates import HitRates
@@ -143,6 +144,8 @@ def test_wrong_arrays_are_refused(arguments, words):
         ([3.5], UsageError),
         ({"name": "x", "hierarchy": []}, HierarchyError),
         ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 65, "ways": 1}]}, HierarchyError),
+        ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 64, "ways": 1, "policy": "clairvoyant"}]}, HierarchyError),
+        ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 192, "ways": 3, "policy": "tree-plru"}]}, HierarchyError),
     ],
 )
 def test_wrong_machines_are_refused(machines, error):
@@ -153,3 +156,13 @@ def test_wrong_machines_are_refused(machines, error):
 def test_an_unsimulated_machine_has_no_totals():
     with pytest.raises(UsageError, match="was not simulated"):
         simulate_arrays(lines(0), machines=ONE_LINE).totals("other")
+
+
+def test_the_policies_are_numbered_as_in_the_c_core():
+    assert POLICIES == hierarchy.POLICIES
+
+
+def test_first_in_first_out_forgets_a_line_that_is_in_use():
+    levels = [Level(level="L1", size_bytes=128, ways=2, policy=policy) for policy in ("lru", "fifo")]
+    misses = [totals(simulate_arrays(lines(0, 1, 0, 2, 0), machines=[level]))[0][2] for level in levels]
+    assert misses == [3, 4]
