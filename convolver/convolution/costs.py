@@ -111,7 +111,7 @@ def _points_inside(curve: Curve, levels: Sequence[Level], name: str) -> tuple[li
     low, high = working_set_range(levels, name)
     inside = [point for point in curve.points if low <= point.working_set_bytes <= high]
     if inside and name == MEMORY:
-        inside = [point for point in inside if 2 * point.working_set_bytes >= inside[-1].working_set_bytes]
+        inside = [point for point in inside if 2.02 * point.working_set_bytes >= inside[-1].working_set_bytes]
     if inside:
         return inside, False
     middle = low if name == MEMORY else (low * high) ** 0.5

@@ -153,7 +153,8 @@ def plateau(curve: Curve, levels: Sequence[Level], name: str) -> Rate:
         return curve.at(low if high == math.inf else math.sqrt(low * high))
     if name == MEMORY:
         # Reuse across passes still hits in a last level twice exceeded, so only the far end counts.
-        inside = [point for point in inside if point.working_set_bytes >= inside[-1].working_set_bytes / _BEYOND]
+        last = 0.99 * inside[-1].working_set_bytes / 2  # sizes of projected machines are rounded
+        inside = [point for point in inside if point.working_set_bytes >= last]
     return Rate(
         seconds_per_reference=median(point.seconds_per_reference for point in inside),
         spread=max(point.spread for point in inside),
