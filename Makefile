@@ -21,7 +21,7 @@ $(STAMP): $(SOURCES)
 setup: $(STAMP) ## Build everything into .venv/
 
 run: $(STAMP) ## Predict two real programs on three machines, end to end (artifacts in run/)
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh run
+	$(BIN)/python tools/run_demo.py
 
 test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest

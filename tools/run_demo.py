@@ -42,10 +42,10 @@ def found_program() -> list[str]:
     """Return a command of a program that is installed here, with an input of its own."""
     text = FOLDER / "input.txt"
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
-    text.write_bytes(b"".join(file.read_bytes() for file in files)[:1_500_000])
+    text.write_bytes(b"".join(file.read_bytes() for file in files)[:4_000_000])
     candidates = {
-        "xz": ["xz", "-k", "-c", "-2", text.name],
-        "gzip": ["gzip", "-k", "-c", text.name],
+        "xz": ["xz", "-k", "-f", "-2", text.name],
+        "gzip": ["gzip", "-k", "-f", text.name],
         "sqlite3": ["sqlite3", ":memory:", SQL],
     }
     for name, command in candidates.items():
@@ -58,7 +58,7 @@ def main() -> None:
     """Run all steps and say how long they took."""
     began = time.monotonic()
     FOLDER.mkdir(exist_ok=True)
-    step("gcc", "-g", "-O2", "-o", "cg", str(ROOT / "examples" / "cg.c"), "-lm")
+    step("cc", "-g", "-O2", "-o", "cg", str(ROOT / "examples" / "cg.c"), "-lm")
     step("convolver", "probe", "--quick", "--force")
     predict("./cg")
     predict(*found_program())
