@@ -118,6 +118,38 @@ def info_command(
         console.print(f"{key}: {value}")
 
 
+@mpi.command("network", context_settings={"allow_interspersed_args": False})
+def network_command(
+    launcher: Annotated[list[str], typer.Argument(help="Launcher of two tasks, behind '--', for example mpirun -np 2.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Machine profile to write.")],
+    machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
+    mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the network section as JSON.")] = False,
+) -> None:
+    """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead.
+
+    \b
+    Examples:
+      convolver mpi network -o host.machine.json --machine quiet.machine.json -- mpirun -np 2
+      convolver mpi network -o pair.machine.json -- mpirun -np 2 --map-by node
+    """
+    from convolver.mpi.pingpong import measure_network, save_network
+    from convolver.units import format_seconds
+
+    new_file(output, force)
+    measured = measure_network(launcher, mpicc=mpicc)
+    save_network(measured, output, machine)
+    wrote(output)
+    if as_json:
+        print_json(measured)
+    else:
+        rate = measured["bandwidth_bytes_per_second"] / 1e9
+        limit = measured["eager_limit_bytes"]
+        eager = f"eager below {limit} bytes" if limit >= 0 else "always eager"
+        say(f"Latency {format_seconds(measured['latency_seconds'])}, {rate:.3g} GB/s, {eager}.")
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
     app.add_typer(mpi, name="mpi")

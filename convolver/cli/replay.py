@@ -104,6 +104,9 @@ def run_command(
     no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
     wire_latency: Annotated[float, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)] = 0.0,
     gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
+    ] = None,
     dimemas_quirks: Annotated[bool, typer.Option(help="Copy the defects of stock Dimemas that change times.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
@@ -119,6 +122,10 @@ def run_command(
     events = read_events(trace)
     options = {key: value for key, value in locals().items() if key in _OPTIONS}
     network = _network(config, events, options)
+    if algorithms:
+        from convolver.mpi.algorithms import expand, parse_choice
+
+        events = expand(events, parse_choice(algorithms))
     timeline = replay(events, network, cpu_ratio, record=bool(output or prv), progress=terminal_progress())
     if output:
         timeline.save(output)

@@ -15,7 +15,7 @@ from pathlib import Path
 from convolver.errors import ToolError, ToolNotFoundError, TracerError, UsageError
 from convolver.locations import cache_folder, program
 
-FLAGS = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter")
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter")
 LIBRARIES = {"openmpi": re.compile(r"open ?mpi|openrte|prrte", re.I), "mpich": re.compile(r"hydra|mpich|intel\(r\) mpi", re.I)}
 """Families of MPI libraries and how their programs call themselves; their binary interfaces differ."""
 
@@ -76,19 +76,27 @@ def build_interposer(mpicc: str) -> Path:
     Raises :class:`ToolError` with the compiler's first complaint when it does not build.
     """
     sources = sorted(program("mpi", "build the package again.").glob("*.[ch]"))
-    digest = hashlib.sha256("\0".join([mpicc, *FLAGS, _output([mpicc, "-show"])]).encode())
+    return compile_with(mpicc, sources, (*FLAGS, "-shared", "-fPIC"), "libconvolver-mpi-{}.so", ("-ldl",))
+
+
+def compile_with(mpicc: str, sources: Sequence[Path], flags: Sequence[str], name: str, libraries: Sequence[str] = ()) -> Path:
+    """Compile sources with an MPI wrapper into the cache folder (``name`` has a place for a digest) and return the result.
+
+    Raises :class:`ToolError` with the compiler's first complaint.
+    """
+    digest = hashlib.sha256("\0".join([mpicc, *flags, *libraries, _output([mpicc, "-show"])]).encode())
     for path in sources:
         digest.update(path.read_bytes())
-    target = cache_folder() / f"libconvolver-mpi-{digest.hexdigest()[:16]}.so"
+    target = cache_folder() / name.format(digest.hexdigest()[:16])
     if target.exists():
         return target
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
-        command = [mpicc, *FLAGS, *(str(p) for p in sources if p.suffix == ".c"), "-o", str(built), "-ldl"]
+        command = [mpicc, *flags, *(str(p) for p in sources if p.suffix == ".c"), "-o", str(built), *libraries]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-            raise ToolError(f"The MPI interposer does not build with {mpicc}: {complaint}; give another wrapper with --mpicc.")
+            raise ToolError(f"Convolver's MPI code does not build with {mpicc}: {complaint}; give another wrapper with --mpicc.")
         built.replace(target)
     return target
 

@@ -156,26 +156,27 @@ def flat_configuration(
 def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: int | None = None) -> Network:
     """Return a network from the ``network`` section of a machine profile.
 
-    Needs ``latency_seconds`` and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``, ``overhead_seconds``, ``tasks_per_node``,
-    ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Half of a one-way latency is charged
-    to the sender and half to the receiver, as the replay charges L at both.
+    Needs ``latency_seconds`` (one way, as a ping-pong measures it) and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``,
+    ``overhead_seconds``, ``tasks_per_node``, ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where
+    given. Between nodes the overhead is the startup that both sides pay, and the rest of the latency is spent on the wire.
     """
     try:
         per_node = tasks_per_node or int(measured.get("tasks_per_node", ranks))
-        latency, rate = float(measured["latency_seconds"]) / 2, float(measured["bandwidth_bytes_per_second"])
+        latency, rate = float(measured["latency_seconds"]), float(measured["bandwidth_bytes_per_second"])
+        overhead = min(float(measured.get("overhead_seconds", latency)), latency)
         within = (
-            float(measured.get("intra_latency_seconds", 2 * latency)) / 2,
+            float(measured.get("intra_latency_seconds", latency)),
             float(measured.get("intra_bandwidth_bytes_per_second", rate)),
         )
         eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"The machine's network section cannot be used: {error!r}; measure it with 'convolver probe'."
+            f"The machine's network section cannot be used: {error!r}; measure it with 'convolver mpi network'."
         ) from error
     config = flat_configuration(
-        ranks, latency_seconds=latency, bandwidth_bytes_per_second=rate, tasks_per_node=per_node, links=1, intra=within
+        ranks, latency_seconds=overhead, bandwidth_bytes_per_second=rate, tasks_per_node=per_node, links=1, intra=within
     )
-    return Network(config, rendezvous_bytes=eager)
+    return Network(config, rendezvous_bytes=eager, wire_latency_seconds=latency - overhead)
 
 
 def what_if(

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from convolver._native.replay import PackedEvents, RunResult
 from convolver.errors import ReplayError, UsageError
+from convolver.machine.profile import MachineProfile
 from convolver.mpi.events import Events, Kind, Op
-from convolver.mpi.network import Network
+from convolver.mpi.network import Network, network_from_profile
 from convolver.mpi.timeline import Timeline, make_timeline
 from convolver.progress import SILENT, Progress
 
@@ -22,7 +23,7 @@ Ratio = float | NDArray[np.float64]
 
 def replay(
     events: Events,
-    network: Network | Configuration,
+    machine: Network | Configuration | MachineProfile,
     ratio: Ratio = 1.0,
     *,
     burst_ratio: NDArray[np.float64] | None = None,
@@ -32,14 +33,23 @@ def replay(
     """Predict a parallel run: divide its computation by the CPU ratio and replay its communication on a network.
 
     ``ratio`` is one number or one a rank, ``burst_ratio`` one a record (only bursts count); both divide, so 2.0 is twice as fast,
-    and multiply with the network's own node and module ratios. Without ``record`` only the per-rank totals are kept.
+    and multiply with the machine's own node and module ratios. Without ``record`` only the per-rank totals are kept.
     Raises :class:`ReplayError` for a deadlock (naming the cycle of ranks and records) or a machine that is too small, and
     :class:`FormatError` for contradictory events.
     """
     progress.start("Replaying", events.records)
-    timeline = Replayer(events).run(network, ratio, burst_ratio=burst_ratio, record=record)
+    timeline = Replayer(events).run(as_network(machine, events.ranks), ratio, burst_ratio=burst_ratio, record=record)
     progress.finish()
     return timeline
+
+
+def as_network(machine: Network | Configuration | MachineProfile, ranks: int) -> Network:
+    """Return the network of a machine for a run of ``ranks`` tasks; raises :class:`UsageError` for a profile without one."""
+    if isinstance(machine, MachineProfile):
+        if not machine.network:
+            raise UsageError(f"The machine '{machine.name}' has no network section; measure one with 'convolver mpi network'.")
+        return network_from_profile(dict(machine.network), ranks)
+    return machine if isinstance(machine, Network) else Network(machine)
 
 
 class Replayer:

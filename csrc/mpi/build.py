@@ -1,4 +1,4 @@
-"""Puts the interposer's sources into the package. Called by setup.py; it is compiled where it is used, with the site's mpicc."""
+"""Puts the sources of the interposer and the ping-pong into the package; they are compiled with the site's mpicc where used."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ def copy_interposer(target: Path) -> str:
     """Copy the sources into ``target/mpi`` and return what was done."""
     folder = target / "mpi"
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(SOURCE.glob("*.[ch]")):
-        shutil.copy2(path, folder / path.name)
+    for path in [*sorted(SOURCE.glob("*.[ch]")), *sorted(SOURCE.glob("*/*.c"))]:
+        to = folder / path.relative_to(SOURCE)
+        to.parent.mkdir(exist_ok=True)
+        shutil.copy2(path, to)
     return f"MPI interposer: sources in {folder}"

@@ -1,0 +1,99 @@
+"""Measures a network with a real MPI ping-pong and fits the replay's parameters: latency, bandwidth, eager limit, overhead."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convolver.errors import ProbeError, ToolNotFoundError, UsageError
+from convolver.locations import program
+from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
+from convolver.mpi.network import NEVER
+
+LATE_SECONDS = 2e-3
+"""By how much the receiver is late where the eager limit is measured (csrc/mpi/pingpong/pingpong.c)."""
+
+
+def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dict[str, Any]:
+    """Run the ping-pong under a launcher such as ``["mpirun", "-np", "2"]`` and return a profile's ``network`` section.
+
+    Raises :class:`ToolNotFoundError` without a fitting mpicc, :class:`ProbeError` when the ping-pong fails.
+    """
+    if not launcher:
+        raise UsageError("No launcher is given; write for example: convolver mpi network -o net.json -- mpirun -np 2.")
+    source = program("mpi", "build the package again.") / "pingpong" / "pingpong.c"
+    binary = compile_with(find_mpicc(launcher[0], mpicc), [source], FLAGS, "convolver-pingpong-{}")
+    try:
+        done = subprocess.run([*launcher, str(binary)], capture_output=True, text=True, timeout=600, check=False)
+    except FileNotFoundError as error:
+        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library behind --.") from error
+    except subprocess.TimeoutExpired as error:
+        raise ProbeError(f"The ping-pong under {launcher[0]} did not end within ten minutes; are two processors free?") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise ProbeError(f"The ping-pong under {' '.join(launcher)} failed with status {done.returncode}: {last}.")
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return fit_network(lines)
+
+
+def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return latency, bandwidth, eager limit and overhead from the ping-pong's lines; all samples are kept.
+
+    Each size counts with its fastest repeat. The one-way time of small messages is the latency; the bandwidth is the median slope
+    between any two large ones (64 KiB and more; Theil, Sen), which one disturbed size does not move; the eager limit is the
+    smallest size whose blocking sends all waited for a late receiver (``NEVER`` where none did).
+    """
+    samples: dict[str, dict[int, list[float]]] = {
+        "pingpong": defaultdict(list),
+        "overhead": defaultdict(list),
+        "late": defaultdict(list),
+    }
+    same_host = True
+    for line in lines:
+        if line["kind"] == "hosts":
+            same_host = bool(line["same"])
+        else:
+            samples[line["kind"]][int(line["bytes"])].append(float(line["seconds"]))
+    best = {size: min(values) for size, values in samples["pingpong"].items()}
+    small, large = [s for s in best if s <= 64], [s for s in best if s >= 65536]
+    if not small or len(large) < 2:
+        raise ProbeError("The ping-pong measured too few sizes to fit a network.")
+    latency = float(np.median([best[s] for s in small]))
+    slope = float(np.median([(best[b] - best[a]) / (b - a) for a in large for b in large if a < b]))
+    if slope <= 0:
+        raise ProbeError("Large messages took no longer than small ones; run the ping-pong on a quiet machine.")
+    waited = sorted(size for size, values in samples["late"].items() if min(values) > LATE_SECONDS / 2)
+    overheads = [min(values) for size, values in samples["overhead"].items() if size <= 1024]
+    measured = {
+        "latency_seconds": latency,
+        "bandwidth_bytes_per_second": 1.0 / slope,
+        "eager_limit_bytes": waited[0] if waited else NEVER,
+        "overhead_seconds": float(np.median(overheads)) if overheads else 0.0,
+        "same_host": same_host,
+        "samples_seconds": {str(size): values for size, values in sorted(samples["pingpong"].items())},
+    }
+    if same_host:
+        measured |= {"intra_latency_seconds": latency, "intra_bandwidth_bytes_per_second": 1.0 / slope}
+    return measured
+
+
+def save_network(measured: dict[str, Any], output: str | Path, machine: str | Path | None = None) -> None:
+    """Save a measured network in a copy of a machine profile, or in a bare one without caches."""
+    import msgspec
+
+    from convolver.machine.hierarchy import parse_levels
+    from convolver.machine.profile import MachineProfile
+
+    if machine is not None:
+        profile = msgspec.structs.replace(MachineProfile.load(machine), network=measured)
+    else:
+        name = Path(output).name.removesuffix(".json").removesuffix(".machine")
+        levels = parse_levels([{"level": "L1", "size_bytes": 32768, "ways": 8, "line_bytes": 64}], "a bare profile")
+        profile = MachineProfile(name=name, hierarchy=levels, network=measured)
+    profile.save(output)

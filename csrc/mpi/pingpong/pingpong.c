@@ -1,0 +1,105 @@
+/* Ping-pong between tasks 0 and 1: one JSON line a measurement on stdout of task 0.
+ *
+ *   {"kind": "pingpong", "bytes": n, "seconds": one-way time}            best half round trip, as many lines as repeats
+ *   {"kind": "overhead", "bytes": n, "seconds": time inside MPI_Isend}   what a send costs its processor
+ *   {"kind": "late", "bytes": n, "seconds": time inside MPI_Send}        the receiver comes 2 ms late: a rendezvous waits for it
+ *   {"kind": "hosts", "same": true}                                      both tasks on one host */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 4 << 20, REPEATS = 5 };
+
+static void spin(double seconds)
+{
+    double end = MPI_Wtime() + seconds;
+    while (MPI_Wtime() < end)
+        ;
+}
+
+static double round_trips(int rank, char *buffer, int bytes, int count)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    for (int i = 0; i < count; i++) {
+        if (rank == 0) {
+            MPI_Send(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+            MPI_Recv(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(buffer, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(buffer, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+        }
+    }
+    return (MPI_Wtime() - begin) / count / 2;
+}
+
+static double overhead(int rank, char *buffer, int bytes)
+{
+    MPI_Request request;
+    double spent = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        double begin = MPI_Wtime();
+        MPI_Isend(buffer, bytes, MPI_CHAR, 1, 1, MPI_COMM_WORLD, &request);
+        spent = MPI_Wtime() - begin;
+    } else {
+        MPI_Irecv(buffer, bytes, MPI_CHAR, 0, 1, MPI_COMM_WORLD, &request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return spent;
+}
+
+static double late(int rank, char *buffer, int bytes)
+{
+    double spent = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        double begin = MPI_Wtime();
+        MPI_Send(buffer, bytes, MPI_CHAR, 1, 2, MPI_COMM_WORLD);
+        spent = MPI_Wtime() - begin;
+    } else {
+        spin(2e-3);
+        MPI_Recv(buffer, bytes, MPI_CHAR, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return spent;
+}
+
+static void print(int rank, const char *kind, int bytes, double seconds)
+{
+    if (rank == 0)
+        printf("{\"kind\": \"%s\", \"bytes\": %d, \"seconds\": %.9g}\n", kind, bytes, seconds);
+}
+
+int main(int argc, char **argv)
+{
+    int rank, size, length;
+    char host[2][MPI_MAX_PROCESSOR_NAME] = {"", ""}, *buffer = calloc(1, LARGEST);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2 || buffer == NULL) {
+        if (rank == 0)
+            fprintf(stderr, "the ping-pong needs exactly two tasks\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Get_processor_name(host[0], &length);
+    MPI_Sendrecv(host[0], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 1 - rank, 9, host[1], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 1 - rank, 9,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        printf("{\"kind\": \"hosts\", \"same\": %s}\n", strcmp(host[0], host[1]) ? "false" : "true");
+    for (int bytes = 0; bytes <= LARGEST; bytes = bytes ? 2 * bytes : 1) {
+        int count = bytes <= 4096 ? 400 : bytes <= 262144 ? 60 : 10;
+        round_trips(rank, buffer, bytes, count / 10 + 1);
+        for (int r = 0; r < REPEATS; r++) {
+            print(rank, "pingpong", bytes, round_trips(rank, buffer, bytes, count));
+            print(rank, "overhead", bytes, overhead(rank, buffer, bytes));
+        }
+        if (bytes >= 64 && bytes <= 1 << 20)
+            for (int r = 0; r < 7; r++)
+                print(rank, "late", bytes, late(rank, buffer, bytes));
+    }
+    MPI_Finalize();
+    free(buffer);
+    return 0;
+}

@@ -1,0 +1,75 @@
+"""Fitting a network to ping-pong lines, and measuring a real one where MPI is installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from convolver.errors import ProbeError
+from convolver.machine.profile import MachineProfile
+from convolver.mpi.events import EventsBuilder
+from convolver.mpi.network import NEVER
+from convolver.mpi.pingpong import fit_network
+from convolver.mpi.replay import replay
+
+
+def lines(latency=2e-6, rate=1e9, eager=8192):
+    sizes = [0, *(1 << k for k in range(23))]
+    yield {"kind": "hosts", "same": False}
+    for size in sizes:
+        for noise in (1.0, 1.3, 1.01):
+            yield {"kind": "pingpong", "bytes": size, "seconds": (latency + size / rate) * noise}
+        yield {"kind": "overhead", "bytes": size, "seconds": 3e-7}
+        for late in (2e-3, 2.1e-3):
+            yield {"kind": "late", "bytes": size, "seconds": late if size >= eager else 4e-7}
+
+
+def test_latency_bandwidth_and_eager_limit_are_found_from_the_fastest_samples():
+    found = fit_network(list(lines()))
+    assert found["latency_seconds"] == pytest.approx(2e-6, rel=0.03)
+    assert found["bandwidth_bytes_per_second"] == pytest.approx(1e9, rel=1e-6)
+    assert found["eager_limit_bytes"] == 8192
+    assert found["overhead_seconds"] == pytest.approx(3e-7)
+    assert len(found["samples_seconds"]["1024"]) == 3
+    assert fit_network(list(lines(eager=1 << 40)))["eager_limit_bytes"] == NEVER
+
+
+def test_a_ping_pong_replayed_on_its_own_network_takes_its_own_time():
+    builder = EventsBuilder(2)
+    for _ in range(10):
+        builder.send(0, 1, 4096).receive(1, 0, 4096).send(1, 0, 4096).receive(0, 1, 4096)
+    network = {**fit_network(list(lines())), "tasks_per_node": 1}
+    machine = MachineProfile(name="m", hierarchy=(), network=network)
+    measured = 20 * (network["latency_seconds"] + 4096 / 1e9)
+    assert replay(builder.build(), machine).predicted_seconds == pytest.approx(measured, rel=1e-6)
+
+
+def test_a_disturbed_ping_pong_is_refused():
+    with pytest.raises(ProbeError, match="too few sizes"):
+        fit_network([{"kind": "pingpong", "bytes": 1, "seconds": 1e-6}])
+    flat = [{"kind": "pingpong", "bytes": 1 << k, "seconds": 1e-3 / (k + 1)} for k in range(23)]
+    with pytest.raises(ProbeError, match="no longer than small"):
+        fit_network(flat)
+
+
+def test_the_command_line_says_what_is_missing(tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "convolver",
+        "mpi",
+        "network",
+        "-o",
+        str(tmp_path / "n.json"),
+        "--mpicc",
+        "no-such-mpicc",
+        "--",
+        "true",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "no-such-mpicc is not installed" in done.stderr
+    assert json.dumps(done.stdout) == '""'
