@@ -101,7 +101,8 @@ def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                yield msgspec.json.decode(line, type=Line)
+                if line.endswith("\n"):  # a killed probe leaves half a line
+                    yield msgspec.json.decode(line, type=Line)
             status = process.wait()
         finally:
             process.terminate()
@@ -127,6 +128,10 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
             keep.flush()
             lines.append(line)
             progress.advance(1.0, f"{line.kernel} {format_bytes(line.working_set_bytes)}")
+    except OSError as error:
+        raise ProbeError(
+            f"The probe cannot go on ({error.strerror or error}); free some space or choose another folder."
+        ) from error
     finally:
         keep.close()
         progress.finish()

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -147,6 +149,32 @@ def test_an_unknown_kernel_ends_in_one_sentence():
 def test_a_cpu_that_does_not_exist_is_refused_by_the_probe_itself():
     with pytest.raises(ProbeError, match="CPU 1000"):
         runner.run_plan(plan_of(Item("load", 4096)), 1000, SILENT)
+
+
+def probe_processes():
+    """Return the ids of this process's running probes."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if name.startswith("convolver-probe") and int(rest.split()[1]) == os.getpid():
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_a_killed_probe_is_an_error_that_loses_no_whole_line(tmp_path):
+    partial, plan = tmp_path / "x.partial", plan_of(*ITEMS, rounds=50)
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(runner.run_plan, plan, default_cpu(), SILENT, partial)
+        while not partial.exists() or len(partial.read_text().splitlines()) < 3:
+            time.sleep(0.01)
+        for process in probe_processes():
+            os.kill(process, signal.SIGKILL)
+        with pytest.raises(ProbeError, match="status -9"):
+            running.result(timeout=60)
+    assert all(json.loads(line) for line in partial.read_text().splitlines())
 
 
 def test_a_missing_probe_says_what_to_install(monkeypatch, tmp_path):
