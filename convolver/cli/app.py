@@ -21,6 +21,7 @@ VERBS: tuple[str, ...] = (
     "import_",
     "merge",
     "simulate",
+    "explore",
     "predict",
     "plot",
     "report",

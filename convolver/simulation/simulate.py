@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import GROUPS, Simulator
-from convolver.errors import SimulationError, UsageError
+from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
 from convolver.simulation.group import LINE_BYTES, Blocks, Group
@@ -60,6 +61,13 @@ def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
             raise SimulationError(
                 f"Only 1/{holds.classes} of the cache sets is given, but a level of '{machine.name}' has a number of sets "
                 "or a line size that does not fit; take all references or bursts."
+            )
+        if machine not in fitting:
+            warnings.warn(
+                f"A level of '{machine.name}' has a number of sets or a line size that 1/{holds.classes} of the cache sets does not "
+                "fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",
+                SamplingWarning,
+                stacklevel=3,
             )
     if not fitting:
         return None

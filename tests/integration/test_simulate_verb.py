@@ -84,3 +84,20 @@ def test_unknown_machines_and_foreign_files_are_refused(trace, tmp_path):
     assert isinstance(run(trace, "-m", "no-such-machine").exception, UnknownMachineError)
     assert isinstance(run(tmp_path / "m.machine.json", "-m", tmp_path / "m.machine.json").exception, FormatError)
     assert run(trace).exit_code == 2
+
+
+def test_explore_compares_variants_of_a_level(trace, tmp_path):
+    arguments = [trace, "-m", tmp_path / "m.machine.json", "--level", "L1", "--sizes", "128,4K", "--policies", "lru,fifo"]
+    done = CliRunner().invoke(app, ["explore", *map(str, arguments), "--json", "-o", str(tmp_path / "x.hits.parquet")])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert [row["machine"].split(": ")[1] for row in rows] == [
+        "L1 128 B, 2 ways, lru",
+        "L1 128 B, 2 ways, fifo",
+        "L1 4 KiB, 2 ways, lru",
+        "L1 4 KiB, 2 ways, fifo",
+    ]
+    assert rows[0]["missing"] == {"L1": 0.125, "L2": 0.125}
+    assert len(HitRates.load(tmp_path / "x.hits.parquet").machines) == 4
+    shown = CliRunner().invoke(app, ["explore", *map(str, arguments)])
+    assert "relative" in shown.stdout

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from convolver._native.simulator import Geometry
-from convolver.errors import SimulationError, UsageError
+from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT
 from convolver.simulation.group import ratio_error
 from convolver.simulation.parallel import shares
@@ -92,7 +92,8 @@ def test_a_short_trace_that_misses_some_groups_is_simulated():
 
 
 def test_a_machine_whose_sets_do_not_fit_is_simulated_from_the_bursts():
-    rates = simulate(recorded(program(), HYBRID), [MACHINE, ODD])
+    with pytest.warns(SamplingWarning, match="'odd'"):
+        rates = simulate(recorded(program(), HYBRID), [MACHINE, ODD])
     assert {level["sample"] for level in rates.totals("odd")} == {"bursts"}
     assert rates.totals("m")[1]["sample"] == "sets 1/16"
 

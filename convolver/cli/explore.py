@@ -1,0 +1,81 @@
+"""``convolver explore``: what if one cache level were larger, wider or replaced otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from convolver.cli.common import new_file, print_json, wrote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HELP = """Simulate variants of one cache level of a machine on a recorded trace, all in one pass.
+
+\b
+Examples:
+  convolver explore app.cvt -m host --level L2 --sizes 1M,2M,4M
+  convolver explore app.cvt -m host --level L3 --ways 8,16 --policies lru,srrip --json
+"""
+
+
+def _list(text: str | None, parse: Callable[[str], Any]) -> list[Any]:
+    return [parse(word.strip()) for word in text.split(",") if word.strip()] if text else []
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from convolver.reporting.console import out
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("variant")
+    for level in rows[0]["missing"]:
+        table.add_column(f"misses {level}", justify="right")
+    table.add_column("to memory, relative", justify="right")
+    base = rows[0]["memory"]
+    for row in rows:
+        shares = ["-" if share is None else f"{share:.5f}" for share in row["missing"].values()]
+        relative = f"{row['memory'] / base:.3f}" if base and row["memory"] is not None else "-"
+        table.add_row(row["machine"], *shares, relative)
+    out().print(table)
+
+
+def _explore(
+    trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
+    machine: Annotated[str, typer.Option("-m", "--machine", help="Machine to vary: name or path.", show_default=False)],
+    level: Annotated[str, typer.Option("--level", help="Level to vary, for example L2.", show_default=False)],
+    sizes: Annotated[str | None, typer.Option(help="Capacities, for example 512K,1M,2M.", show_default=False)] = None,
+    ways: Annotated[str | None, typer.Option(help="Associativities, for example 8,16.", show_default=False)] = None,
+    policies: Annotated[str | None, typer.Option(help="Policies, for example lru,srrip.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the hit rates to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+) -> None:
+    from convolver.machine.catalog import find_machine
+    from convolver.reporting.console import terminal_progress
+    from convolver.simulation.explore import compared, variants
+    from convolver.simulation.simulate import simulate
+    from convolver.tracing.reader import Trace
+    from convolver.units import parse_bytes, parse_count
+
+    path = new_file(output, force) if output else None
+    asked = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count), "policies": _list(policies, str.lower)}
+    machines = variants(find_machine(machine), level, **asked)
+    rates = simulate(Trace.load(trace), machines, progress=terminal_progress())
+    if path:
+        rates.save(path)
+    rows = compared(rates)
+    if json:
+        print_json(rows)
+    else:
+        _print_table(rows)
+    if path:
+        wrote(path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("explore", help=HELP)(_explore)

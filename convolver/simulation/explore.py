@@ -1,0 +1,74 @@
+"""What if: variants of one cache level of a machine, all simulated in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from convolver.errors import HierarchyError, UsageError
+from convolver.machine.hierarchy import Level, check_levels
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.machines import MachineLike, Target, targets
+from convolver.units import format_bytes
+
+
+def _label(machine: Target, level: Level) -> str:
+    parts = [f"{level.level} {format_bytes(level.size_bytes)}", f"{level.ways} ways", level.policy]
+    return f"{machine.name}: {', '.join(parts)}"
+
+
+def _nearest_possible(level: Level) -> Level:
+    """Round the capacity down to whole sets."""
+    row = level.ways * level.line_bytes
+    return msgspec.structs.replace(level, size_bytes=level.size_bytes // row * row)
+
+
+def variants(
+    machine: MachineLike, level: str, *, sizes: Sequence[int] = (), ways: Sequence[int] = (), policies: Sequence[str] = ()
+) -> list[Target]:
+    """Return the machine with every combination of the given capacities (bytes), ways and policies of one level.
+
+    What is not given stays as it is; the machine itself is among the variants, first. A capacity that is no multiple of a way is
+    rounded down. Raises :class:`UsageError` for an unknown level or more than 256 variants and :class:`HierarchyError` for a
+    geometry that is not possible.
+    """
+    (own,) = targets(machine)
+    place = next((place for place, each in enumerate(own.hierarchy) if each.level == level), None)
+    if place is None:
+        known = ", ".join(each.level for each in own.hierarchy)
+        raise UsageError(f"'{own.name}' has no cache level '{level}'; it has {known}.")
+    base = own.hierarchy[place]
+    levels = [base]
+    for size in sizes or [base.size_bytes]:
+        for way in ways or [base.ways]:
+            for policy in policies or [base.policy]:
+                changed = {"size_bytes": size, "ways": max(way, 1), "policy": policy}
+                levels.append(_nearest_possible(msgspec.structs.replace(base, **changed)))
+    found = list(dict.fromkeys(levels))
+    if len(found) > 256:
+        raise UsageError(f"{len(found)} variants are too many for one pass; ask for at most 256.")
+    try:
+        return [
+            Target(_label(own, each), check_levels([*own.hierarchy[:place], each, *own.hierarchy[place + 1 :]])) for each in found
+        ]
+    except HierarchyError as error:
+        raise HierarchyError(f"A variant of {level} is not possible: {error}") from error
+
+
+def compared(rates: HitRates) -> list[dict[str, Any]]:
+    """Return per variant the share of all accesses that each level misses, ``missing``, and that of the last, ``memory``.
+
+    Local miss rates are multiplied, since levels may come from different samples; None where nothing was sampled.
+    """
+    rows = []
+    for machine in rates.machines:
+        missing: dict[str, float | None] = {}
+        share: float | None = 1.0
+        for level in rates.totals(machine):
+            local = level["misses"] / level["accesses"] if level["accesses"] else None
+            share = share * local if share is not None and local is not None else None
+            missing[level["level"]] = share
+        rows.append({"machine": machine, "missing": missing, "memory": share})
+    return rows
