@@ -25,6 +25,7 @@ VERBS: tuple[str, ...] = (
     "predict",
     "plot",
     "report",
+    "diff",
     "export",
     "info",
     "ratio",

@@ -1,0 +1,89 @@
+"""``convolver diff``: two runs, two machines, two versions of a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from convolver.reporting.diff import Difference
+
+HELP = """Compare two runs, machines or versions of a program block by block.
+
+Takes two tables of block times, or two signatures. Blocks are matched by number within one run, by identity within one build,
+else by source line. A change of time is significant where the two intervals do not meet; counts are exact.
+
+\b
+Examples:
+  convolver diff old/cg@host.times.parquet new/cg@host.times.parquet
+  convolver diff old/cg.sig.parquet new/cg.sig.parquet --measure memops --by function --json
+"""
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Block times or signature of the first run.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The same kind of artifact of the second.")],
+    by: Annotated[
+        str | None, typer.Option("--by", help="Match by block, line or function [default: the finest possible].")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option("--measure", help="seconds, memops, executions, ... [default: seconds, of signatures memops].")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 15,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
+) -> None:
+    """Run the verb."""
+    from convolver.artifacts import load
+    from convolver.cli.common import print_json
+    from convolver.errors import UsageError
+    from convolver.reporting.diff import difference
+
+    if as_json and as_csv:
+        raise UsageError("--json and --csv contradict each other; choose one.")
+    found = difference(load(before), load(after), by=by, measure=measure)
+    if as_csv:
+        typer.echo(found.table.write_csv(), nl=False)
+    elif as_json:
+        print_json(found.document(top))
+    else:
+        _show(found, top)
+
+
+def _show(found: Difference, top: int) -> None:
+    import polars as pl
+    from rich.table import Table
+
+    from convolver.plotting.labels import place
+    from convolver.reporting.console import out
+    from convolver.reporting.tables import percent
+    from convolver.units import format_count, format_seconds
+
+    console = out()
+    shown = format_seconds if found.measure == "seconds" else format_count
+    table = Table(title=f"{found.measure}: {found.names[0]} -> {found.names[1]}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("function", overflow="ellipsis", no_wrap=True, max_width=40)
+    table.add_column("line", no_wrap=True)
+    for name in ("before", "after", "change", "of the total", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    changed = found.table.filter(pl.col("change") != 0)
+    for row in changed.head(top).iter_rows(named=True):
+        where = place(row) if row.get("line") is not None else row.get("module") or ""
+        sign = "+" if row["change"] > 0 else "-"
+        cells = [shown(row["before"]), shown(row["after"]), sign + shown(abs(row["change"])), f"{100 * row['share']:+.1f} %"]
+        table.add_row(row["function"] or "?", where, *cells, "" if row["significant"] else "within the errors")
+    console.print(table)
+    ratio = "-" if found.ratio is None else f"{100 * (found.ratio - 1):+.2f} %"
+    console.print(f"Total: {shown(found.before)} -> {shown(found.after)} ({ratio}), matched by {found.matched_by}.", markup=False)
+    significant = int(changed["significant"].sum())
+    sizes = [abs(change) for change in changed["change"]]
+    held = sum(sizes[:top]) / (sum(sizes) or 1.0)
+    counts = f"{changed.height} of {found.table.height} rows changed, {significant} significantly"
+    console.print(f"{counts}; {percent(held)} of the change shown.", markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("diff", help=HELP)(diff)
