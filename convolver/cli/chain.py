@@ -75,6 +75,9 @@ class Chain:
             self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
         self.signature = self.trace.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}
+        status = self.signature.header.get("exit_status")
+        if status:
+            say(f"The program ended with status {status}; the prediction is for what it did until then.")
 
     def _find_machines(self, probe: bool = False) -> None:
         try:

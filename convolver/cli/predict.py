@@ -24,6 +24,8 @@ Examples:
 """
 ARTIFACTS = (".cvt", ".parquet")
 HOT = 10
+WIDTH = 108
+"""Columns that the tables need: on a narrower terminal lines wrap, which is better than numbers that are cut."""
 
 
 def predict(
@@ -100,6 +102,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     from convolver.reporting.tables import predictions as table
 
     console = out()
+    console.width = max(console.width, WIDTH)
     first = predictions[0].document
     assert predictions[0].base is not None
     if top:

@@ -63,9 +63,12 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
 
 
 def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
-    """Return predicted seconds per machine, the base first; ``documents`` are predictions with one base."""
+    """Return predicted seconds per machine, the base first; ``documents`` are predictions with one base.
+
+    Memory, float(ing point) and instr(uctions) are the parts, which overlap; scaled is measured / CPU ratio.
+    """
     title = "Predicted times"
-    heads = ["predicted", "interval", "memory", "floating point", "instructions", "measured", "error", "CPU ratio", "scaled"]
+    heads = ["predicted", "+-", "memory", "float", "instr.", "measured", "error", "CPU ratio", "scaled"]
     table = _table(title, ["machine"], heads)
     first = documents[0]
     measured = first["measured_seconds"]
@@ -90,7 +93,7 @@ def _add(table: Table, side: Mapping[str, Any], *rest: str) -> None:
     table.add_row(
         name,
         format_seconds(side["seconds"]),
-        f"{format_seconds(low)} .. {format_seconds(high)}",
+        f"{50 * (high - low) / side['seconds']:.0f} %" if side["seconds"] else "-",
         *(format_seconds(side[part]) for part in parts),
         *rest,
     )

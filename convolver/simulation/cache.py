@@ -18,6 +18,8 @@ from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
+REVISION = 2
+"""To be raised whenever columns or meaning of hit rates change, so that older ones in a cache are not used."""
 CACHED_FILES = 500
 """Hit rates kept in the cache; the oldest go first."""
 
@@ -82,7 +84,7 @@ def join_hit_rates(parts: Sequence[HitRates]) -> HitRates:
 def _cache_path(trace: TraceLike, hierarchy_id: str) -> Path:
     folder = cache_folder() / "hit_rates"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{trace.id}-{hierarchy_id}-{__version__}.hits.parquet"
+    return folder / f"{trace.id}-{hierarchy_id}-{__version__}-{REVISION}.hits.parquet"
 
 
 def _cached(trace: TraceLike, hierarchy_id: str) -> HitRates | None:
