@@ -102,11 +102,10 @@ def _levels(levels: Sequence[Level], changes: Changes) -> tuple[Level, ...]:
             raise UsageError(f"The machine has no level '{name}' to scale; it has {', '.join([*names, MEMORY])}.")
     return check_levels(
         [
-            Level(
-                level=level.level,
+            msgspec.structs.replace(
+                level,
                 size_bytes=changes.sizes.get(level.level, level.size_bytes),
                 ways=changes.ways.get(level.level, level.ways),
-                line_bytes=level.line_bytes,
             )
             for level in levels
         ]

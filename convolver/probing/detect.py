@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import msgspec
+
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve
 from convolver.machine.profile import DetectedLevel
@@ -105,4 +107,4 @@ def effective_hierarchy(reported: Sequence[Level], detected: Sequence[DetectedLe
     set_bytes = last.ways * last.line_bytes
     least = 2 * reported[-2].size_bytes if len(reported) > 1 else 0
     size = max(_rounded(max(seen.size_bytes, least)) // set_bytes, 1) * set_bytes
-    return (*reported[:-1], Level(level=last.level, size_bytes=size, ways=last.ways, line_bytes=last.line_bytes))
+    return (*reported[:-1], msgspec.structs.replace(last, size_bytes=size))

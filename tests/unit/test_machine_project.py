@@ -132,3 +132,8 @@ def test_levels_that_do_not_exist_and_impossible_sizes_are_refused(base):
 def test_a_machine_without_maps_can_be_projected_too():
     bare = MachineProfile(name="m", hierarchy=LEVELS)
     assert derive(bare, "L1.size=96KiB").hierarchy[0].size_bytes == 96 << 10
+
+
+def test_whatever_else_a_level_has_is_kept():
+    bare = MachineProfile(name="m", hierarchy=(Level(level="L1", size_bytes=32 << 10, ways=8, policy="fifo"),))
+    assert derive(bare, "L1.size=64KiB").hierarchy[0] == Level(level="L1", size_bytes=64 << 10, ways=8, policy="fifo")
