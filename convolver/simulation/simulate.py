@@ -64,8 +64,8 @@ def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
             )
         if machine not in fitting:
             warnings.warn(
-                f"A level of '{machine.name}' has a number of sets or a line size that 1/{holds.classes} of the cache sets does not "
-                "fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",
+                f"A level of '{machine.name}' has a number of sets or a line size that 1/{holds.classes} of the sets do "
+                "not fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",
                 SamplingWarning,
                 stacklevel=3,
             )
