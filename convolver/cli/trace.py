@@ -22,12 +22,18 @@ class _Choice:
     top: int | None
     cover: float | None
     source: Path | None
+    functions: list[str] | None
 
 
-def _chosen(choice: _Choice) -> tuple[tuple[str, int, int], ...]:
+def _chosen(choice: _Choice, program: str) -> tuple[tuple[str, int, int], ...]:
     from convolver.signature.signature import Signature
-    from convolver.tracing.selection import hot_blocks
+    from convolver.tracing.preflight import find_program
+    from convolver.tracing.selection import function_blocks, hot_blocks
 
+    if choice.functions:
+        if choice.top is not None or choice.cover is not None:
+            raise UsageError("--function and --top-blocks or --cover contradict each other; choose one.")
+        return function_blocks(find_program(program), choice.functions)
     if choice.source is None:
         raise UsageError("--top-blocks and --cover choose from a signature; name it with --from SIG.")
     return hot_blocks(Signature.load(choice.source), top=choice.top, cover=choice.cover)
@@ -50,12 +56,11 @@ def _plan(
     block_limit: str,
     sets: int | None,
     phase: str | None,
-    choice: _Choice | None,
+    blocks: tuple[tuple[str, int, int], ...] | None,
 ) -> SamplingPlan:
     from convolver.tracing.sampling import SamplingPlan
     from convolver.units import parse_count
 
-    chosen = _chosen(choice) if choice else None
     if full and counts_only:
         raise UsageError("--full and --counts-only contradict each other; choose one.")
     if (full or counts_only) and (interval or sample or sets is not None):
@@ -68,7 +73,7 @@ def _plan(
         sets=default.sets if sets is None else sets,
         block_limit=parse_count(block_limit),
         phase=_phase(phase),
-        blocks=chosen,
+        blocks=blocks,
     ).check()
 
 
@@ -151,6 +156,7 @@ def trace_command(
     top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
     cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,
     source: Annotated[Path | None, typer.Option("--from", help="Signature to choose blocks from.")] = None,
+    function: Annotated[list[str] | None, typer.Option(help="Record only this function of the program; repeatable.")] = None,
     phase: Annotated[str | None, typer.Option(help="I/N: record only the I-th of N parts of the code; see merge.")] = None,
     simulate: Annotated[
         list[str] | None,
@@ -172,8 +178,9 @@ def trace_command(
     """
     from convolver.tracing.launch import default_name, expand_name
 
-    choice = None if top_blocks is cover is source is None else _Choice(top_blocks, cover, source)
-    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, choice)
+    choice = _Choice(top_blocks, cover, source, function)
+    blocks = _chosen(choice, command[0]) if choice != _Choice(None, None, None, None) else None
+    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks)
     target = expand_name(output) if output else default_name(command[0])
     job = _Job(command, plan, target, force, json, scan)
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

@@ -67,6 +67,17 @@ def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64
     return result
 
 
+def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_of`."""
+    result = np.zeros(len(addresses), dtype=np.uint64)
+    for segment in elf.iter_segments():
+        if segment["p_type"] == "PT_LOAD":
+            first, size = np.uint64(segment["p_vaddr"]), np.uint64(segment["p_filesz"])
+            inside = (addresses >= first) & (addresses < first + size)
+            result[inside] = addresses[inside] - first + np.uint64(segment["p_offset"])
+    return result
+
+
 def read_functions(elf: ELFFile) -> Functions:
     """Return the functions that .symtab, or else .dynsym, names."""
     for name in (".symtab", ".dynsym"):

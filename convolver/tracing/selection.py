@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver.errors import ProvenanceError, UsageError
-from convolver.tracing.elf import build_id, content_id, open_elf
+from convolver.tracing.avx512 import own_libraries
+from convolver.tracing.elf import build_id, content_id, offsets_of, open_elf, read_functions
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
@@ -38,6 +40,30 @@ def hot_blocks(signature: Signature, *, top: int | None = None, cover: float | N
         _check_build(module, identity)
     rows = table.select("module", "offset", "length_bytes").iter_rows()
     return tuple((module, offset, offset + length) for module, offset, length in rows)
+
+
+def function_blocks(program: str | Path, names: Sequence[str]) -> tuple[Range, ...]:
+    """Return the code of functions of a program or of its own libraries as (module, first offset, end).
+
+    Raises :class:`UsageError` when no object has a function of one of the names.
+    """
+    path = Path(program).resolve()
+    found: dict[str, list[Range]] = {name: [] for name in names}
+    for module in (path, *own_libraries(path)):
+        with open(module, "rb") as file:
+            elf = open_elf(file)
+            if elf is None:
+                continue
+            functions = read_functions(elf)
+            wanted = [place for place, name in enumerate(functions.names) if name in found]
+            begins = offsets_of(elf, functions.start[wanted])
+            for place, begin in zip(wanted, begins.tolist(), strict=True):
+                size = int(functions.end[place] - functions.start[place])
+                found[functions.names[place]].append((str(module), begin, begin + size))
+    missing = [name for name, ranges in found.items() if not ranges]
+    if missing:
+        raise UsageError(f"{program} has no function {missing[0]}; is the program stripped? C++ names must be given mangled.")
+    return tuple(entry for ranges in found.values() for entry in ranges)
 
 
 def _check_build(module: str, identity: str) -> None:

@@ -23,6 +23,7 @@ from convolver.progress import Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.valgrind import tool_command, tool_environment
+from convolver.units import format_count
 
 PIPE_BYTES = 1 << 20
 STEP_MILLISECONDS = 200
@@ -131,7 +132,7 @@ class Session:
         on_time: Callable[[], None],
         progress: Progress,
     ) -> None:
-        seen, ended = 0, False
+        seen, ended, began = 0, False, time.monotonic()
         while True:
             state = self._decoder.pump(reading, STEP_MILLISECONDS)
             if self._decoder.chunk_full:
@@ -141,7 +142,7 @@ class Session:
             if state == native.END:
                 return
             words = self._decoder.totals["words"]
-            progress.advance(words - seen)
+            progress.advance(words - seen, _rate(words, time.monotonic() - began))
             # A child of the program may hold the pipe open for ever: after the program's end, one quiet moment is the end.
             if ended and words == seen:
                 return
@@ -194,6 +195,10 @@ class Session:
         said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
         said = [line for line in said if line and not line.endswith("==")]
         return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
+
+
+def _rate(words: int, seconds: float) -> str:
+    return f"{format_count(words)} words of addresses, {format_count(words / max(seconds, 0.1))}/s"
 
 
 def _signal_name(number: int) -> str:

@@ -135,6 +135,21 @@ def test_only_chosen_blocks_are_recorded_and_no_count_changes(build, tmp_path):
 
 
 @pytest.mark.usefixtures("_tool")
+@pytest.mark.parametrize("flag", ["-O1", "-no-pie"])
+def test_only_a_named_function_is_recorded(build, tmp_path, flag):
+    binary = str(build("loop", flag))
+    words = [*CONVOLVER, "trace", "--full", "-o", "a.cvt", "--function", "sum", "--", binary, "300", "9"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    table = Trace.load(tmp_path / "a.cvt").signature.table
+    assert table.filter(pl.col("sampled_references") > 0)["function"].unique().to_list() == ["sum"]
+    assert table.filter(pl.col("function") == "sum")["sampled_references"].sum() >= 300 * 9
+    words[words.index("sum")] = "nowhere"
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "has no function nowhere" in done.stderr
+
+
+@pytest.mark.usefixtures("_tool")
 def test_a_share_of_the_references_is_covered_by_the_fewest_blocks(build, tmp_path):
     signature = trace([str(build("loop"))], output=tmp_path / "c.cvt", sampling=SamplingPlan(mode="counts")).signature
     for share in (0.5, 0.9, 1.0):

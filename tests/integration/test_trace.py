@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -214,6 +215,35 @@ def test_a_child_that_outlives_the_program_does_not_hold_the_trace_open(tmp_path
     assert done.returncode == 0
     assert time.monotonic() - began < 15
     assert Trace.load(tmp_path / "a.cvt").complete
+
+
+def test_references_are_told_apart_by_thread(build, tmp_path):
+    recorded = trace([str(build("threads", "-pthread"))], output=tmp_path / "a.cvt", sampling=SamplingPlan(mode="full"))
+    assert recorded.header["threads"] == 4
+    work = set(recorded.signature.table.filter(pl.col("function") == "work")["block"].to_list())
+    counts = {}
+    for batch in recorded.batches():
+        inside = sum(int(block) in work for block in recorded.site_blocks[batch.sites])
+        counts[batch.thread] = counts.get(batch.thread, 0) + inside
+    assert all(counts[thread] >= 2000 for thread in (2, 3, 4))
+    assert counts[1] == 0
+    assert recorded.header["recorded_references"] == recorded.signature.totals["memops"]
+
+
+def test_a_program_that_execs_another_is_traced_up_to_there_and_that_is_said(tmp_path):
+    done = run("-o", "a.cvt", "--", "sh", "-c", "exec echo hello", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert "replaced itself" in done.stderr
+    assert Trace.load(tmp_path / "a.cvt").complete
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_code_that_is_made_while_running_is_counted(tmp_path):
+    done = run("-o", "a.cvt", "--", "node", "-e", "let s = 0; for (let i = 0; i < 3e6; i++) s += i; console.log(s)", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "4499998500000\n")
+    recorded = Trace.load(tmp_path / "a.cvt")
+    recorded.verify()
+    assert recorded.signature.table.filter(pl.col("module") == "")["instructions"].sum() > 3_000_000
 
 
 def test_simulating_online_equals_simulating_the_stored_trace(build, tmp_path):
