@@ -44,6 +44,7 @@ enum cv_wire_kind {
     CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: memops executed before this point */
     CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site; one more word follows, its address */
     CV_WIRE_PASSED = 5,       /* never in the tracer's stream: a recorder left out as many visits and sampled references here */
+    CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: memops executed before this point */
     CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
     CV_WIRE_END = 34          /* payload: struct cv_wire_end; the stream is complete */

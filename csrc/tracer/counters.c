@@ -74,6 +74,11 @@ Addr cv_counter_address(UInt counter)
     return chunks[counter / CHUNK_COUNTERS] + counter % CHUNK_COUNTERS * sizeof(ULong);
 }
 
+UInt cv_counters_used(void)
+{
+    return header->used;
+}
+
 void cv_counters_finished(Bool finished)
 {
     header->finished = finished;

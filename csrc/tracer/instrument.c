@@ -83,7 +83,7 @@ static void emit_references(struct emission *e, Int at)
         if (r->guard)
             increment(e->out, cv_counter_address(e->segment->first_guard_counter + e->next_guard++),
                       cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, r->guard)));
-        if (cv_options.sets)
+        if (cv_options.sets && e->segment->recorded)
             emit_set_test(e, r, e->segment->first_site + e->next_reference - e->from);
         if (cv_options.mode == CV_COUNTS || !wants_record(e))
             continue;
@@ -128,11 +128,10 @@ static void finish_sample(struct emission *e)
 /* Just before the exit that ends the segment. */
 static void finish(struct emission *e)
 {
-    if (!wants_record(e))
-        return;
-    if (cv_options.mode == CV_FULL)
+    if (cv_options.mode == CV_FULL && wants_record(e))
         finish_full(e);
-    else if (cv_options.mode == CV_SAMPLE && cv_options.interval)
+    /* Segments that are not recorded count, too, or windows would lie elsewhere than without the selection. */
+    if (cv_options.mode == CV_SAMPLE && cv_options.interval && (e->to > e->from || wants_record(e)))
         finish_sample(e);
 }
 
@@ -170,7 +169,7 @@ static void emit_block(const IRSB *in, Int first, IRSB *out, Addr start)
         for (e.from = e.to; e.to < references.count && references.all[e.to].statement < end;)
             e.to++;
         if (cv_segment_make(in, first, end, &references, e.from, e.to, &segment)) {
-            segment.recorded = cv_options.mode != CV_COUNTS && !cv_segment_infos[segment.id].stopped;
+            segment.recorded = cv_segment_infos[segment.id].selected && !cv_segment_infos[segment.id].stopped;
             emit_segment(in, first, end, &e);
         } else {
             for (Int i = first; i < end; i++)
@@ -190,6 +189,7 @@ IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
     /* What precedes the first instruction is Valgrind's check for modified code: it must stay as it is, and uncounted. */
     while (first < block->stmts_used && block->stmts[first]->tag != Ist_IMark)
         addStmtToIRSB(out, block->stmts[first++]);
+    cv_region_instrument(out, extents->base[0]);
     if (first < block->stmts_used)
         emit_block(block, first, out, extents->base[0]);
     cv_stream_publish();

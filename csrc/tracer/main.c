@@ -21,6 +21,8 @@ static void after_options(void)
     cv_stream_open();
     cv_counters_open();
     cv_sampling_start();
+    cv_selection_open();
+    cv_region_open();
     cv_options_forget_inherited();
 }
 
@@ -35,6 +37,7 @@ static void before_options(void)
     VG_(basic_tool_funcs)(after_options, cv_instrument, cv_process_end);
     VG_(needs_command_line_options)(cv_option, cv_option_usage, cv_option_debug_usage);
     cv_process_register();
+    cv_region_register();
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)

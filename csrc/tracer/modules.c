@@ -7,6 +7,7 @@
 struct module {
     ULong device, inode;
     Int name; /* index of Valgrind's file name table; -1: no file */
+    const HChar *path;
 };
 
 static struct module *modules;
@@ -40,6 +41,7 @@ static UInt find_or_add(struct module key, const NSegment *mapping, const HChar 
         modules = VG_(realloc)("cv.modules", modules, room * sizeof *modules);
     }
     modules[n_modules] = key;
+    modules[n_modules].path = VG_(strdup)("cv.path", path);
     define(n_modules, mapping, path);
     return n_modules++;
 }
@@ -50,8 +52,13 @@ UInt cv_module_of(Addr address, uint64_t *file_offset)
     const HChar *path = mapping && mapping->kind == SkFileC ? VG_(am_get_filename)(mapping) : NULL;
     if (!path || path[0] != '/') {
         *file_offset = address;
-        return find_or_add((struct module){0, 0, -1}, NULL, "");
+        return find_or_add((struct module){0, 0, -1, NULL}, NULL, "");
     }
     *file_offset = address - mapping->start + mapping->offset;
-    return find_or_add((struct module){mapping->dev, mapping->ino, mapping->fnIdx}, mapping, path);
+    return find_or_add((struct module){mapping->dev, mapping->ino, mapping->fnIdx, NULL}, mapping, path);
+}
+
+const HChar *cv_module_path(UInt id)
+{
+    return modules[id].path;
 }

@@ -41,6 +41,10 @@ Bool cv_option(const HChar *argument)
     } else if VG_BINT_CLO (argument, "--block-limit", o->block_limit, 0, 1LL << 50) {
     } else if VG_BINT_CLO (argument, "--buffer-bytes", o->buffer_bytes, 1 << 16, 1LL << 30) {
     } else if VG_BINT_CLO (argument, "--max-counters", o->max_counters, 1, 1LL << 30) {
+    } else if VG_BINT_CLO (argument, "--warmup", o->warmup, 0, 1LL << 50) {
+    } else if VG_STR_CLO (argument, "--only", o->only) {
+    } else if VG_STR_CLO (argument, "--start-at", o->start_at) {
+    } else if VG_STR_CLO (argument, "--stop-at", o->stop_at) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
     } else if VG_BOOL_CLO (argument, "--all-visits", o->all_visits) {
     } else {
@@ -58,6 +62,9 @@ void cv_option_usage(void)
         "    --interval=N --sample=N    of every N memops record the first `sample`; interval 0: none [1000000, 10000]\n"
         "    --sets=K --set-class=C     record the references to 1/K of the cache sets, K a power of two; 0: off [0, 21]\n"
         "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"
+        "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
+        "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
+        "    --start-at=X --stop-at=X   trace between X and X: marker, a function's name, 0xADDRESS [all]\n"
         "    --all-visits=yes|no        record segments without memory references, too [no]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }

@@ -12,8 +12,14 @@
 static Bool guest_ended, end_written;
 static ThreadId current_thread;
 
+ThreadId cv_current_thread(void)
+{
+    return current_thread;
+}
+
 static void write_end(enum cv_wire_end_reason reason, Int code)
 {
+    cv_region_end();
     struct cv_wire_end end = {.reason = reason, .code = code, .windows = cv_windows()};
     cv_stream_record(CV_WIRE_END, 0, &end, sizeof end);
     cv_flush();

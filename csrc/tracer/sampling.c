@@ -14,7 +14,7 @@ ULong cv_scratch[CV_MAX_WORDS];
 
 /* Memops executed so far, the current segment's included, are window_due - cv_countdown. */
 static ULong window_due, window_end, windows;
-static Bool window_open;
+static Bool window_open, window_warming;
 
 void cv_sampling_start(void)
 {
@@ -53,7 +53,12 @@ static Bool step(ULong before, ULong after)
         window_open = True;
         windows++;
         window_end = window_due + cv_options.sample;
+        window_warming = cv_options.warmup > 0;
         cv_stream_control(CV_WIRE_WINDOW_OPEN, before);
+    }
+    if (window_warming && before >= window_due + cv_options.warmup) {
+        window_warming = False;
+        cv_stream_control(CV_WIRE_WINDOW_WARM, before);
     }
     return True;
 }
@@ -63,6 +68,8 @@ void VG_REGPARM(1) cv_visit(HWord id)
     struct cv_segment_info *segment = &cv_segment_infos[id];
     ULong after = window_due - cv_countdown;
     if (!step(after - segment->references, after))
+        return;
+    if (!segment->selected)
         return;
     if (cv_options.block_limit && segment->visits++ >= (ULong)cv_options.block_limit)
         return;
@@ -76,6 +83,8 @@ void VG_REGPARM(1) cv_visit(HWord id)
 /* Inline code has tested whether any byte lies in a line of the class; a reference across lines may touch it with either. */
 void VG_REGPARM(2) cv_set_reference(HWord address, HWord site_and_size)
 {
+    if (!cv_recording)
+        return;
     UInt site = (UInt)site_and_size;
     ULong last = (address + (site_and_size >> 32) - 1) >> 6;
     for (ULong line = address >> 6; line <= last; line++) {
@@ -99,7 +108,7 @@ static UInt n_reached, reached_room;
 
 void VG_REGPARM(2) cv_limit_reached(void *guest_state, HWord id)
 {
-    if (cv_segment_infos[id].stopped)
+    if (cv_segment_infos[id].stopped || !cv_recording)
         return;
     cv_segment_infos[id].stopped = True;
     if (n_reached == reached_room) {

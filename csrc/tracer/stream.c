@@ -16,22 +16,6 @@ static ULong *buffer;
 static Int wire = -1;
 static Bool definitions_pending;
 
-void cv_stream_open(void)
-{
-    SizeT words = cv_options.buffer_bytes / sizeof(ULong);
-    buffer = VG_(am_shadow_alloc)((words + 2 * CV_RECORD_WORDS) * sizeof(ULong));
-    cv_next = buffer;
-    cv_high_mark = buffer + words;
-    if (cv_options.wire_fd < 0)
-        return;
-    struct vg_stat status;
-    if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
-        cv_fatal("--wire-fd=%d is not an open descriptor", cv_options.wire_fd);
-    wire = VG_(safe_fd)(cv_options.wire_fd);
-    *cv_next++ = CV_WIRE_MAGIC;
-    *cv_next++ = CV_WIRE_VERSION;
-}
-
 Bool cv_stream_active(void)
 {
     return wire >= 0;
@@ -80,11 +64,42 @@ static void write_out(const void *data, SizeT bytes)
     }
 }
 
-void cv_flush(void)
+static void write_buffer(void)
 {
     write_out(buffer, (cv_next - buffer) * sizeof(ULong));
     cv_next = buffer;
     definitions_pending = False;
+}
+
+void cv_stream_open(void)
+{
+    SizeT words = cv_options.buffer_bytes / sizeof(ULong);
+    buffer = VG_(am_shadow_alloc)((words + 2 * CV_RECORD_WORDS) * sizeof(ULong));
+    cv_next = buffer;
+    cv_high_mark = buffer + words;
+    if (cv_options.wire_fd < 0)
+        return;
+    struct vg_stat status;
+    if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
+        cv_fatal("--wire-fd=%d is not an open descriptor", cv_options.wire_fd);
+    wire = VG_(safe_fd)(cv_options.wire_fd);
+    *cv_next++ = CV_WIRE_MAGIC;
+    *cv_next++ = CV_WIRE_VERSION;
+    write_buffer();
+}
+
+void cv_stream_drop(void)
+{
+    cv_next = buffer;
+}
+
+/* Outside the traced region the buffer holds nothing that anybody wants: definitions do not wait in it. */
+void cv_flush(void)
+{
+    if (cv_recording)
+        write_buffer();
+    else
+        cv_stream_drop();
 }
 
 void cv_stream_publish(void)
@@ -95,6 +110,8 @@ void cv_stream_publish(void)
 
 void cv_stream_control(enum cv_wire_kind kind, ULong argument)
 {
+    if (!cv_recording)
+        return;
     *cv_next++ = CV_WIRE_CONTROL | (ULong)kind << 56 | (argument & ((1ULL << 56) - 1));
     if (cv_next >= cv_high_mark)
         cv_flush();
@@ -104,6 +121,8 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
 {
     SizeT words = (bytes + 7) / 8;
     tl_assert(words < 2 * CV_RECORD_WORDS - 1);
+    if (!cv_recording)
+        cv_stream_drop();
     if (cv_next + 1 + words > cv_high_mark + CV_RECORD_WORDS)
         cv_flush();
     *cv_next++ = CV_WIRE_CONTROL | (ULong)kind << 56 | (ULong)(argument & 0xffffff) << 32 | words;
@@ -112,8 +131,8 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
     VG_(memcpy)(cv_next, payload, bytes);
     cv_next += words;
     definitions_pending = True;
-    if (cv_next >= cv_high_mark)
-        cv_flush();
+    if (!cv_recording || cv_next >= cv_high_mark)
+        write_buffer();
 }
 
 void cv_stream_detach(void)

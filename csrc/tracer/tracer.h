@@ -35,6 +35,10 @@ struct cv_options {
     Long block_limit;       /* recorded visits of a segment; 0: no limit */
     Long buffer_bytes;      /* of the stream */
     Long max_counters;      /* refuse to go on beyond */
+    Long warmup;            /* the first memops of each window are marked as warm-up */
+    const HChar *only;      /* list of ranges to record; NULL: everything */
+    const HChar *start_at;  /* "marker", a function's name or 0xADDRESS; NULL: the program's beginning */
+    const HChar *stop_at;   /* likewise; NULL: its end */
     Bool fuse;              /* the XMM peephole */
     Bool all_visits;        /* record visits of segments without references, too (control paths) */
 };
@@ -58,6 +62,7 @@ void cv_counters_open(void);
 /* Allocates n neighbouring counters; returns the number of the first. */
 UInt cv_counters_allocate(UInt n);
 Addr cv_counter_address(UInt counter);
+UInt cv_counters_used(void);
 void cv_counters_finished(Bool finished);
 /* In a forked child: gives it private counters in place of its parent's. */
 void cv_counters_detach(void);
@@ -78,6 +83,8 @@ void cv_stream_control(enum cv_wire_kind kind, ULong argument);
 void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload, SizeT bytes);
 /* Hands definitions to the reader before the code they define runs: were the process killed, its counters would mean nothing. */
 void cv_stream_publish(void);
+/* Throws away what is in the buffer. */
+void cv_stream_drop(void);
 /* In a forked child: drops the buffer and closes the stream. */
 void cv_stream_detach(void);
 
@@ -85,6 +92,7 @@ void cv_stream_detach(void);
 
 /* Returns the module id of a code address (defining the module in the stream at first) and the offset in its file. */
 UInt cv_module_of(Addr address, uint64_t *file_offset);
+const HChar *cv_module_path(UInt id);
 
 /* ---- analysis.c: memory references of a block in VEX's intermediate language ---- */
 
@@ -129,7 +137,7 @@ struct cv_segment {
     UInt counter;
     UInt first_site;
     UInt first_guard_counter; /* those of the guarded references follow each other */
-    Bool recorded;            /* visits go to the stream */
+    Bool recorded;            /* its visits and sampled references go to the stream */
     Int words;
     struct cv_word word[CV_MAX_WORDS];
 };
@@ -140,7 +148,8 @@ struct cv_segment_info {
     ULong visits; /* recorded so far, where a visit limit is set */
     UInt references;
     UShort words;
-    Bool stopped; /* the visit limit is reached */
+    Bool stopped;  /* the visit limit is reached */
+    Bool selected; /* by --only */
 };
 
 extern struct cv_segment_info *cv_segment_infos;
@@ -168,6 +177,24 @@ void cv_limit_reached(void *guest_state, HWord id) VG_REGPARM(2);
 /* Throws away the translations of segments that reached their limit; only between blocks. */
 void cv_limit_discard(void);
 
+/* ---- selection.c: --only ---- */
+
+void cv_selection_open(void);
+Bool cv_selected(const HChar *path, ULong file_offset);
+
+/* ---- region.c: --start-at, --stop-at ---- */
+
+extern Bool cv_recording; /* within the region */
+
+void cv_region_register(void);
+void cv_region_open(void);
+void cv_region_start(void);
+void cv_region_stop(void);
+/* The guest has ended, or is about to: leaves the region's counts in the counters. */
+void cv_region_end(void);
+/* Adds the calls that begin and end the region to a block that starts at a function's entry. */
+void cv_region_instrument(IRSB *out, Addr start);
+
 /* ---- instrument.c, fuse.c ---- */
 
 IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
@@ -185,6 +212,7 @@ void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **argumen
 /* ---- process.c: threads, fork, exec, exit ---- */
 
 void cv_process_register(void);
+ThreadId cv_current_thread(void);
 /* The tool's `fini`: the guest has ended, how is known a little later. */
 void cv_process_end(Int exit_code);
 

@@ -10,7 +10,7 @@ from pathlib import Path
 MAGIC = 0x0A1A0A0D45524957
 VERSION = 1
 NOT_EXECUTED = 1 << 62
-THREAD, WINDOW_OPEN, WINDOW_CLOSE, SETS_LOST, MODULE, SEGMENT, END = 1, 2, 3, 4, 32, 33, 34
+THREAD, WINDOW_OPEN, WINDOW_CLOSE, SETS_LOST, WINDOW_WARM, MODULE, SEGMENT, END = 1, 2, 3, 4, 6, 32, 33, 34
 STORE, GUARDED, DEPENDENT, ATOMIC = 1, 2, 4, 8
 CONTINUED = 1
 COUNTERS_MAGIC = 0x31525443564E4F43
@@ -99,6 +99,11 @@ class WindowClose:
 
 
 @dataclass
+class WindowWarm:
+    memops: int
+
+
+@dataclass
 class End:
     reason: int
     code: int
@@ -116,7 +121,7 @@ class Reference:
     """Index of the burst it was recorded in; -1 outside bursts (full streams)."""
 
 
-Event = Visit | SetReference | Thread | WindowOpen | WindowClose | End
+Event = Visit | SetReference | Thread | WindowOpen | WindowClose | WindowWarm | End
 
 
 def _module(identity: int, payload: bytes) -> Module:
@@ -171,7 +176,7 @@ def read_stream(data: bytes) -> tuple[list[Module], list[Segment], list[Event]]:
                 events.append(SetReference(argument, words[at] >> 6))
                 at += 1
             elif kind < MODULE:
-                simple = {THREAD: Thread, WINDOW_OPEN: WindowOpen, WINDOW_CLOSE: WindowClose}.get(kind)
+                simple = {THREAD: Thread, WINDOW_OPEN: WindowOpen, WINDOW_CLOSE: WindowClose, WINDOW_WARM: WindowWarm}.get(kind)
                 if simple:
                     events.append(simple(argument))
             else:
