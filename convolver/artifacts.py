@@ -89,18 +89,26 @@ def describe(path: str | Path) -> dict[str, Any]:
     if verify is not None:
         verify()  # a trace is a stream: loading it reads no address yet
     summary = dict(artifact.summary())
-    header = getattr(artifact, "header", None) or getattr(artifact, "document", None) or {}
-    inputs = summary.get("inputs", getattr(artifact, "inputs", None))
+    header = _header(path, artifact)
     first = {
         "schema": schema,
-        "version": header.get("version", summary.get("version", VERSIONS[schema])),
-        "id": artifact.id,
-        "inputs": dict(inputs) if inputs else {},
+        "version": header.get("version", VERSIONS[schema]),
+        "id": getattr(artifact, "id", None) or header.get("id"),
+        "inputs": dict(header.get("inputs") or {}),
         "totals": _totals(artifact, summary),
         "meaning": MEANINGS[schema],
         "file_bytes": Path(path).stat().st_size,
     }
     return {**first, **{name: value for name, value in summary.items() if name not in first}}
+
+
+def _header(path: str | Path, artifact: Any) -> dict[str, Any]:
+    """Return schema, version, id and inputs as they stand in the file."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+    if start == _PARQUET:
+        return read_table_header(path)
+    return dict(artifact.header) if start == _TRACE else read_json(path)
 
 
 def _totals(artifact: Any, summary: dict[str, Any]) -> dict[str, Any]:

