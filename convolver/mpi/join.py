@@ -1,0 +1,117 @@
+"""The join of the CPU ratio with the replay: ratios per burst from block mixes, run predictions checked on the base machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.errors import UsageError
+from convolver.mpi.events import Events, Kind
+from convolver.mpi.replay import Ratio, Replayer, as_network
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
+    from convolver.mpi.cfg import Configuration
+    from convolver.mpi.network import Network
+
+
+@dataclass(frozen=True)
+class RunPrediction:
+    """A predicted parallel run. ``base_seconds`` is the replay on the base machine with ratio 1: the check of the method.
+
+    ``low_seconds`` and ``high_seconds`` are replays with the ratio at the ends of its interval; ``base_error`` is
+    (base_seconds - measured_seconds) / measured_seconds, None where the run was not measured.
+    """
+
+    seconds: float
+    low_seconds: float
+    high_seconds: float
+    base_seconds: float
+    measured_seconds: float | None
+
+    @property
+    def base_error(self) -> float | None:
+        """Return the signed relative error of the check on the base machine."""
+        return None if not self.measured_seconds else (self.base_seconds - self.measured_seconds) / self.measured_seconds
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers for a human or JSON."""
+        names = ("seconds", "low_seconds", "high_seconds", "base_seconds", "measured_seconds", "base_error")
+        return {name: getattr(self, name) for name in names}
+
+
+def predict_run(
+    events: Events,
+    base: Network | Configuration | MachineProfile,
+    target: Network | Configuration | MachineProfile,
+    ratio: Ratio = 1.0,
+    *,
+    interval: tuple[float, float] | None = None,
+    burst_ratio: NDArray[np.float64] | None = None,
+) -> RunPrediction:
+    """Predict the recorded run on ``target``: bursts divided by the CPU ratio (base time / target time), network of the target.
+
+    ``interval`` are factors on the ratio at the ends of its uncertainty, for example (0.9, 1.1). The measured seconds are what
+    the recording noted. Errors as of :func:`convolver.mpi.replay.replay`.
+    """
+    replayer = Replayer(events)
+    ranks = events.ranks
+    there = as_network(target, ranks)
+
+    def seconds(factor: float) -> float:
+        return replayer.run(there, np.asarray(ratio, np.float64) * factor, burst_ratio=burst_ratio).predicted_seconds
+
+    low, high = interval or (1.0, 1.0)
+    if not 0 < low <= high:
+        raise UsageError(f"The ratio's interval {low} to {high} is not one; give factors such as (0.9, 1.1).")
+    middle = seconds(1.0)
+    measured = events.notes.get("measured_seconds")
+    return RunPrediction(
+        middle,
+        middle if high == 1.0 else seconds(high),
+        middle if low == 1.0 else seconds(low),
+        replayer.run(as_network(base, ranks)).predicted_seconds,
+        float(measured) if measured is not None else None,
+    )
+
+
+def burst_records(events: Events) -> NDArray[np.int64]:
+    """Return the record numbers of all bursts, rank after rank."""
+    return np.flatnonzero(events.columns["kind"] == Kind.BURST)
+
+
+def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Group bursts that execute blocks in the same proportions; return a label for each.
+
+    ``mixes`` (bursts x blocks) counts the executions of each block in each burst; only proportions matter. K-means on the
+    normalised rows, with a fixed seed; there are never more labels than distinct rows.
+    """
+    from scipy.cluster.vq import kmeans2
+
+    if mixes.ndim != 2 or clusters < 1 or not np.all(mixes >= 0):
+        raise UsageError("Burst mixes are a table of counts, bursts by blocks, and at least one cluster is needed.")
+    total = mixes.sum(axis=1, keepdims=True)
+    shares = np.divide(mixes, total, out=np.zeros_like(mixes, dtype=float), where=total > 0)
+    distinct, inverse = np.unique(np.round(shares, 12), axis=0, return_inverse=True)
+    if len(distinct) <= clusters:
+        return np.asarray(inverse.reshape(-1), np.int64)
+    _, labels = kmeans2(shares, clusters, minit="++", seed=seed)
+    return np.asarray(labels, np.int64)
+
+
+def burst_ratios(events: Events, labels: NDArray[np.int64], ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one ratio a record from a label a burst and a ratio a label: what :func:`predict_run` takes as ``burst_ratio``.
+
+    Raises :class:`UsageError` when labels and bursts, or labels and ratios, do not match.
+    """
+    records = burst_records(events)
+    if len(labels) != len(records):
+        raise UsageError(f"There are {len(labels)} labels for {len(records)} bursts; label each burst.")
+    if len(labels) and (labels.min() < 0 or labels.max() >= len(ratios)):
+        raise UsageError(f"A burst has label {int(labels.max())}, but there are {len(ratios)} ratios.")
+    found = np.ones(events.records)
+    found[records] = ratios[labels]
+    return found
