@@ -38,6 +38,12 @@ class Bundle:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def measured_seconds(self) -> float | None:
+        """Native run time on the base, where a prediction or the signature knows it."""
+        known = (one.measured_seconds for one in self.predictions)
+        return next((seconds for seconds in known if seconds), None) or self.signature.measured_seconds
+
+    @property
     def base(self) -> BlockTimes:
         """The block times that the others are compared with."""
         return self.times[0]

@@ -34,7 +34,7 @@ def metadata(bundle: Bundle) -> Table:
         ("sampling", header.get("sampling")),
         ("sampled share", percent(sampled_share(bundle.signature.table))),
         ("coverage", percent(bundle.base.coverage)),
-        ("measured_seconds", bundle.signature.measured_seconds),
+        ("measured_seconds", bundle.measured_seconds),
         ("complete", bool(header.get("complete", True))),
         ("signature", bundle.signature.id),
         ("version", __version__),
@@ -100,7 +100,7 @@ def annotated(times: BlockTimes, source: Source) -> Table:
     costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}
     table = Table(title=f"{source.path} on {times.machine}", title_justify="left", box=None, pad_edge=False, header_style="dim")
     for name in ("line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name) if name in ("line", "share") else 9)
+        table.add_column(name, justify="right", no_wrap=True, min_width=5 if name == "line" else 9)
     table.add_column("source", no_wrap=True, overflow="crop")
     for number, text in enumerate(source.text.splitlines(), 1):
         row = costs.get(number)

@@ -59,8 +59,7 @@ def _card(label: str, value: str, detail: str = "") -> str:
 def _cards(bundle: Bundle) -> str:
     base = bundle.base
     cards = [_time_card(base)]
-    measured = next((one.measured_seconds for one in bundle.predictions if one.measured_seconds), None)
-    measured = measured or bundle.signature.measured_seconds
+    measured = bundle.measured_seconds
     if measured:
         error = (base.seconds - measured) / measured
         cards.append(_card(f"Measured on {base.machine}", format_seconds(measured), f"predicted {100 * error:+.1f} %"))
