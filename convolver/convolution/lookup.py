@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from convolver.convolution.costs import PatternCost, pattern_cost
 from convolver.errors import PredictionError
+from convolver.machine.maps import plateau
 
 if TYPE_CHECKING:
     from convolver.machine.profile import Curve, MachineProfile
@@ -18,7 +19,9 @@ class MachineCosts:
     """Costs of every kind of reference on one machine, in seconds.
 
     ``loads`` and ``stores`` hold the unit-stride costs by width in bytes; ``write_back`` the extra cost of a dirty line that
-    leaves level k (one entry a level); ``assumptions`` one sentence for each number that had to be replaced.
+    leaves level k (one entry a level); ``shared_ports`` says how much of the shorter of a block's load and store time comes on
+    top of the longer (0: they run side by side, 1: they add up); ``assumptions`` has one sentence for each number that had to be
+    replaced.
     """
 
     machine: str
@@ -28,6 +31,7 @@ class MachineCosts:
     dependent: PatternCost
     stores: dict[int, PatternCost]
     write_back: tuple[float, ...]
+    shared_ports: float
     flop_seconds: dict[int, float]
     instruction_seconds: float
     assumptions: tuple[str, ...] = field(default=())
@@ -45,7 +49,7 @@ def machine_costs(machine: MachineProfile) -> MachineCosts:
     if not loads:
         machine.curve("unit", "load")  # raises with the right words
         raise PredictionError(f"The machine '{machine.name}' has no unit-stride load curve; probe it again.")
-    scalar = loads[min(loads, key=lambda width: abs(width - 8))]
+    scalar = loads[_nearest_to_word(loads)]
     stores = _by_width(machine, "store")
     if not stores:
         notes.append("no store curve: stores cost what loads do, write-backs are free")
@@ -65,11 +69,31 @@ def machine_costs(machine: MachineProfile) -> MachineCosts:
         random=random,
         dependent=dependent,
         stores=stores,
-        write_back=_write_back(scalar, stores[min(stores, key=lambda width: abs(width - 8))]),
+        write_back=_write_back(scalar, stores[_nearest_to_word(stores)]),
+        shared_ports=_shared_ports(machine, loads, stores, notes),
         flop_seconds=_flop_seconds(machine, notes),
         instruction_seconds=_instruction_seconds(machine, notes),
         assumptions=tuple(sorted(notes)),
     )
+
+
+def _nearest_to_word(widths: Iterable[int]) -> int:
+    return min(widths, key=lambda width: abs(width - 8))
+
+
+def _shared_ports(
+    machine: MachineProfile, loads: dict[int, PatternCost], stores: dict[int, PatternCost], notes: list[str]
+) -> float:
+    """Return what a copy loop in the first level says: its pair of a load and a store costs the longer of the two alone plus this
+    share of the shorter."""
+    copies = [c for c in machine.maps if c.pattern == "unit" and c.operation == "copy" and _single(c)]
+    if not copies:
+        notes.append("no copy curve: loads and stores do not overlap")
+        return 1.0
+    curve = min(copies, key=lambda one: abs(one.width_bytes - 8))
+    pair = 2 * plateau(curve, machine.hierarchy, machine.hierarchy[0].level).seconds_per_reference
+    alone = [costs[_nearest_to_word(costs)].reference_seconds for costs in (loads, stores)]
+    return min(1.0, max(0.0, (pair - max(alone)) / min(alone)))
 
 
 def _single(curve: Curve) -> bool:

@@ -103,11 +103,15 @@ def _mean(table: pl.DataFrame, size: str, count: str) -> Array:
 
 
 def _reference(costs: MachineCosts, shares: Patterns, loads: Array, load_width: Array, store_width: Array, field: str) -> Array:
-    """Return the cost of a reference that hits the first level: loads by pattern, stores as unit-stride ones (nobody waits)."""
+    """Return the cost of a reference that hits the first level: loads by pattern, stores as unit-stride ones (nobody waits).
+
+    Loads and stores run side by side as far as the machine's copy loop shows.
+    """
     unit = _pick(costs.loads, load_width, field)
     others = [getattr(cost, field) for cost in (costs.strided, costs.random, costs.dependent)]
     load = shares.sequential * unit + shares.strided * others[0] + shares.random * others[1] + shares.chased * others[2]
-    return loads * load + (1 - loads) * _pick(costs.stores, store_width, field)
+    load, store = loads * load, (1 - loads) * _pick(costs.stores, store_width, field)
+    return np.maximum(load, store) + costs.shared_ports * np.minimum(load, store)
 
 
 def _split(brought: Array, rule: Array, shares: Patterns) -> Array:

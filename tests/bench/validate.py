@@ -1,6 +1,6 @@
 """Predicted against measured time of real programs on this machine: ``make validate``.
 
-Probes the machine, then, for each program: native runs, trace, simulation, convolution. Prints a Markdown table for the
+For each program: probe the machine, run natively, trace, simulate, convolve. Prints a Markdown table for the
 README with every program that is there, good or bad. None is left out for its error, and nothing is fitted to them.
 
     python tests/bench/validate.py [--runs 5] [--folder run/validate] [--keep-profile] [--only NAME ...]
@@ -67,6 +67,12 @@ def convolver(folder: Path, *words: str) -> dict[str, Any] | None:
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
+def probe(folder: Path) -> None:
+    """Profile the machine; done before each program, since the clock of a shared machine drifts within minutes."""
+    words = [sys.executable, "-m", "convolver", "probe", "--force"]
+    subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
 def row(name: str, document: dict[str, Any]) -> str:
     """Return the line of the table for one program."""
     memops, measured = document["totals"]["memops"], document["measured_seconds"]
@@ -89,16 +95,14 @@ def main() -> None:
     parser.add_argument("--overlap", default="norm")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    if not options.keep_profile:
-        subprocess.run(
-            [sys.executable, "-m", "convolver", "probe", "--force"], cwd=options.folder, stdout=subprocess.DEVNULL, check=True
-        )
     print("| program | memops | predicted s | memory / fp / instructions s | measured s | error | coverage | sampled |")
     print("|---|---|---|---|---|---|---|---|")
     errors = []
     for name, command in commands(options.folder):
         if options.only and name not in options.only:
             continue
+        if not options.keep_profile:
+            probe(options.folder)
         words = ["--base", "host", "--overlap", options.overlap, "--measure", str(options.runs), "--force", "--json"]
         document = convolver(options.folder, "predict", *words, "--", *command)
         if document is None:

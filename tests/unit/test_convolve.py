@@ -190,3 +190,11 @@ def test_misses_by_pattern_pay_the_price_of_their_pattern():
     # From L2: 20 lines, 5 of them random; from memory: 40 lines, 5 of them random.
     expected = 800 * 0.5 + 100 * 1.0 + 15 * 4 + 5 * 3 + 35 * 16 + 5 * 40
     assert convolve(signature(row), told, M).seconds == pytest.approx(expected * NS)
+
+
+def test_loads_and_stores_overlap_as_far_as_the_copy_loop_shows():
+    row = {**loads(1000), "stores": 1000, "store_bytes": 8000, "sampled_references": 2000, "unit_references": 2000}
+    rates = hit_rates([(0, 2000, 0, 0)], M)
+    assert convolve(signature(row), rates, M).seconds == pytest.approx(2000 * 0.625 * NS)
+    without = machine(kernels=[kernel for kernel in COSTS if kernel != "copy"])
+    assert convolve(signature(row), rates, without).seconds == pytest.approx(1000 * (0.5 + 1.0) * NS)
