@@ -248,9 +248,10 @@ def _messages(
     op, comm, p = Op(row[2]), row[5], len(members)
     size = one.size // p if op in _SPLIT else one.size
     made: list[tuple[Any, ...]] = []
-    for step, (to, sent, source, received) in enumerate(ALGORITHMS[names[op]](position, p, one.root or 0, size)):
-        # Negative tags are no program's own. Where a pair meets more than once, each step has its own.
-        tag = -1 - op if names[op] not in ("dissemination", "recursive-doubling", "rabenseifner") else -1000 - 100 * op - step
+    # A negative tag is no program's own. One serves all steps: messages of a pair are matched in the order they were sent, and a
+    # step's number would differ between the members of an uneven group.
+    tag = -1 - op
+    for to, sent, source, received in ALGORITHMS[names[op]](position, p, one.root or 0, size):
         if to is not None:
             made.append((Kind.SEND, IMMEDIATE, 0, members[to], tag, comm, sent, 0, 0.0))
         if source is not None:
