@@ -12,6 +12,7 @@ from convolver.schema import document_id
 
 MAX_WAYS = 64
 MAX_LEVELS = 8
+MAX_SETS = 1 << 26
 POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip")
 """Replacement policies that can be simulated."""
 
@@ -49,6 +50,8 @@ def _check_level(level: Level) -> None:
         raise HierarchyError(f"{name} has {level.ways} ways; tree-plru needs a power of two.")
     if level.size_bytes > 1 << 40:
         raise HierarchyError(f"{name} has {level.size_bytes} bytes; at most 1 TiB can be simulated.")
+    if level.sets > MAX_SETS:
+        raise HierarchyError(f"{name} has {level.sets} sets; at most {MAX_SETS} can be simulated: give it more ways.")
 
 
 def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:

@@ -1,5 +1,6 @@
 /* Drives the simulator through its edges under the sanitizers: prints the totals of one deterministic stream. */
 #include "cv_sim.h"
+#include "cv_stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void check(cv_status status, const char *what) {
 }
 
 /* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
-static void feed(cv_sim *sim, uint64_t *state, size_t count) {
+static void feed(cv_sim *sim, cv_stack *stack, uint64_t *state, size_t count) {
     uint64_t *address = malloc(count * sizeof *address);
     uint32_t *owner = malloc(count * sizeof *owner);
     uint16_t *size = malloc(count * sizeof *size);
@@ -42,6 +43,7 @@ static void feed(cv_sim *sim, uint64_t *state, size_t count) {
     cv_refs all = {address, owner, size, write, count}, bare = {address, NULL, NULL, NULL, count};
     check(cv_sim_feed(sim, &all), "feed");
     check(cv_sim_feed(sim, &bare), "feed");
+    check(cv_stack_feed(stack, &all), "stack");
     free(address);
     free(owner);
     free(size);
@@ -70,14 +72,20 @@ int main(void) {
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
     check(cv_sim_new(LEVELS, N_LEVELS, 4, &sim), "new");
+    cv_stack *stack = NULL;
+    if (cv_stack_new(48, &stack) != CV_ERROR_ARGUMENT)
+        return 4;
+    check(cv_stack_new(64, &stack), "new");
     uint64_t state = 1;
     const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        feed(sim, &state, sizes[i]);
+        feed(sim, stack, &state, sizes[i]);
     if (cv_sim_counts(sim, 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT)
         return 3;
     print_totals(sim);
     cv_sim_free(sim);
     cv_sim_free(NULL);
+    cv_stack_free(stack);
+    cv_stack_free(NULL);
     return 0;
 }

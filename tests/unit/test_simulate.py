@@ -145,6 +145,7 @@ def test_wrong_arrays_are_refused(arguments, words):
         ({"name": "x", "hierarchy": []}, HierarchyError),
         ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 65, "ways": 1}]}, HierarchyError),
         ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 64, "ways": 1, "policy": "clairvoyant"}]}, HierarchyError),
+        ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 1 << 40, "ways": 8}]}, HierarchyError),
         ({"name": "x", "hierarchy": [{"level": "L1", "size_bytes": 192, "ways": 3, "policy": "tree-plru"}]}, HierarchyError),
     ],
 )
