@@ -10,10 +10,12 @@ pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 
 
 from convolver.cli.app import app
 from convolver.errors import PredictionError, UsageError
+from convolver.machine.hierarchy import Level
 from convolver.modeling.model import Model
 from convolver.mpi.timeline import Timeline
 from convolver.plotting import blocks, maps, misses, parity, ranks, roofline, scaling, style, tornado
 from convolver.plotting.views import VIEWS
+from tests import synthetic
 from tests.views import make_chain, make_model, make_timeline
 
 RUNNER = CliRunner()
@@ -124,6 +126,20 @@ def test_miss_ratios_fall_from_level_to_level(chain):
         ratios = [row["miss_ratio"] for row in rows]
         assert ratios == sorted(ratios, reverse=True)
         assert 0 < ratios[0] <= 1
+
+
+def test_variants_of_one_level_make_a_curve_by_ways_and_policy():
+    sides = [
+        synthetic.machine(f"m: L2 {size} {ways}", levels=(synthetic.LEVELS[0], Level(level="L2", size_bytes=size, ways=ways)))
+        for ways in (8, 16)
+        for size in (1 << 18, 1 << 16, 1 << 17)
+    ]
+    rates = synthetic.hit_rates([(0, 1000, 200, 100)], *sides)
+    assert misses.varied_level(rates) == "L2"
+    curves = misses.variants(rates, "L2")
+    assert set(curves) == {"8 ways, lru", "16 ways, lru"}
+    assert [row["size_bytes"] for row in curves["8 ways, lru"]] == [1 << 16, 1 << 17, 1 << 18]
+    assert curves["8 ways, lru"][0]["miss_ratio"] == pytest.approx(0.1)
 
 
 def test_parity_needs_a_measured_time(chain, tmp_path):
