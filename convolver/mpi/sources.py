@@ -14,7 +14,7 @@ from convolver.progress import SILENT, Progress
 
 
 def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
-    """Read MPI events: a .dim trace, an events artifact, a Paraver trace or a folder of ``convolver mpi trace``."""
+    """Read MPI events: a .dim, Paraver or OTF2 trace, an events artifact or a folder of ``convolver mpi trace``."""
     path = Path(path)
     if path.is_dir():
         from convolver.mpi.recording import read_recording
@@ -27,6 +27,10 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     if magic.startswith(b"PAR1"):
         return Events.load(path)
+    if path.suffix == ".otf2":
+        from convolver.mpi.otf2 import read_otf2
+
+        return read_otf2(path)
     if magic.startswith(b"#Paraver"):
         from convolver.mpi.prv import read_prv
 

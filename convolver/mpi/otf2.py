@@ -1,0 +1,153 @@
+"""Reads MPI events from OTF2 archives (Score-P) through the optional ``otf2`` package: about 60,000 events a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from convolver.errors import FormatError, ToolNotFoundError
+from convolver.mpi.events import IMMEDIATE, WORLD, Events, EventsBuilder, Kind, Op, Sync
+
+_OPS = {
+    "BARRIER": Op.BARRIER,
+    "BCAST": Op.BCAST,
+    "GATHER": Op.GATHER,
+    "GATHERV": Op.GATHERV,
+    "SCATTER": Op.SCATTER,
+    "SCATTERV": Op.SCATTERV,
+    "ALLGATHER": Op.ALLGATHER,
+    "ALLGATHERV": Op.ALLGATHERV,
+    "ALLTOALL": Op.ALLTOALL,
+    "ALLTOALLV": Op.ALLTOALLV,
+    "ALLTOALLW": Op.ALLTOALLW,
+    "ALLREDUCE": Op.ALLREDUCE,
+    "REDUCE": Op.REDUCE,
+    "REDUCE_SCATTER": Op.REDUCE_SCATTER,
+    "REDUCE_SCATTER_BLOCK": Op.REDUCE_SCATTER_BLOCK,
+    "SCAN": Op.SCAN,
+    "EXSCAN": Op.SCAN,
+}
+
+
+class _Rank:
+    """Turns the events of one location into rows. A posted receive is known only when it completes, so rows wait for the end."""
+
+    def __init__(self, number: int, scale: float) -> None:
+        self.number, self.scale = number, scale
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+        self.depth, self.last = 0, -1
+        self.posts: dict[int, int] = {}
+
+    def enter(self, time: int) -> None:
+        if self.depth == 0 and self.last >= 0 and time > self.last:
+            self.rows.append(("burst", {"seconds": (time - self.last) * self.scale}))
+        self.depth += 1
+
+    def leave(self, time: int) -> None:
+        self.depth -= 1
+        self.last = time
+
+    def add(self, what: str, **fields: Any) -> None:
+        self.rows.append((what, fields))
+
+    def post(self, request: int) -> None:
+        self.posts[request] = len(self.rows)
+        self.rows.append(("nothing", {}))
+
+    def complete(self, request: int, **fields: Any) -> None:
+        at = self.posts.pop(request, None)
+        if at is None:
+            self.add("receive", **fields)
+            return
+        self.rows[at] = ("receive", {**fields, "kind": Kind.IRECV})
+        self.add("receive", **fields, kind=Kind.WAIT)
+
+    def build(self, builder: EventsBuilder) -> None:
+        for what, fields in self.rows:
+            if what != "nothing":
+                getattr(builder, what)(self.number, **fields)
+
+
+class _Archive:
+    def __init__(self, trace: Any, package: Any) -> None:
+        self.trace, self.events = trace, package.events
+        groups = [g for g in trace.definitions.groups if g.group_type == package.GroupType.COMM_LOCATIONS]
+        mpi = [g for g in groups if g.paradigm == package.Paradigm.MPI]
+        if not mpi:
+            raise FormatError("the archive has no MPI ranks")
+        self.paradigm = package.Paradigm.MPI
+        scale = 1.0 / trace.definitions.clock_properties.timer_resolution
+        self.members = {location: rank for rank, location in enumerate(mpi[0].members)}
+        self.ranks = {location: _Rank(rank, scale) for location, rank in self.members.items()}
+        self.comms: dict[Any, int] = {}
+        self.tasks: dict[int, list[int]] = {}
+
+    def comm(self, definition: Any) -> int:
+        if definition not in self.comms:
+            members = sorted(self.members[location] for location in definition.group.members)
+            whole = len(members) == len(self.members) and WORLD not in self.comms.values()
+            number = WORLD if whole else WORLD + 1 + len(self.comms)
+            self.comms[definition] = number
+            self.tasks[number] = members
+        return self.comms[definition]
+
+    def partner(self, definition: Any, rank: int) -> int:
+        return self.members[definition.location(rank)]
+
+    def read(self) -> Events:
+        for location, event in self.trace.events:
+            rank = self.ranks.get(location)
+            if rank is not None:
+                self.event(rank, event)
+        builder = EventsBuilder(len(self.members), self.tasks, name="otf2")
+        for rank in self.ranks.values():
+            rank.build(builder)
+        return builder.build()
+
+    def event(self, rank: _Rank, event: Any) -> None:
+        kinds = self.events
+        if isinstance(event, (kinds.Enter, kinds.Leave)):
+            if event.region.paradigm == self.paradigm:
+                (rank.enter if isinstance(event, kinds.Enter) else rank.leave)(event.time)
+        elif isinstance(event, (kinds.MpiSend, kinds.MpiIsend)):
+            flags = IMMEDIATE if isinstance(event, kinds.MpiIsend) else 0
+            rank.add("send", to=self.partner(event.communicator, event.receiver), **self._message(event), flags=flags)
+        elif isinstance(event, kinds.MpiIrecvRequest):
+            rank.post(event.request_id)
+        elif isinstance(event, kinds.MpiIrecv):
+            source = self.partner(event.communicator, event.sender)
+            rank.complete(event.request_id, source=source, **self._message(event))
+        elif isinstance(event, kinds.MpiRecv):
+            rank.add("receive", source=self.partner(event.communicator, event.sender), **self._message(event))
+        elif isinstance(event, kinds.MpiCollectiveEnd):
+            self._collective(rank, event)
+
+    def _message(self, event: Any) -> dict[str, Any]:
+        return {"size": event.msg_length, "tag": event.msg_tag, "comm": self.comm(event.communicator)}
+
+    def _collective(self, rank: _Rank, event: Any) -> None:
+        op = _OPS.get(str(event.collective_op).rsplit(".", 1)[-1])
+        if op is None:
+            return
+        rooted = isinstance(event.root, int) and 0 <= event.root < len(event.communicator.group.members)
+        root = self.partner(event.communicator, event.root) if rooted else -1
+        flag = max(root, 0) if op == Op.REDUCE else int(root == rank.number)
+        fields = {"sent": event.size_sent, "received": event.size_received, "comm": self.comm(event.communicator)}
+        rank.add("collective", op=op, root=flag, sync=Sync.ROOT if op == Op.REDUCE else Sync.BLOCKING, **fields)
+
+
+def read_otf2(path: str | Path) -> Events:
+    """Read the MPI events of an OTF2 archive (its anchor file, ``traces.otf2``); bursts are the gaps between MPI regions.
+
+    Non-blocking collectives and one-sided operations are left out. Raises :class:`ToolNotFoundError` where the ``otf2`` package
+    is not installed, :class:`FormatError` for an archive that it cannot read.
+    """
+    try:
+        import otf2
+    except ImportError as error:
+        raise ToolNotFoundError("The otf2 package is not installed; install it with: pip install 'convolver[otf2]'.") from error
+    try:
+        with otf2.reader.open(str(path)) as trace:
+            return _Archive(trace, otf2).read()
+    except Exception as error:  # the package raises classes of its own making, and names no common one
+        raise FormatError(f"{path} cannot be read as an OTF2 archive: {error}.") from error
