@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from convolver._native.trace import crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
@@ -53,6 +54,18 @@ class Chunk(NamedTuple):
             raise FormatError(f"{where} has a chunk at byte {self.position} that cannot be unpacked: {error}.") from error
 
 
+_own = threading.local()
+
+
+def _compressor() -> Any:
+    """Return this thread's compressor: making one costs as much as compressing a chunk."""
+    if not hasattr(_own, "compressor"):
+        import zstandard
+
+        _own.compressor = zstandard.ZstdCompressor(level=3)
+    return _own.compressor
+
+
 def pack_header() -> bytes:
     """Return the first bytes of a file."""
     return _HEADER.pack(MAGIC, VERSION, OLDEST_READER, 0)
@@ -61,9 +74,7 @@ def pack_header() -> bytes:
 def pack_chunk(kind: bytes, payload: bytes, flags: int = 0) -> bytes:
     """Return a chunk with its checksum; its content is compressed when ``flags`` has :data:`ZSTD`."""
     if flags & ZSTD:
-        import zstandard
-
-        payload = zstandard.ZstdCompressor(level=3).compress(payload)
+        payload = _compressor().compress(payload)
     head = _CHUNK.pack(kind, flags, len(payload))
     return head + payload + _CRC.pack(crc32c(payload, crc32c(head)))
 
