@@ -1,0 +1,148 @@
+"""Traces for P3S: per rank a list of MPI operations with the work before each; read from time-independent traces and to events.
+
+Work is counted (instructions or operations), so that a trace of an oversubscribed machine is as good as that of a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from convolver.errors import FormatError, ModelError
+from convolver.mpi.events import IMMEDIATE, Events, EventsBuilder, Kind, Op, Sync
+
+POINT = ("send", "isend", "recv", "irecv")
+TYPE_BYTES = {0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1}
+"""Bytes of the type codes of SimGrid's time-independent traces."""
+_COLLECTIVES = {
+    "barrier": Op.BARRIER,
+    "bcast": Op.BCAST,
+    "reduce": Op.REDUCE,
+    "allreduce": Op.ALLREDUCE,
+    "alltoall": Op.ALLTOALL,
+    "allgather": Op.ALLGATHER,
+    "gather": Op.GATHER,
+    "scatter": Op.SCATTER,
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One MPI call of a rank: name, partner (-1 for none), bytes, tag, and the work since the call before it."""
+
+    name: str
+    partner: int = -1
+    bytes: int = 0
+    tag: int = 0
+    work: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Return what two calls must share to be the same; tags often number the steps of a loop, sizes differ by a cell."""
+        return (self.name, self.partner)
+
+
+Trace = list[list[Operation]]
+"""The operations of each rank, in order."""
+
+
+def read_ti(path: str | Path) -> Trace:
+    """Read a time-independent trace of SimGrid SMPI (``-trace-ti``): a list of files, one a rank.
+
+    ``init`` and ``finalize`` are dropped, consecutive computations added. Raises :class:`FormatError` for a line it cannot read.
+    """
+    index = Path(path)
+    try:
+        files = [line.strip() for line in index.read_text().splitlines() if line.strip()]
+        return [_rank(index.parent / name, (index.parent / name).read_text()) for name in files]
+    except OSError as error:
+        raise FormatError(f"{path} is no time-independent trace: {error}.") from error
+
+
+def _rank(path: Path, text: str) -> list[Operation]:
+    result: list[Operation] = []
+    work = 0.0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        try:
+            name = words[1]
+            if name == "compute":
+                work += float(words[2])
+            elif name not in ("init", "finalize"):
+                operation = _operation(name, [int(word) for word in words[2:]], int(words[0]), work)
+                if operation is not None:
+                    result.append(operation)
+                    work = 0.0
+        except (IndexError, ValueError, KeyError) as error:
+            raise FormatError(f"{path}, line {number}: '{line}' is no action of a time-independent trace ({error}).") from error
+    return result
+
+
+def _operation(name: str, values: list[int], rank: int, work: float) -> Operation | None:
+    """Return the operation of an action; None for the wait of a send, whose buffer is free at once here."""
+    if name in POINT:
+        return Operation(name, values[0], values[2] * TYPE_BYTES[values[3]], values[1], work)
+    if name == "wait":
+        source, _, tag = values
+        return None if source == rank else Operation("wait", source, 0, tag, work)
+    if name == "waitall":
+        return Operation("waitall", -1, 0, 0, work)
+    if name in _COLLECTIVES:
+        size = values[0] * TYPE_BYTES.get(values[-1], 8) if values else 0
+        return Operation(name, -1, 0 if name == "barrier" else size, 0, work)
+    raise ValueError("unknown action")
+
+
+def to_events(trace: Trace, *, seconds_per_work: float, name: str = "p3s") -> Events:
+    """Return the trace as events for the replay; waits complete the receives that are open, sends never wait.
+
+    Raises :class:`ModelError` for an operation that the replay does not know.
+    """
+    builder = EventsBuilder(len(trace), name=name)
+    for rank, operations in enumerate(trace):
+        for operation in _with_waits(operations):
+            if operation.work > 0:
+                builder.burst(rank, operation.work * seconds_per_work)
+            _add(builder, rank, operation)
+    return builder.build()
+
+
+def _with_waits(operations: list[Operation]) -> Iterator[Operation]:
+    """Yield operations with each wait turned into the waits of open receives, oldest first; waits for sends vanish."""
+    pending: list[Operation] = []
+    for operation in operations:
+        if operation.name == "irecv":
+            pending.append(operation)
+            yield operation
+        elif operation.name == "waitall":
+            yield Operation("none", work=operation.work)
+            yield from (Operation("wait", o.partner, o.bytes, o.tag) for o in pending)
+            pending = []
+        elif operation.name == "wait":
+            match = next((o for o in pending if (o.partner, o.tag) == (operation.partner, operation.tag)), None)
+            yield Operation("none", work=operation.work)
+            if match is not None:
+                pending.remove(match)
+                yield Operation("wait", match.partner, match.bytes, match.tag)
+        else:
+            yield operation
+    yield from (Operation("wait", o.partner, o.bytes, o.tag) for o in pending)
+
+
+def _add(builder: EventsBuilder, rank: int, operation: Operation) -> None:
+    name = operation.name
+    if name == "none":
+        return
+    if name in ("send", "isend"):
+        flags = IMMEDIATE if name == "isend" else 0
+        builder.send(rank, operation.partner, operation.bytes, tag=operation.tag, flags=flags)
+    elif name in ("recv", "irecv", "wait"):
+        kind = {"recv": Kind.RECV, "irecv": Kind.IRECV, "wait": Kind.WAIT}[name]
+        builder.receive(rank, operation.partner, operation.bytes, tag=operation.tag, kind=kind)
+    elif name in _COLLECTIVES:
+        op = _COLLECTIVES[name]
+        root = int(rank == 0) if op is not Op.REDUCE else 0
+        builder.collective(rank, op, sent=operation.bytes, received=operation.bytes, root=root, sync=Sync.BLOCKING)
+    else:
+        raise ModelError(f"The replay does not know the operation '{name}'.")

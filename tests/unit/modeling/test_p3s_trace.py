@@ -1,0 +1,134 @@
+"""P3S on traces: loops folded, one scalable trace for all process counts, replayed; irregular programs refused."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.errors import FormatError, ModelError
+from convolver.modeling.p3s.fold import fold
+from convolver.modeling.p3s.rules import Rule
+from convolver.modeling.p3s.slt import build
+from convolver.modeling.p3s.trace import Operation, read_ti, to_events
+from convolver.mpi.network import flat_configuration
+from convolver.mpi.replay import Replayer
+
+MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
+STEPS = 5
+SIZE = 64
+
+
+def multi_partition(count):
+    """A program with the communication of BT: six sweeps of q - 1 stages a step on a square torus, blocks of a 64-cell grid."""
+    q = math.isqrt(count)
+    size = 240 * (SIZE // q + 1) ** 2
+    work = 1e9 / (count * (q - 1) * STEPS)
+    trace = []
+    for rank in range(count):
+        operations = [Operation("bcast", bytes=40, work=100.0 / count)]
+        for _ in range(STEPS):
+            for move in MOVES:
+                to = Rule("torus", "square", *move)(rank, count)
+                source = Rule("torus", "square", -move[0], -move[1])(rank, count)
+                for stage in range(q - 1):
+                    operations.append(Operation("isend", to, size, 100 + stage, work))
+                    operations.append(Operation("irecv", source, size, 100 + stage))
+                    operations.append(Operation("wait", source, 0, 100 + stage))
+        operations.append(Operation("allreduce", bytes=8, work=50.0 / count))
+        trace.append(operations)
+    return trace
+
+
+def seconds(trace):
+    events = to_events(trace, seconds_per_work=1e-9)
+    network = flat_configuration(len(trace), latency_seconds=5e-6, bandwidth_bytes_per_second=1e9)
+    return float(Replayer(events).seconds(network).max())
+
+
+@pytest.fixture(scope="module")
+def scalable():
+    return build({count: multi_partition(count) for count in (9, 16, 25)}, sizes_to_try=(SIZE,))
+
+
+@pytest.mark.parametrize("count", [36, 64, 100])
+def test_up_to_four_times_the_traced_processes_every_message_is_right(scalable, count):
+    def messages(trace):
+        return [[(o.name, o.partner, o.bytes) for o in rank] for rank in trace]
+
+    expected = [[(o.name, o.partner, 0 if o.name == "wait" else o.bytes) for o in rank] for rank in multi_partition(count)]
+    assert messages(scalable.at(count)) == expected
+
+
+def test_the_predicted_trace_takes_the_time_of_the_real_one(scalable):
+    for count in (36, 49):
+        assert seconds(scalable.at(count)) == pytest.approx(seconds(multi_partition(count)), rel=1e-6)
+
+
+def test_the_work_of_every_process_count_is_the_same_total(scalable):
+    total = sum(o.work for rank in scalable.at(49) for o in rank)
+    assert total == pytest.approx(sum(o.work for rank in multi_partition(25) for o in rank), rel=1e-9)
+    assert scalable.drift() < 1e-9
+
+
+def test_the_table_of_equations_names_rule_form_and_weight(scalable):
+    row = next(row for row in scalable.equations() if row["operation"] == "isend")
+    assert row["partner"] == "torus step (+0, +1) on the square grid"
+    assert row["bytes"] == "240*(floor(N/q)+1)^2"
+    assert row["weight"] == STEPS * 4
+
+
+def test_counts_that_are_not_legal_are_refused(scalable):
+    with pytest.raises(ModelError, match="not legal"):
+        scalable.at(50)
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=60))
+def test_folding_keeps_every_operation_in_order(partners):
+    operations = [Operation("send", p, 8, 0, float(i)) for i, p in enumerate(partners)]
+
+    def unfolded(node):
+        return [node.operation.partner] if node.leaf else [p for _ in range(node.count) for c in node.body for p in unfolded(c)]
+
+    root = fold(operations)
+    assert unfolded(root) == partners
+    total = sum(leaf.work * leaf.times for leaf, _ in root.leaves())
+    assert total == pytest.approx(sum(range(len(partners))))
+    assert sum(leaf.times for leaf, _ in root.leaves()) == len(partners)
+
+
+def test_nested_loops_are_found_with_their_weights():
+    inner = [Operation("send", 1, 8), Operation("recv", 1, 8)] * 4
+    root = fold([*inner, Operation("barrier")] * 3)
+    assert [weight for _, weight in root.leaves()] == [12, 12, 3]
+    assert root.shape() == ("loop", ("loop", ("loop", ("send",), ("recv",)), ("barrier",)))
+
+
+def test_ranks_that_leave_communications_out_are_refused_with_a_reason():
+    chain = [[Operation("send", r + 1, 8)] * (r + 1 < 4) + [Operation("barrier")] for r in range(4)]
+    with pytest.raises(ModelError, match="border ranks"):
+        build({4: chain, 8: chain * 2})
+    with pytest.raises(ModelError, match="two counts"):
+        build({4: chain})
+
+
+def test_time_independent_traces_are_read_with_sizes_work_and_waits(tmp_path):
+    (tmp_path / "r0.txt").write_text(
+        "0 init\n0 compute 100\n0 compute 20\n0 isend 1 7 3 0\n0 wait 0 1 7\n0 bcast 2 0 1\n0 finalize\n"
+    )
+    (tmp_path / "r1.txt").write_text("1 init\n1 irecv 0 7 3 0\n1 compute 5\n1 wait 0 1 7\n1 bcast 2 0 1\n1 finalize\n")
+    (tmp_path / "t.txt").write_text("r0.txt\nr1.txt\n")
+    first, second = read_ti(tmp_path / "t.txt")
+    assert first == [Operation("isend", 1, 24, 7, 120.0), Operation("bcast", -1, 8, 0, 0.0)]
+    assert [o.name for o in second] == ["irecv", "wait", "bcast"]
+    assert second[1].work == 5
+    assert seconds([first, second]) > 120e-9
+
+
+def test_broken_traces_are_format_errors(tmp_path):
+    (tmp_path / "t.txt").write_text("r0.txt\n")
+    with pytest.raises(FormatError):
+        read_ti(tmp_path / "t.txt")
+    (tmp_path / "r0.txt").write_text("0 init\n0 dance 1\n")
+    with pytest.raises(FormatError, match="line 2"):
+        read_ti(tmp_path / "t.txt")
