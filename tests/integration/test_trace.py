@@ -239,11 +239,11 @@ def test_a_program_that_execs_another_is_traced_up_to_there_and_that_is_said(tmp
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_code_that_is_made_while_running_is_counted(tmp_path):
-    done = run("-o", "a.cvt", "--", "node", "-e", "let s = 0; for (let i = 0; i < 1e6; i++) s += i; console.log(s)", cwd=tmp_path)
+    program = "let s = 0; for (let i = 0; i < 1e6; i++) s += i; console.log(s)"
+    done = run("-o", "a.cvt", "--counts-only", "--", "node", "-e", program, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "499999500000\n")
-    recorded = Trace.load(tmp_path / "a.cvt")
-    recorded.verify()
-    assert recorded.signature.table.filter(pl.col("module") == "")["instructions"].sum() > 1_000_000
+    signature = Trace.load(tmp_path / "a.cvt").signature
+    assert signature.table.filter(pl.col("module") == "")["instructions"].sum() > 1_000_000
 
 
 def test_simulating_online_equals_simulating_the_stored_trace(build, tmp_path):
