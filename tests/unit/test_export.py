@@ -15,6 +15,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.errors import ProvenanceError, UsageError
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.reporting.export.callgrind import events, lines
+from tests import synthetic
 from tests.views import make_chain, make_timeline
 
 RUNNER = CliRunner()
@@ -55,6 +56,12 @@ def test_a_profile_says_its_totals_twice_and_its_lines_add_up_to_them(chain):
     summary = [next(line for line in text if line.startswith(word)).split()[1:] for word in ("summary:", "totals:")]
     assert summary[0] == summary[1] == [str(sum(column)) for column in zip(*costs, strict=True)]
     assert len(summary[0]) == len(events(chain.prediction.base))
+
+
+def test_unknown_functions_of_two_modules_stay_apart():
+    row = {"executions": 1, "loads": 1, "load_bytes": 8, "function": "", "file": ""}
+    text = list(lines(synthetic.signature({**row, "module": "/lib/a.so"}, {**row, "module": "/lib/b.so"})))
+    assert [line.partition(" ")[2] for line in text if line.startswith("fn=")] == ["a.so:???", "b.so:???"]
 
 
 def test_without_times_a_profile_holds_exact_counts_alone(chain):

@@ -8,6 +8,7 @@ picoseconds, so that sums over many small blocks lose nothing that matters.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver import __version__
@@ -105,7 +106,8 @@ def _bodies(table: pl.DataFrame, names: list[str]) -> Iterator[str]:
                 yield ""
             yield f"ob={modules(module)}"
             yield f"fl={files(file)}"
-            yield f"fn={functions(function)}"
+            # callgrind_annotate adds up equal names of all objects, so an unknown function is named after its own
+            yield f"fn={functions(function or f'{Path(module).name}:{UNKNOWN}')}"
             before = (module, file, function)
         yield f"{line} {' '.join(map(str, values))}"
     if before is not None:

@@ -53,7 +53,7 @@ def page_data(bundle: Bundle) -> dict[str, Any]:
 
 
 def sources(bundle: Bundle) -> list[Source]:
-    """Return the hot source files, the hottest first, as far as they fit."""
+    """Return the hot source files, the hottest first, as far as they fit; those that cannot be read come last."""
     traced_at = bundle.signature_path.stat().st_mtime
     found, size = [], 0
     for path in hot_files(bundle.times):
@@ -62,7 +62,7 @@ def sources(bundle: Bundle) -> list[Source]:
         if size > SOURCES_BYTES:
             break
         found.append(source)
-    return found
+    return sorted(found, key=lambda source: bool(source.problem))
 
 
 def _source(source: Source) -> dict[str, Any]:
@@ -128,12 +128,13 @@ def _timeline(timeline: Timeline) -> dict[str, Any]:
     from convolver.mpi.timeline import STATES
 
     length = pl.col("end") - pl.col("begin")
-    table = timeline.intervals.filter(length > 0).sort(length, descending=True).head(INTERVALS).sort("rank", "begin")
+    whole = timeline.intervals.filter(length > 0)
+    table = whole.sort(length, descending=True).head(INTERVALS).sort("rank", "begin")
     return {
         "seconds": timeline.predicted_seconds,
         "ranks": timeline.ranks.height,
         "states": STATES,
-        "left_out": max(0, timeline.intervals.height - table.height),
+        "left_out": whole.height - table.height,
         "rank": table["rank"].to_list(),
         "state": table["state"].to_list(),
         "begin": _numbers(table["begin"], 6),

@@ -7,7 +7,7 @@ function significant(value) { return value === 0 ? "0" : Number(value.toPrecisio
 function seconds(value) { return value === 0 ? "0" : scaled(value, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]); }
 function count(value) { return Math.abs(value) < 1000 ? significant(value) : scaled(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]); }
 function bytes(value) { return value < 1024 ? value + " B" : scaled(value, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]); }
-function percent(share) { return share === null || share === undefined ? "–" : (100 * share).toFixed(1) + " %"; }
+function percent(share) { return share === null || !Number.isFinite(share) ? "–" : (100 * share).toFixed(1) + " %"; }
 function base(path) { return path.slice(path.lastIndexOf("/") + 1); }
 
 function element(name, attributes, ...children) {
