@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.model_traces import add
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -260,4 +261,5 @@ def _show(model: Model, json: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the application."""
+    add(models)
     app.add_typer(models, name="model")

@@ -31,6 +31,35 @@ class Simulator(Protocol):
     def __call__(self, trace: Any, platform: Platform, /) -> float: ...
 
 
+class ReplaySimulator:
+    """This package's replay as a simulator: equal nodes of one task, no limit of links or buses.
+
+    Traces are :class:`convolver.mpi.events.Events`; each is packed once.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, trace: Any, platform: Platform, /) -> float:
+        """Return the seconds of the slowest rank."""
+        from convolver.mpi.network import flat_configuration
+        from convolver.mpi.replay import Replayer
+
+        if id(trace) not in self._packed:
+            self._packed[id(trace)] = (trace, Replayer(trace))
+        network = flat_configuration(
+            trace.ranks,
+            latency_seconds=platform.latency_seconds,
+            bandwidth_bytes_per_second=platform.bandwidth_bytes_per_second,
+        )
+        return float(self._packed[id(trace)][1].seconds(network, platform.cpu_ratio).max())
+
+
+def total_cpu_seconds(trace: Any) -> float:
+    """Return the total CPU time of events: the sum of all bursts of all ranks."""
+    return float(trace.columns["seconds"].sum())
+
+
 def sample_platforms(
     count: int, *, latency_seconds: tuple[float, float], bandwidth_bytes_per_second: tuple[float, float], seed: int = 0
 ) -> list[Platform]:

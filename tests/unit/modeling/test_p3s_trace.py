@@ -1,12 +1,15 @@
 """P3S on traces: loops folded, one scalable trace for all process counts, replayed; irregular programs refused."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, ModelError
+from convolver.modeling.model import Model
 from convolver.modeling.p3s.fold import fold
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.slt import build
@@ -40,9 +43,9 @@ def multi_partition(count):
     return trace
 
 
-def seconds(trace):
+def seconds(trace, bandwidth=1e9):
     events = to_events(trace, seconds_per_work=1e-9)
-    network = flat_configuration(len(trace), latency_seconds=5e-6, bandwidth_bytes_per_second=1e9)
+    network = flat_configuration(len(trace), latency_seconds=5e-6, bandwidth_bytes_per_second=bandwidth)
     return float(Replayer(events).seconds(network).max())
 
 
@@ -132,3 +135,39 @@ def test_broken_traces_are_format_errors(tmp_path):
     (tmp_path / "r0.txt").write_text("0 init\n0 dance 1\n")
     with pytest.raises(FormatError, match="line 2"):
         read_ti(tmp_path / "t.txt")
+
+
+def write_ti(trace, folder, name):
+    files = []
+    for rank, operations in enumerate(trace):
+        lines = [f"{rank} init"]
+        for o in operations:
+            lines += [f"{rank} compute {o.work!r}"] if o.work else []
+            if o.name in ("isend", "irecv"):
+                lines.append(f"{rank} {o.name} {o.partner} {o.tag} {o.bytes // 8} 0")
+            elif o.name == "wait":
+                lines.append(f"{rank} wait {o.partner} {rank} {o.tag}")
+            else:
+                lines.append(f"{rank} {o.name} {o.bytes // 8} 0 0")
+        (folder / f"{name}-{rank}.txt").write_text("\n".join(lines) + "\n")
+        files.append(f"{name}-{rank}.txt")
+    (folder / f"{name}.txt").write_text("\n".join(files) + "\n")
+
+
+def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path):
+    def run(*words):
+        command = [sys.executable, "-m", "convolver", "model", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    for count in (9, 16, 25):
+        write_ti(multi_partition(count), tmp_path, f"t{count}")
+    for count in (16, 36, 49):
+        run("scale", "t9.txt", "t16.txt", "t25.txt", "--at", str(count), "--size", str(SIZE), "-o", f"e{count}.parquet")
+    swept = run("sweep", "e16.parquet", "e36.parquet", "e49.parquet", "-o", "s.parquet", "--samples", "12")
+    assert "P = 49: 1.0000" in swept.stderr
+    run("fit", "s.parquet", "-k", "linear", "-t", "time", "-f", "P,L,BW", "-o", "m.json")
+    model = Model.load(tmp_path / "m.json")
+    truth = seconds(multi_partition(36), bandwidth=3e8)
+    assert model.apply({"P": [36], "L": [5e-6], "BW": [3e8]})[0] == pytest.approx(truth, rel=0.1)

@@ -1,0 +1,99 @@
+"""The verbs of ``convolver model`` that start from MPI traces: sweep and scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.errors import UsageError
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+def sweep_command(
+    traces: Annotated[list[Path], typer.Argument(help="MPI traces (.dim, .parquet, ...) of one program, one a process count.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Measurement table to write.")],
+    samples: Annotated[int, typer.Option(help="Random platforms a trace.")] = 200,
+    latency: Annotated[str, typer.Option(help="Range of the latency in seconds.")] = "1e-6,1e-4",
+    bandwidth: Annotated[str, typer.Option(help="Range of the bandwidth in bytes per second.")] = "2e7,1e9",
+    seed: Annotated[int, typer.Option(help="Seed of the platforms.")] = 0,
+    correct: Annotated[bool, typer.Option("--correct", help="Scale bursts by the locality factor of each trace.")] = False,
+    force: Force = False,
+) -> None:
+    """Replay traces on random latencies and bandwidths: the table that linear models T(P, L, BW) are fitted to.
+
+    \b
+    Examples:
+      convolver model sweep bt.4.dim bt.9.dim bt.16.dim -o bt.parquet
+      convolver model sweep bt.*.dim -o bt.csv --samples 400 --latency 1e-6,5e-5
+    """
+    from convolver.modeling.storm import ReplaySimulator, locality_factors, sample_platforms, sweep, total_cpu_seconds
+    from convolver.mpi.sources import load_events
+    from convolver.reporting.console import terminal_progress
+
+    new_file(output, force)
+    progress = terminal_progress()
+    events = {}
+    for path in traces:
+        loaded = load_events(path, progress=progress)
+        if loaded.ranks in events:
+            raise UsageError(f"{path} has {loaded.ranks} ranks as another trace has; give one trace a process count.")
+        events[loaded.ranks] = loaded
+    factors = locality_factors({count: total_cpu_seconds(one) for count, one in events.items()})
+    ranges = {"latency_seconds": _range(latency), "bandwidth_bytes_per_second": _range(bandwidth)}
+    platforms = sample_platforms(samples, **ranges, seed=seed)
+    table = sweep(events, platforms, ReplaySimulator(), locality=factors if correct else None, progress=progress)
+    table.save(output)
+    say("Locality factors: " + ", ".join(f"P = {count}: {factor:.4f}" for count, factor in factors.items()))
+    wrote(output)
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(word) for word in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"'{text}' is no range; write two numbers as LOW,HIGH.") from error
+    return low, high
+
+
+def scale_command(
+    traces: Annotated[list[Path], typer.Argument(help="Time-independent traces (SMPI -trace-ti), one a process count.")],
+    at: Annotated[int, typer.Option("--at", help="Process count to make the trace for.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="MPI events to write (.parquet), for 'convolver replay'.")],
+    size: Annotated[list[int] | None, typer.Option(help="Problem size for structured message sizes; repeatable.")] = None,
+    rate: Annotated[float, typer.Option(help="Work a second: 1e9 for SMPI traces of a 1 Gflop/s host.")] = 1e9,
+    force: Force = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the equations as JSON.")] = False,
+) -> None:
+    """Relate the phases of traces over process counts and make the trace for a count that was never run (P3S).
+
+    \b
+    Examples:
+      convolver model scale bt.9.txt bt.16.txt bt.25.txt --at 49 --size 24 -o bt.49.parquet
+      convolver model scale sp.9.txt sp.16.txt sp.25.txt --at 36 -o sp.36.parquet --json
+    """
+    from convolver.modeling.p3s.slt import build
+    from convolver.modeling.p3s.trace import read_ti, to_events
+
+    new_file(output, force)
+    read = [read_ti(path) for path in traces]
+    scalable = build({len(trace): trace for trace in read}, sizes_to_try=tuple(size or ()))
+    to_events(scalable.at(at), seconds_per_work=1 / rate, name=output.name).save(output)
+    rows = scalable.equations()
+    if json:
+        print_json(rows)
+    else:
+        for row in rows:
+            typer.echo(f"{row['operation']:10} x{row['weight']:<8} {row['bytes']:28} {row['partner']}")
+    if scalable.drift() > 0.1:
+        say(f"The total work changes by {100 * scalable.drift():.0f} % over the traced counts; the times will be as uncertain.")
+    wrote(output)
+
+
+def add(models: typer.Typer) -> None:
+    """Add the verbs to ``convolver model``."""
+    models.command("sweep")(sweep_command)
+    models.command("scale")(scale_command)
