@@ -23,6 +23,18 @@ def rank(environment: Mapping[str, str] = os.environ) -> int | None:
     return None
 
 
+def descriptors(environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
+    """Return the open file descriptors that a launcher handed to this rank (MPICH's PMI_FD) and the program needs."""
+    number = environment.get("PMI_FD", "")
+    if not number.isdigit():
+        return ()
+    try:
+        os.fstat(int(number))
+    except OSError:
+        return ()
+    return (int(number),)
+
+
 def expand_name(pattern: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
     """Return a file name with ``%r`` replaced by the rank (0 outside a launcher), ``%p`` by the process id, ``%%`` by ``%``."""
     values = {"r": str(rank(environment) or 0), "p": str(os.getpid()), "%": "%"}

@@ -21,6 +21,7 @@ from convolver._native.trace import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.progress import Progress
 from convolver.tracing.counters import read_counters
+from convolver.tracing.launch import descriptors
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.valgrind import tool_command, tool_environment
 from convolver.units import format_count
@@ -94,7 +95,7 @@ class Session:
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
         options = [f"--wire-fd={wire}", f"--counters={self._counters}", *self._plan.options()]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
-        return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire,))
+        return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))
 
     def run(self, on_chunk: Callable[[], None], on_time: Callable[[], None], progress: Progress) -> Outcome:
         """Run the command to its end; the program has this process's own stdin, stdout and stderr.

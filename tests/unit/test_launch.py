@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from convolver.tracing.launch import default_name, expand_name, rank
+from convolver.tracing.launch import default_name, descriptors, expand_name, rank
 
 
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"])
@@ -38,3 +38,14 @@ def test_percent_names_are_expanded(pattern, name):
 
 def test_the_process_id_is_expanded():
     assert expand_name("a.%p", {}) == Path(f"a.{os.getpid()}")
+
+
+def test_the_launchers_open_descriptors_are_handed_on():
+    ours, other = os.pipe()
+    try:
+        assert descriptors({"PMI_FD": str(other)}) == (other,)
+    finally:
+        os.close(ours)
+        os.close(other)
+    assert descriptors({"PMI_FD": str(other)}) == ()
+    assert descriptors({"PMI_FD": "x"}) == descriptors({}) == ()
