@@ -123,13 +123,15 @@ static Int collect(const IRTypeEnv *types, const IRStmt *s, struct cv_reference 
     switch (s->tag) {
     case Ist_WrTmp: {
         const IRExpr *e = s->Ist.WrTmp.data;
-        if (e->tag != Iex_Load)
+        if (e->tag != Iex_Load || cv_is_packed_slot(e->Iex.Load.addr))
             return 0;
         out->address = e->Iex.Load.addr;
         out->size_bytes = sizeofIRType(e->Iex.Load.ty);
         return 1;
     }
     case Ist_Store:
+        if (cv_is_packed_slot(s->Ist.Store.addr))
+            return 0;
         out->address = s->Ist.Store.addr;
         out->size_bytes = sizeofIRType(typeOfIRExpr(types, s->Ist.Store.data));
         out->flags = CV_WIRE_STORE;

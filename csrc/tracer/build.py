@@ -105,7 +105,8 @@ def _folder_with(name: str, folders: list[Path]) -> Path | None:
 def _output(*command: str) -> str:
     """The command's standard output and error; empty where it cannot run."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+        plain = {name: value for name, value in os.environ.items() if name != "VALGRIND_LIB"}
+        done = subprocess.run(command, env=plain, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace")

@@ -35,6 +35,8 @@ static UInt lanes(IROp op)
 
 UInt cv_statement_flops(const IRStmt *statement)
 {
+    if (statement->tag == Ist_Dirty)
+        return cv_packed_flops(statement->Ist.Dirty.details);
     if (statement->tag != Ist_WrTmp)
         return 0;
     const IRExpr *e = statement->Ist.WrTmp.data;

@@ -9,17 +9,6 @@ void __real_h_generic_calc_MAddF32(float *, float *, float *, float *);
 void __wrap_h_generic_calc_MAddF64(double *result, double *x, double *y, double *z);
 void __wrap_h_generic_calc_MAddF32(float *result, float *x, float *y, float *z);
 
-static Bool host_has_fma(void)
-{
-    static Int known = -1;
-    if (known < 0) {
-        UInt a = 1, b, c = 0, d;
-        __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-        known = (c >> 12 & 1) && (c >> 27 & 1); /* FMA, and the operating system saves wide registers */
-    }
-    return known;
-}
-
 __attribute__((target("fma"))) static double fused64(double x, double y, double z)
 {
     return __builtin_fma(x, y, z);
@@ -32,7 +21,7 @@ __attribute__((target("fma"))) static float fused32(float x, float y, float z)
 
 void __wrap_h_generic_calc_MAddF64(double *result, double *x, double *y, double *z)
 {
-    if (host_has_fma())
+    if (cv_host_has_fma())
         *result = fused64(*x, *y, *z);
     else
         __real_h_generic_calc_MAddF64(result, x, y, z);
@@ -40,7 +29,7 @@ void __wrap_h_generic_calc_MAddF64(double *result, double *x, double *y, double 
 
 void __wrap_h_generic_calc_MAddF32(float *result, float *x, float *y, float *z)
 {
-    if (host_has_fma())
+    if (cv_host_has_fma())
         *result = fused32(*x, *y, *z);
     else
         __real_h_generic_calc_MAddF32(result, x, y, z);

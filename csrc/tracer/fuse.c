@@ -175,7 +175,7 @@ static void fuse_statement(struct fusion *f, IRStmt *s)
     addStmtToIRSB(f->out, s);
 }
 
-static Bool has_fused_multiply_add(const IRSB *block)
+Bool cv_has_multiply_add(const IRSB *block)
 {
     for (Int i = 0; i < block->stmts_used; i++)
         if (block->stmts[i]->tag == Ist_WrTmp && block->stmts[i]->Ist.WrTmp.data->tag == Iex_Qop)
@@ -185,7 +185,7 @@ static Bool has_fused_multiply_add(const IRSB *block)
 
 IRSB *cv_fuse(IRSB *block)
 {
-    if (has_fused_multiply_add(block)) /* VEX works on single lanes there: putting them together costs more than it gains */
+    if (cv_has_multiply_add(block)) /* VEX works on single lanes there: putting them together costs more than it gains */
         return block;
     struct fusion f;
     VG_(memset)(&f, 0, sizeof f);

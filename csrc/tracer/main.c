@@ -17,7 +17,7 @@ static void after_options(void)
     if (VG_(clo_vex_control).iropt_register_updates_default == VexRegUpdUnwindregsAtMemAccess)
         VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdSpAtMemAccess;
     else if (VG_(clo_vex_control).iropt_register_updates_default >= VexRegUpdAllregsAtMemAccess)
-        cv_options.fuse = False;
+        cv_options.fuse = cv_options.pack = False;
     cv_stream_open();
     cv_counters_open();
     cv_sampling_start();

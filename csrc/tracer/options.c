@@ -23,6 +23,7 @@ struct cv_options cv_options = {
     .buffer_bytes = 256 * 1024,
     .max_counters = 1LL << 30,
     .fuse = CV_FUSE,
+    .pack = CV_FUSE,
     .all_visits = False,
 };
 
@@ -46,6 +47,7 @@ Bool cv_option(const HChar *argument)
     } else if VG_STR_CLO (argument, "--start-at", o->start_at) {
     } else if VG_STR_CLO (argument, "--stop-at", o->stop_at) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
+    } else if VG_BOOL_CLO (argument, "--pack", o->pack) {
     } else if VG_BOOL_CLO (argument, "--all-visits", o->all_visits) {
     } else {
         return False;
@@ -66,6 +68,7 @@ void cv_option_usage(void)
         "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
         "    --start-at=X --stop-at=X   trace between X and X: marker, a function's name, 0xADDRESS [all]\n"
         "    --all-visits=yes|no        record segments without memory references, too [no]\n"
+        "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }
 
@@ -80,6 +83,8 @@ void cv_options_check(void)
     struct cv_options *o = &cv_options;
     if (o->sets & (o->sets - 1))
         cv_fatal("--sets=%lld is not a power of two", o->sets);
+    if (!cv_host_has_fma())
+        o->pack = False;
     if (o->sets)
         o->set_class &= o->sets - 1;
     if (o->mode == CV_FULL)

@@ -3,7 +3,8 @@
  * with the rest of Convolver only the freestanding stream format cv_wire.h.
  *
  * The way of a block of guest code: analysis.c lists its memory references, segments.c cuts it at its exits, gives each segment
- * its counters and writes its definition, instrument.c adds the inline code, fuse.c has removed XMM stalls before.
+ * its counters and writes its definition, instrument.c adds the inline code; pack.c and fuse.c have made vector
+ * code faster before.
  *
  * Assumptions made everywhere: amd64, little-endian; Valgrind runs one guest thread at a time, and runs tool code (helpers,
  * translation, syscalls, signals) only between or inside guest blocks of that thread, so no lock is needed.
@@ -40,6 +41,7 @@ struct cv_options {
     const HChar *start_at;  /* "marker", a function's name or 0xADDRESS; NULL: the program's beginning */
     const HChar *stop_at;   /* likewise; NULL: its end */
     Bool fuse;              /* the XMM peephole */
+    Bool pack;              /* one call for a packed fused multiply-add */
     Bool all_visits;        /* record visits of segments without references, too (control paths) */
 };
 
@@ -200,6 +202,18 @@ void cv_region_instrument(IRSB *out, Addr start);
 IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
                     const VexArchInfo *archinfo, IRType guest_word, IRType host_word);
 IRSB *cv_fuse(IRSB *block);
+/* Is there a fused multiply-add in the block, or what VEX makes of one? */
+Bool cv_has_multiply_add(const IRSB *block);
+
+/* ---- pack.c, fma.c ---- */
+
+/* Only on hosts with FMA. */
+IRSB *cv_pack(IRSB *block);
+/* Floating-point operations of a call that cv_pack made; 0 for any other. */
+UInt cv_packed_flops(const IRDirty *call);
+/* Memory of cv_pack's calls, not of the guest. */
+Bool cv_is_packed_slot(const IRExpr *address);
+Bool cv_host_has_fma(void);
 
 /* ---- ir.c ---- */
 

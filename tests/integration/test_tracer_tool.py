@@ -204,6 +204,14 @@ def test_fused_multiply_adds_count_their_operations_and_operands_exactly(runner)
     assert traced.stdout == subprocess.run([binary], capture_output=True, check=True).stdout
 
 
+def test_every_form_of_fused_multiply_add_gives_the_processors_results(runner):
+    binary = program(runner.folder, PROGRAMS / "fma_forms.c", "-mavx2", "-mfma")
+    native = subprocess.run([binary], capture_output=True, check=True).stdout
+    packed, lanes = runner.trace([binary], "--mode=full"), runner.trace([binary], "--pack=no")
+    assert packed.stdout == lanes.stdout == native
+    assert packed.totals == lanes.totals
+
+
 def test_repeated_string_instructions_count_each_turn(runner):
     binary = program(runner.folder, PROGRAMS / "repeats.c")
     totals = totals_of(runner.trace([binary]), binary, "string_operations")
