@@ -9,6 +9,7 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
 cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value);
 #define CV_SIM_GROUPS ...
 cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit);
+cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners);
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
 uint64_t cv_sim_references(const cv_sim *sim);
 uint64_t cv_sim_owners(const cv_sim *sim);

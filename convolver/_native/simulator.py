@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
 from convolver._native.status import check
+from convolver.errors import SimulationError
 
 GROUPS: int = lib.CV_SIM_GROUPS
 """Groups of sets that :meth:`Simulator.group_owners` tells apart."""
@@ -26,6 +27,10 @@ class Geometry(NamedTuple):
     ways: int
     line_bytes: int
     policy: int = 0  # place in POLICIES
+
+
+class OwnerLimitError(SimulationError):
+    """An owner is larger than was allowed; the simulator cannot be used further."""
 
 
 class Counts(NamedTuple):
@@ -50,6 +55,7 @@ class Simulator:
         made = ffi.new("cv_sim **")
         check(lib.cv_sim_new(levels, n_levels, len(hierarchies), made), "Making a cache simulator")
         self.handle: Any = ffi.gc(made[0], lib.cv_sim_free)
+        self._limited = False
 
     def select(self, mask: int, value: int) -> None:
         """Simulate only the lines whose number has ``value`` in the bits of ``mask``; before the first feed."""
@@ -58,6 +64,11 @@ class Simulator:
     def group_owners(self, first_bit: int) -> None:
         """Count for owner * :data:`GROUPS` + three bits of the address from ``first_bit`` on; before the first feed."""
         check(lib.cv_sim_group(self.handle, first_bit), f"Grouping by address bit {first_bit}")
+
+    def limit_owners(self, owners: int) -> None:
+        """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
+        check(lib.cv_sim_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
+        self._limited = True
 
     def feed(
         self,
@@ -73,7 +84,12 @@ class Simulator:
         refs.size = _pointer(sizes, "const uint16_t *")
         refs.write = _pointer(writes, "const uint8_t *")
         refs.count = len(addresses)
-        check(lib.cv_sim_feed(self.handle, refs), "Simulating references")
+        status = lib.cv_sim_feed(self.handle, refs)
+        if self._limited and status == lib.CV_ERROR_LIMIT:
+            raise OwnerLimitError(
+                "Simulating references: an owner, or the number of different address regions, exceeds the limit."
+            )
+        check(status, "Simulating references")
 
     @property
     def references(self) -> int:

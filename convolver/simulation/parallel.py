@@ -32,6 +32,11 @@ class ParallelSimulator:
             simulator.select(count - 1, value)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
 
+    def limit_owners(self, owners: int) -> None:
+        """As :meth:`Simulator.limit_owners`."""
+        for simulator in self.simulators:
+            simulator.limit_owners(owners)
+
     def feed(self, *arrays: NDArray[Any] | None) -> None:
         """Simulate a batch; the C core runs without the interpreter's lock."""
         if self._pool is None:

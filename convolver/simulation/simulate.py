@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.simulator import GROUPS, Simulator
+from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
@@ -20,7 +20,7 @@ from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.sampling import ALL, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
 
-FEED = 1 << 20
+FEED = 1 << 19
 """References of one call into the C core, so that an interrupt is seen soon."""
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""
@@ -104,14 +104,6 @@ def simulate(trace: TraceLike, machines: MachineLike | Iterable[MachineLike], *,
     return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling"))
 
 
-def _owners(blocks: NDArray[np.uint32] | None) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32] | None]:
-    """Return the owner of each reference and the block of each owner; large block numbers are made dense."""
-    if blocks is None or not len(blocks) or int(blocks.max()) < DENSE_BLOCKS:
-        return blocks, None
-    owner_blocks, owners = np.unique(blocks, return_inverse=True)
-    return owners.astype(np.uint32), owner_blocks
-
-
 def _feed(simulator: Simulator | ParallelSimulator, refs: References, progress: Progress) -> None:
     progress.start("Simulating", total=len(refs.addresses))
     try:
@@ -121,6 +113,24 @@ def _feed(simulator: Simulator | ParallelSimulator, refs: References, progress: 
             progress.advance(len(part[0]))  # type: ignore[arg-type]
     finally:
         progress.finish()
+
+
+def _fed(
+    make: Callable[[], tuple[Group, Simulator | ParallelSimulator]], refs: References, progress: Progress
+) -> tuple[Group, NDArray[np.uint32] | None]:
+    """Return a group that was fed, and the block of each of its owners (None: owners are blocks)."""
+    group, simulator = make()
+    simulator.limit_owners(DENSE_BLOCKS)
+    try:
+        _feed(simulator, refs, progress)
+        return group, None
+    except OwnerLimitError:
+        if refs.blocks is None:
+            raise
+    owner_blocks, owners = np.unique(refs.blocks, return_inverse=True)
+    group, simulator = make()
+    _feed(simulator, refs._replace(blocks=owners.astype(np.uint32)), progress)
+    return group, owner_blocks
 
 
 def simulate_arrays(
@@ -145,31 +155,30 @@ def simulate_arrays(
     """
     found = targets(machines)
     refs = check_references(addresses, sizes, writes, blocks)
-    owners, owner_blocks = _owners(refs.blocks)
-    refs = refs._replace(blocks=owners)
     if sets > 1:
-        return _simulate_class(found, refs, owner_blocks, sets, set_class, progress)
-    group = Group(found)
-    _feed(group.share(jobs) if jobs > 1 else group.simulator, refs, progress)
+        return _simulate_class(found, refs, sets, set_class, progress)
+
+    def make() -> tuple[Group, Simulator | ParallelSimulator]:
+        group = Group(found)
+        return group, group.share(jobs) if jobs > 1 else group.simulator
+
+    group, owner_blocks = _fed(make, refs, progress)
     runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.owners))
     return _hit_rates(found, runs, len(addresses), {}, None)
 
 
-def _simulate_class(
-    machines: list[Target],
-    refs: References,
-    owner_blocks: NDArray[np.uint32] | None,
-    classes: int,
-    set_class: int,
-    progress: Progress,
-) -> HitRates:
+def _simulate_class(machines: list[Target], refs: References, classes: int, set_class: int, progress: Progress) -> HitRates:
     if classes & (classes - 1) or not 0 <= set_class < classes:
         raise UsageError(f"There is no class {set_class} of {classes}; the number of classes must be a power of two.")
     holds = Sampled(None, classes)
-    group = _set_group(machines, holds)
-    assert group is not None
-    group.simulator.select(classes - 1, set_class)
-    _feed(group.simulator, refs, progress)
+
+    def make() -> tuple[Group, Simulator]:
+        group = _set_group(machines, holds)
+        assert group is not None  # without bursts, machines that do not fit are refused
+        group.simulator.select(classes - 1, set_class)
+        return group, group.simulator
+
+    group, owner_blocks = _fed(make, refs, progress)
     blocks = Blocks(owner_blocks, -(-group.simulator.owners // GROUPS))
     runs = Runs(holds, group, group, blocks)
     plan = {"mode": "sample", "sample": 0, "sets": classes, "set_class": set_class}

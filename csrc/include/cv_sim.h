@@ -48,6 +48,9 @@ cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value);
 #define CV_SIM_GROUPS 8
 cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit);
 
+/* Refuse references whose owner is `owners` or more with CV_ERROR_LIMIT, since tables are as large as the largest owner. */
+cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners);
+
 /* Simulate a batch of any size; how a stream is cut into batches does not matter. Time is bounded by the batch: callers who want
  * to be interruptible feed about a million references at a time. CV_ERROR_LIMIT when the stream touches more distinct address
  * regions than can be numbered (docs/cache-model.md) or has an owner of 2^31

@@ -1,8 +1,6 @@
 /* Memory of the counters per owner. Only misses and write-backs touch the tables of the levels: hits follow from the accesses. */
 #include "sim.h"
 
-#define OWNERS_MAX (UINT64_C(1) << 31) /* twice as many counters are numbered in 32 bits */
-
 static cv_status grow(void **table, size_t size, uint64_t old, uint64_t new) {
     char *grown = realloc(*table, new * size);
     if (!grown)
@@ -65,12 +63,12 @@ static cv_status reserve(cv_sim *sim, uint64_t owners) {
 }
 
 cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners) {
-    if (owners > OWNERS_MAX)
+    if (owners > sim->owners_limit)
         return CV_ERROR_LIMIT;
     if (owners > sim->owners)
         sim->owners = owners;
     if (owners <= sim->owners_capacity)
         return CV_OK;
     uint64_t doubled = 2 * sim->owners_capacity;
-    return reserve(sim, owners > doubled ? owners : doubled < OWNERS_MAX ? doubled : OWNERS_MAX);
+    return reserve(sim, owners > doubled ? owners : doubled < sim->owners_limit ? doubled : sim->owners_limit);
 }

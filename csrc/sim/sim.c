@@ -38,6 +38,7 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
     if (!s)
         return CV_ERROR_MEMORY;
     s->simd = cv_simd_choose();
+    s->owners_limit = OWNERS_MAX;
     s->hierarchies = hierarchies;
     s->hierarchy = calloc(hierarchies, sizeof *s->hierarchy);
     s->front = calloc(hierarchies, sizeof *s->front);
@@ -51,6 +52,13 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
     for (uint32_t f = 0; f < s->fronts; f++)
         cv_front_complete(&s->front[f]);
     *sim = s;
+    return CV_OK;
+}
+
+cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners) {
+    if (owners < 1 || owners > OWNERS_MAX)
+        return CV_ERROR_ARGUMENT;
+    sim->owners_limit = owners;
     return CV_OK;
 }
 

@@ -222,7 +222,7 @@ struct cv_sim {
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
     cv_front *front;
-    uint64_t references, owners, owners_capacity;
+    uint64_t references, owners, owners_capacity, owners_limit;
 };
 
 /* lines.c */
@@ -232,6 +232,7 @@ void cv_lines_free(cv_lines *lines);
 void cv_lines_split(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
 
 /* counters.c */
+#define OWNERS_MAX (UINT64_C(1) << 31) /* twice as many counters are numbered in 32 bits */
 cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners);
 cv_status cv_tally_reserve(cv_tally *t, uint64_t used);
 /* To be called before n numbers are counted. */

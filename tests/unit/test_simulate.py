@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from convolver._native.simulator import POLICIES, Simulator
+from convolver._native.simulator import POLICIES, Geometry, Simulator
 from convolver.errors import ChecksumError, HierarchyError, SchemaError, SimulationError, UsageError
 from convolver.machine import hierarchy
 from convolver.machine.hierarchy import Level
@@ -167,3 +168,16 @@ def test_first_in_first_out_forgets_a_line_that_is_in_use():
     levels = [Level(level="L1", size_bytes=128, ways=2, policy=policy) for policy in ("lru", "fifo")]
     misses = [totals(simulate_arrays(lines(0, 1, 0, 2, 0), machines=[level]))[0][2] for level in levels]
     assert misses == [3, 4]
+
+
+def test_memory_does_not_grow_with_the_length_of_the_stream():
+    levels = [Level(level="L1", size_bytes=48 << 10, ways=12), Level(level="L2", size_bytes=2 << 20, ways=16)]
+    simulator = Simulator([[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]])
+    random = np.random.default_rng(5)
+    peaks = []
+    for rounds in (2, 20):
+        for _ in range(rounds):
+            address = random.integers(0, 1 << 24, 1 << 17).astype(np.uint64)
+            simulator.feed(address, None, None, (address % np.uint64(1000)).astype(np.uint32))
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert peaks[1] < 1.1 * peaks[0]
