@@ -36,8 +36,11 @@ class Chain:
         self.signature: Signature
         self.trace: Trace | None = None
         self.rates: HitRates | None = None
-        if output is not None and not output.is_dir():
-            raise UsageError(f"The folder {output} does not exist; create it first.")
+        if output is not None:
+            try:
+                output.mkdir(exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"The folder {output} cannot be made ({error.strerror}); choose another with -o.") from error
 
     def use(self, path: Path, hits: Path | None) -> None:
         """Take a trace, or a signature with its hit rates."""
