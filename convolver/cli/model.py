@@ -158,6 +158,39 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
     _show(Model.load(model), json)
 
 
+@models.command("residuals")
+def residuals_command(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    table: Annotated[Path, typer.Argument(help="Measurement table to compare it with.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture: .png, .svg or .pdf.")],
+    feature: Annotated[str | None, typer.Option(help="Feature of the horizontal axis; default the first.")] = None,
+    callpath: Annotated[str | None, typer.Option(help="Callpath, where the table has several.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
+    force: Force = False,
+) -> None:
+    """Draw a model against measurements: values over a feature, and the errors below.
+
+    \b
+    Examples:
+      convolver model residuals bt.model.json runs.parquet -o bt.svg
+      convolver model residuals product.model.json product.parquet -o product.png --feature N
+    """
+    from convolver.modeling.model import Model
+    from convolver.modeling.table import Table
+    from convolver.plotting import residuals, style
+
+    new_file(output, force)
+    loaded = Model.load(model)
+    names = [name for name in loaded.features if name not in loaded.tables]
+    if feature is not None and feature not in names:
+        raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
+    data = Table.load(table).observations(loaded.target, names, callpath=callpath, centre="none")
+    look = style.DARK if dark else style.LIGHT
+    with style.drawing(look):
+        style.save(residuals.draw(loaded, data, look, feature=feature), output)
+    wrote(output)
+
+
 @models.command("convert")
 def convert_command(
     source: Annotated[Path, typer.Argument(help="Table to read.")],

@@ -143,6 +143,9 @@ def test_the_command_line_fits_applies_shows_and_converts(tmp_path):
     assert "outside the data" in applied.stderr
     assert json.loads(run("show", "m.json", "--json", cwd=tmp_path).stdout)["kind"] == "analytic"
     assert run("convert", "runs.csv", "runs.jsonl", cwd=tmp_path).returncode == 0
+    drawn = run("residuals", "m.json", "runs.csv", "-o", "m.svg", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "predicted" in (tmp_path / "m.svg").read_text()
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 5
 
 
