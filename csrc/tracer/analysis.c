@@ -186,7 +186,7 @@ static Int collect(const IRTypeEnv *types, const IRStmt *s, struct cv_reference 
 static Bool is_fused_multiply_add(const IRSB *block, Int mark)
 {
     for (Int i = mark + 1; i < block->stmts_used && block->stmts[i]->tag != Ist_IMark; i++)
-        if (block->stmts[i]->tag == Ist_WrTmp && block->stmts[i]->Ist.WrTmp.data->tag == Iex_Qop)
+        if (cv_is_multiply_add(block->stmts[i]))
             return True;
     return False;
 }

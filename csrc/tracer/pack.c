@@ -84,6 +84,12 @@ UInt cv_packed_flops(const IRDirty *call)
     return 0;
 }
 
+Bool cv_is_multiply_add(const IRStmt *statement)
+{
+    return (statement->tag == Ist_WrTmp && statement->Ist.WrTmp.data->tag == Iex_Qop)
+           || (statement->tag == Ist_Dirty && cv_packed_flops(statement->Ist.Dirty.details));
+}
+
 Bool cv_is_packed_slot(const IRExpr *address)
 {
     return address->tag == Iex_Const && address->Iex.Const.con->Ico.U64 - (Addr)slots < sizeof slots;

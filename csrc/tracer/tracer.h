@@ -202,7 +202,7 @@ void cv_region_instrument(IRSB *out, Addr start);
 IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
                     const VexArchInfo *archinfo, IRType guest_word, IRType host_word);
 IRSB *cv_fuse(IRSB *block);
-/* Is there a fused multiply-add in the block, or what VEX makes of one? */
+/* Is there a lane of a fused multiply-add in the block? */
 Bool cv_has_multiply_add(const IRSB *block);
 
 /* ---- pack.c, fma.c ---- */
@@ -211,6 +211,8 @@ Bool cv_has_multiply_add(const IRSB *block);
 IRSB *cv_pack(IRSB *block);
 /* Floating-point operations of a call that cv_pack made; 0 for any other. */
 UInt cv_packed_flops(const IRDirty *call);
+/* A lane of a fused multiply-add, or a call that cv_pack made? */
+Bool cv_is_multiply_add(const IRStmt *statement);
 /* Memory of cv_pack's calls, not of the guest. */
 Bool cv_is_packed_slot(const IRExpr *address);
 Bool cv_host_has_fma(void);

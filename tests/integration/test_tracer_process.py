@@ -59,7 +59,7 @@ def test_a_forked_child_adds_nothing_to_its_parents_stream_or_counters(runner, e
 
 
 def test_threads_are_told_apart(runner):
-    traced = runner.trace([program(runner.folder, PROGRAMS / "threads.c")], "--mode=full")
+    traced = runner.trace([program(runner.folder, PROGRAMS / "own_arrays.c")], "--mode=full")
     assert traced.stdout == b"59940\n"
     stores: dict[int, Counter[int]] = {}
     for r in traced.references():
