@@ -21,7 +21,7 @@ models = typer.Typer(no_args_is_help=True, help="Fit, apply and show statistical
 
 
 def parse_value(text: str) -> Any:
-    """Return an option's value: a number, true or false, a list at commas, or the text itself."""
+    """Return an option's value: a number, true or false, a mapping (``g:1e-9:1e-3,h:1:1.5``), a list at commas, or the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -29,6 +29,9 @@ def parse_value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
+    if ":" in text:
+        words = [part.split(":") for part in text.split(",")]
+        return {name: parse_value(rest[0]) if len(rest) == 1 else [parse_value(word) for word in rest] for name, *rest in words}
     return [parse_value(part) for part in text.split(",")] if "," in text and "(" not in text else text
 
 

@@ -74,7 +74,7 @@ def fit_formula(
     drop_outliers: float | None = None,
     size: str = "N",
 ) -> Model:
-    """Fit the summands of a formula (or of :func:`library`) and eliminate the bad ones.
+    """Fit the summands of a formula, or a library of terms, and eliminate the bad ones.
 
     ``rules``: ``nnls`` starts from a non-negative fit and then drops terms with a standard error above ``max_relative_error``;
     ``drop`` is the paper's iteration; ``none`` keeps all. ``drop_outliers`` is a threshold in robust deviations.

@@ -157,3 +157,12 @@ def test_the_command_line_refuses_to_overwrite_and_bad_words(tmp_path):
     fit("power-law", amdahl_table(), target="time", features=["P"]).save(tmp_path / "m.json")
     assert run("apply", "m.json", "P", cwd=tmp_path).returncode == 2
     assert run("apply", "m.json", "N=2", cwd=tmp_path).returncode == 5
+
+
+def test_options_of_the_command_line_may_be_numbers_lists_and_mappings():
+    from convolver.cli.model import parse_pairs
+
+    given = parse_pairs(["bounds=g:1e-9:1e-3,h:1:1.5", "fixed=f:4965", "trials=5", "formula=a*max(x,1)", "quick=true", "P=4,9"])
+    assert given["bounds"] == {"g": [1e-9, 1e-3], "h": [1, 1.5]}
+    assert given["fixed"] == {"f": 4965}
+    assert (given["trials"], given["formula"], given["quick"], given["P"]) == (5, "a*max(x,1)", True, [4, 9])
