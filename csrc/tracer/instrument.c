@@ -2,11 +2,13 @@
  * Adds the inline code to a block: a counter for each segment, address words and the end of the record, tests for set sampling.
  *
  * Recording every address, a visit record is written straight into the stream's buffer, which moves on only at the segment's end:
- * a segment that faults in the middle leaves no record. Sampling, the words go to a scratch area at all times, and one guarded
- * call at the segment's end copies them when a window is open: a call's cost lies in the registers it clobbers, not in taking it. */
+ * a segment that faults in the middle leaves no record. Sampling, one guarded call at the segment's end takes up to four words as
+ * arguments; more go to a scratch area at all times, which costs a store each, and the call copies them when a window is open. */
 #include "tracer.h"
 #include "pub_tool_machine.h"
 #include "libvex_guest_amd64.h"
+
+#define ARGUMENTS 4
 
 /* The segment being emitted. */
 struct emission {
@@ -18,6 +20,7 @@ struct emission {
     Int next_word;
     Int next_guard;
     IRExpr *executions;  /* the counter's new value */
+    IRExpr *argument[ARGUMENTS]; /* the address words, where they are few */
     IRExpr *record;      /* address of the visit record, where every address is recorded */
 };
 
@@ -52,9 +55,10 @@ static void emit_word(struct emission *e, const struct cv_word *word, Int index)
     IRExpr *value = word->value;
     if (word->guard)
         value = cv_ir_assign(e->out, IRExpr_ITE(word->guard, word->value, cv_ir_u64(CV_WIRE_NOT_EXECUTED)));
+    e->argument[index < ARGUMENTS ? index : 0] = value;
     if (cv_options.mode == CV_FULL)
         cv_ir_store64(e->out, binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + index))), value);
-    else
+    else if (e->segment->words > ARGUMENTS)
         cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_scratch[index]), value);
 }
 
@@ -121,8 +125,14 @@ static void finish_sample(struct emission *e)
         left = increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from)));
     else
         left = cv_ir_load64(e->out, cv_ir_u64(countdown));
-    cv_ir_call(e->out, "cv_visit", cv_visit, mkIRExprVec_1(cv_ir_u64(e->segment->id)),
-               binary(e->out, Iop_CmpLT64S, left, cv_ir_u64(0)));
+    IRExpr *guard = binary(e->out, Iop_CmpLT64S, left, cv_ir_u64(0)), *id = cv_ir_u64(e->segment->id), **a = e->argument;
+    switch (wants_record(e) ? e->segment->words : 0) {
+    case 1: cv_ir_call(e->out, "cv_visit_1", cv_visit_1, mkIRExprVec_2(id, a[0]), guard); break;
+    case 2: cv_ir_call(e->out, "cv_visit_2", cv_visit_2, mkIRExprVec_3(id, a[0], a[1]), guard); break;
+    case 3: cv_ir_call(e->out, "cv_visit_3", cv_visit_3, mkIRExprVec_4(id, a[0], a[1], a[2]), guard); break;
+    case 4: cv_ir_call(e->out, "cv_visit_4", cv_visit_4, mkIRExprVec_5(id, a[0], a[1], a[2], a[3]), guard); break;
+    default: cv_ir_call(e->out, "cv_visit", cv_visit, mkIRExprVec_1(id), guard);
+    }
 }
 
 /* Just before the exit that ends the segment. */

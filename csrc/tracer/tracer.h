@@ -172,6 +172,10 @@ void cv_sampling_stop(void);
 ULong cv_windows(void);
 /* Segment `id` was executed while cv_countdown < 0. */
 void cv_visit(HWord id) VG_REGPARM(1);
+void cv_visit_1(HWord id, HWord a);
+void cv_visit_2(HWord id, HWord a, HWord b);
+void cv_visit_3(HWord id, HWord a, HWord b, HWord c);
+void cv_visit_4(HWord id, HWord a, HWord b, HWord c, HWord d);
 /* A reference may touch a line of the sampled set class. `site` in the low 32 bits, its size above. */
 void cv_set_reference(HWord address, HWord site_and_size) VG_REGPARM(2);
 /* The visit limit of segment `id` is reached. */
