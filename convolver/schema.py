@@ -162,6 +162,27 @@ def save_table(table: pl.DataFrame, header: Mapping[str, Any], path: str | Path)
     write_atomically(path, write)
 
 
+class TableArtifact:
+    """What every table artifact shares: a polars table and its header, from which id and inputs are read."""
+
+    table: pl.DataFrame
+    header: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Hash of the content, header included."""
+        return str(self.header["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of what this was made from."""
+        return dict(self.header["inputs"])
+
+    def save(self, path: str | Path) -> None:
+        """Write the artifact as Parquet; raises :class:`FormatError` when that fails."""
+        save_table(self.table, self.header, path)
+
+
 def read_table_header(path: str | Path) -> dict[str, Any]:
     """Return the artifact header of a Parquet file; raises :class:`FormatError` when it has none."""
     import polars as pl

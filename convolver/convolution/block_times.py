@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import SchemaError
-from convolver.schema import load_table, save_table, table_header
+from convolver.schema import TableArtifact, load_table, table_header
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ def _check(table: pl.DataFrame) -> None:
             raise SchemaError(f"A table of block times needs the column {name} as 64-bit floats.")
 
 
-class BlockTimes:
+class BlockTimes(TableArtifact):
     """Seconds per block of one program on one machine.
 
     ``table`` has one row for every block of the signature that was executed, by falling time; docs/formats/block_times.md
@@ -70,16 +70,6 @@ class BlockTimes:
     def make(cls, table: pl.DataFrame, *, inputs: Mapping[str, Any], **extra: Any) -> BlockTimes:
         """Return the artifact of a table; ``extra`` are machine, levels, overlap, shares, assumptions, command."""
         return cls(table, table_header(SCHEMA, table, inputs, {**extra, "seconds": float(table["seconds"].sum())}))
-
-    @property
-    def id(self) -> str:
-        """Hash of the content, header included."""
-        return str(self.header["id"])
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of signature, hit rates and machine."""
-        return dict(self.header["inputs"])
 
     @property
     def machine(self) -> str:
@@ -121,10 +111,6 @@ class BlockTimes:
     def load(cls, path: str | Path) -> BlockTimes:
         """Read and verify a ``.times.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
         return cls(*load_table(path, SCHEMA))
-
-    def save(self, path: str | Path) -> None:
-        """Write the times as Parquet; raises :class:`FormatError` when that fails."""
-        save_table(self.table, self.header, path)
 
     def by_function(self) -> pl.DataFrame:
         """Return function, module, memops and seconds, by falling time."""

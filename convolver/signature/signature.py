@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.schema import load_table, save_table, table_header
+from convolver.schema import TableArtifact, load_table, table_header
 from convolver.signature.blocks import IDENTITY, TOTALS, conform
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ DEFAULTS: dict[str, Any] = {
 program ended, whether the trace ran to its end, and the native run time where it is known."""
 
 
-class Signature:
+class Signature(TableArtifact):
     """A table of static basic blocks with exact executed counts and sampled features.
 
     Columns: :func:`convolver.signature.blocks.block_schema`. Immutable: two signatures with one id are equal.
@@ -36,16 +36,6 @@ class Signature:
         self._totals = {name: int(self.table[name].sum()) for name in TOTALS} | {"blocks": self.table.height}
         fields = {**DEFAULTS, **extra, "totals": self._totals}
         self.header = table_header(SCHEMA, self.table, inputs or {}, fields)
-
-    @property
-    def id(self) -> str:
-        """Hash of the content, header included."""
-        return str(self.header["id"])
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of what this was made from."""
-        return dict(self.header["inputs"])
 
     @property
     def totals(self) -> dict[str, int]:
@@ -67,10 +57,6 @@ class Signature:
         # The file's own header is kept: it was just verified, and fields that a later version adds are not lost.
         result.header = header
         return result
-
-    def save(self, path: str | Path) -> None:
-        """Write the signature as Parquet; raises :class:`FormatError` when that fails."""
-        save_table(self.table, self.header, path)
 
     def select(self, identities: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the blocks that ``identities`` (columns build_id, offset, length_bytes) names, in own order."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import SchemaError, UsageError
-from convolver.schema import load_table, save_table, table_header
+from convolver.schema import TableArtifact, load_table, table_header
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,7 @@ def _check_columns(table: pl.DataFrame) -> None:
             )
 
 
-class HitRates:
+class HitRates(TableArtifact):
     """Counts per block, machine and level.
 
     ``table`` has one row for every block with an access, machine and level, in the order of the machines, their levels and the
@@ -62,16 +62,6 @@ class HitRates:
         return cls(table, table_header(SCHEMA, table, inputs, extra))
 
     @property
-    def id(self) -> str:
-        """Hash of the content, header included."""
-        return str(self.header["id"])
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of what this was made from."""
-        return dict(self.header["inputs"])
-
-    @property
     def machines(self) -> list[str]:
         """Names of the machines, in order."""
         return [machine["machine"] for machine in self.header["machines"]]
@@ -85,10 +75,6 @@ class HitRates:
     def load(cls, path: str | Path) -> HitRates:
         """Read and verify a ``.hits.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
         return cls(*load_table(path, SCHEMA))
-
-    def save(self, path: str | Path) -> None:
-        """Write the hit rates as Parquet; raises :class:`FormatError` when that fails."""
-        save_table(self.table, self.header, path)
 
     def levels(self, machine: str) -> list[str]:
         """Names of a machine's levels, nearest first; raises :class:`UsageError` when it was not simulated."""
