@@ -1,16 +1,25 @@
-"""cffi build of the C core: every ``csrc/{common,trace,sim,replay}/*.c`` behind every ``*.cdef.h`` beside this file."""
+"""cffi build of the C core: every ``csrc/{common,trace,sim,replay}/*.c`` behind the declarations of ``csrc/include/*.h``."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "csrc" / "include"
 FOLDERS = ("common", "trace", "sim", "replay")
-SHARED = ("status.cdef.h", "refs.cdef.h")
-"""Declarations that the others use, so that they come first."""
+FOREIGN = frozenset(("convolver_markers.h",))
+"""Headers for other programs: nothing of the core is in them."""
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r'^#include "(\w+\.h)"', re.MULTILINE)
+_CONSTANT = re.compile(r"^#define ([A-Z]\w*) +[-\w()<|*+ ]+$")
+_ASSERTION = re.compile(r"_Static_assert\s*\(.*?\);", re.DOTALL)
+_NAMED_LENGTH = re.compile(r"\[[^\]]*[A-Z][^\]]*\]")
+_VALUE = re.compile(r"= *[^,}\n]+")
 
 
 def _sources() -> list[str]:
@@ -18,21 +27,45 @@ def _sources() -> list[str]:
     return sorted(os.path.relpath(path, ROOT) for folder in FOLDERS for path in (ROOT / "csrc" / folder).glob("*.c"))
 
 
+def _depends() -> list[str]:
+    return sorted(os.path.relpath(path, ROOT) for path in (ROOT / "csrc").glob("*/*.h"))
+
+
 def _headers() -> list[str]:
-    return sorted(path.name for path in (ROOT / "csrc" / "include").glob("*.h"))
+    """Return the core's headers, each behind those that it includes."""
+    texts = {path.name: path.read_text() for path in INCLUDE.glob("*.h") if path.name not in FOREIGN}
+    ordered: list[str] = []
+
+    def add(name: str) -> None:
+        for needed in _INCLUDE.findall(texts[name]):
+            add(needed)
+        if name not in ordered:
+            ordered.append(name)
+
+    for name in sorted(texts):
+        add(name)
+    return ordered
 
 
-def _declarations() -> str:
-    paths = sorted(Path(__file__).parent.glob("*.cdef.h"), key=lambda path: (path.name not in SHARED, path.name))
-    return "\n".join(path.read_text() for path in paths)
+def declarations(header: str) -> str:
+    """Return what cffi can read of a header: comments and preprocessor gone, values left to the compiler."""
+    text = _ASSERTION.sub("", _COMMENT.sub("", header).replace("\\\n", " "))
+    lines = []
+    for line in text.splitlines():
+        if constant := _CONSTANT.match(line.rstrip()):
+            lines.append(f"#define {constant[1]} ...")
+        elif not line.startswith("#"):
+            lines.append(line)
+    return _VALUE.sub("= ...", _NAMED_LENGTH.sub("[...]", "\n".join(lines)))
 
 
 ffibuilder = FFI()
-ffibuilder.cdef(_declarations())
+ffibuilder.cdef("\n".join(declarations((INCLUDE / name).read_text()) for name in _headers()))
 ffibuilder.set_source(
     "convolver._native._core",
     "\n".join(f'#include "{name}"' for name in _headers()),
     sources=_sources(),
+    depends=_depends(),
     include_dirs=["csrc/include"],
     libraries=["m"],
     extra_compile_args=["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"],
