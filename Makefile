@@ -34,6 +34,10 @@ bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (m
 validate: $(STAMP) ## Compare predicted with measured times of real programs
 	$(BIN)/python tests/bench/validate.py
 
+docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings are errors)
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs/html
+	$(BIN)/sphinx-build -q -W --keep-going -b man docs build/docs/man
+
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
