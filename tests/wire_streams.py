@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 MAGIC, VERSION = 0x0A1A0A0D45524957, 1
 VISIT, CONTROL, NOT_EXECUTED = 2 << 62, 3 << 62, 1 << 62
-THREAD, OPEN, CLOSE, LOST = 1, 2, 3, 4
+THREAD, OPEN, CLOSE, LOST, WARM = 1, 2, 3, 4, 6
 MODULE, SEGMENT, END = 32, 33, 34
 STORE, GUARDED, DEPENDENT = 1, 2, 4
 
@@ -172,7 +172,7 @@ def _event(draw: st.DrawFn, stream: Stream) -> None:
     elif choice == 7 and stream.sites:
         stream.sampled(draw(st.integers(0, len(stream.sites) - 1)), draw(st.integers(0, (1 << 47) - 1)))
     elif choice == 8:
-        stream.control(draw(st.sampled_from([THREAD, OPEN, CLOSE, 17])), draw(st.integers(0, 5)))
+        stream.control(draw(st.sampled_from([THREAD, OPEN, CLOSE, WARM, 17])), draw(st.integers(0, 5)))
     elif choice == 9:
         stream.payload(draw(st.integers(40, 63)), bytes(8 * draw(st.integers(0, 4))))
     elif choice == 10 and len(stream.segments) < 9:

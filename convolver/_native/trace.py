@@ -81,7 +81,8 @@ def crc32c(data: bytes, crc: int = 0) -> int:
     return int(lib.cv_crc32c(crc, ffi.from_buffer(data), len(data)))
 
 
-def _copy(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def copied(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a copy of a C array."""
     if not count:
         return np.zeros(0, dtype=dtype)
     return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype).copy()
@@ -124,6 +125,11 @@ class Decoder:
         self._check(lib.cv_trace_add_sink(self._handle, lib.cv_collector_sink, collector.handle))
         return collector
 
+    def build_paths(self, paths: Any) -> None:
+        """Hand the visits decoded from now on to a builder (:class:`convolver._native.paths.Paths`)."""
+        self._kept.append(paths)
+        lib.cv_trace_build_paths(self._handle, paths.handle)
+
     def choose(self, phase: tuple[int, int] | None = None, ranges: Iterable[tuple[str, int, int]] = ()) -> None:
         """Keep only some of the segments defined from now on.
 
@@ -139,8 +145,8 @@ class Decoder:
         count, unpacked = ffi.new("uint64_t *", before), ffi.new("cv_unpacked *")
         self._check(lib.cv_trace_unpack(self._handle, ffi.from_buffer(data), len(data), count, unpacked))
         dtype = np.dtype(np.uint64)
-        starts, ordinals = (_copy(array, unpacked.record_count, dtype) for array in (unpacked.starts, unpacked.ordinals))
-        return Unpacked(_copy(unpacked.words, unpacked.word_count, dtype), starts, ordinals), int(count[0])
+        starts, ordinals = (copied(array, unpacked.record_count, dtype) for array in (unpacked.starts, unpacked.ordinals))
+        return Unpacked(copied(unpacked.words, unpacked.word_count, dtype), starts, ordinals), int(count[0])
 
     def feed(self, data: bytes) -> None:
         """Decode wire bytes; a record may be cut anywhere between two calls."""
@@ -192,7 +198,7 @@ class Decoder:
     def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         pointer = ffi.new(f"{ctype} **")
         count = getter(self._handle, pointer)
-        return _copy(pointer[0], count, dtype)
+        return copied(pointer[0], count, dtype)
 
     def modules(self) -> NDArray[Any]:
         """Return the modules seen so far (:data:`MODULE`)."""
@@ -238,7 +244,7 @@ class Decoder:
     def distinct(self, segment: int) -> NDArray[np.uint8] | None:
         """Return the distinct-line registers of a segment, or None when nothing was sampled there."""
         pointer = lib.cv_trace_distinct(self._handle, segment)
-        return None if pointer == ffi.NULL else _copy(pointer, REGISTERS, np.dtype(np.uint8))
+        return None if pointer == ffi.NULL else copied(pointer, REGISTERS, np.dtype(np.uint8))
 
 
 class Collector:
@@ -257,10 +263,10 @@ class Collector:
         for index in range(lib.cv_collector_batches(self.handle)):
             lib.cv_collector_batch(self.handle, index, refs, about)
             arrays = (
-                _copy(refs.address, refs.count, np.dtype(np.uint64)),
-                _copy(refs.owner, refs.count, np.dtype(np.uint32)),
-                _copy(refs.size, refs.count, np.dtype(np.uint16)),
-                _copy(refs.write, refs.count, np.dtype(np.bool_)),
+                copied(refs.address, refs.count, np.dtype(np.uint64)),
+                copied(refs.owner, refs.count, np.dtype(np.uint32)),
+                copied(refs.size, refs.count, np.dtype(np.uint16)),
+                copied(refs.write, refs.count, np.dtype(np.bool_)),
             )
             batches.append(Batch(about.kind, about.thread, about.window, *arrays))
         lib.cv_collector_clear(self.handle)

@@ -57,6 +57,7 @@ def _plan(
     sets: int | None,
     phase: str | None,
     blocks: tuple[tuple[str, int, int], ...] | None,
+    paths: bool | None,
 ) -> SamplingPlan:
     from convolver.tracing.sampling import SamplingPlan
     from convolver.units import parse_count
@@ -74,6 +75,7 @@ def _plan(
         block_limit=parse_count(block_limit),
         phase=_phase(phase),
         blocks=blocks,
+        paths=paths,
     ).check()
 
 
@@ -152,6 +154,9 @@ def trace_command(
     full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
+    paths: Annotated[
+        bool | None, typer.Option("--paths/--no-paths", help="Record code without references, too [yes in bursts].")
+    ] = None,
     block_limit: Annotated[str, typer.Option(help="Record at most N visits of a code segment; 0: no limit.")] = "0",
     top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
     cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,
@@ -180,7 +185,7 @@ def trace_command(
 
     choice = _Choice(top_blocks, cover, source, function)
     blocks = _chosen(choice, command[0]) if choice != _Choice(None, None, None, None) else None
-    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks)
+    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths)
     target = expand_name(output) if output else default_name(command[0])
     job = _Job(command, plan, target, force, json, scan)
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

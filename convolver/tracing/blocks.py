@@ -24,7 +24,7 @@ _TRANSFERS_0F = frozenset([*range(0x80, 0x90), *b"\x05\x07\x0b\x34\x35"])
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks in the order of (module, offset). All arrays but ``site_blocks`` have one element a block.
+    """Blocks in the order of (module, offset). All arrays but the last two have one element a block.
 
     ``first_instruction`` is an instruction of the definitions that begins the block.
     """
@@ -35,6 +35,8 @@ class Blocks:
     first_instruction: NDArray[np.int64]
     counts: dict[str, NDArray[np.uint64]]
     site_blocks: NDArray[np.uint32]
+    instruction_blocks: NDArray[np.uint32]
+    """Block of each of the definitions' instructions."""
 
     def __len__(self) -> int:
         return len(self.module)
@@ -172,6 +174,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
             nothing.astype(np.int64),
             dict.fromkeys(COUNTS, nothing),
             nothing.astype(np.uint32),
+            nothing.astype(np.uint32),
         )
     last = np.append(first[1:], len(distinct)) - 1
     end = distinct.offset[last] + distinct.length[last].astype(np.uint64)
@@ -186,4 +189,5 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
         first_instruction=distinct.example[first],
         counts=counts,
         site_blocks=block[distinct.number[definitions.instruction_of_site]].astype(np.uint32),
+        instruction_blocks=block[distinct.number].astype(np.uint32),
     )

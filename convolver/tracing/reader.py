@@ -24,6 +24,9 @@ from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from convolver._native.paths import PathWindow
     from convolver.signature.signature import Signature
 
 _DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
@@ -98,11 +101,15 @@ class Trace:
             raise FormatError(f"{self.path} was cut off before its execution counts; only its addresses can be used.")
         return self._counters
 
+    @property
+    def known_counters(self) -> NDArray[np.uint64]:
+        """The exact execution counters, none where the file was cut off before the first ones."""
+        return self._counters if self._counters is not None else np.zeros(0, dtype=np.uint64)
+
     @cached_property
     def blocks(self) -> Blocks:
         """The static basic blocks; without counts (see :attr:`counters`) executed counts are 0."""
-        counters = self._counters if self._counters is not None else np.zeros(0, dtype=np.uint64)
-        return rebuild_blocks(self.definitions, counters)
+        return rebuild_blocks(self.definitions, self.known_counters)
 
     @property
     def site_blocks(self) -> NDArray[np.uint32]:
@@ -179,6 +186,24 @@ class Trace:
                 decoder.define(content)
         decoder.flush()
         yield from collector.take()
+
+    @property
+    def whole_paths(self) -> bool:
+        """True when each visit in :meth:`windows` is followed by what was executed next: nothing was left out between them."""
+        return bool((self.header.get("sampling") or {}).get("paths"))
+
+    def windows(self, max_visits: int | None = None) -> Iterator[PathWindow]:
+        """Yield what each thread executed in each window (see :func:`convolver.tracing.windows.path_windows`)."""
+        from convolver.tracing.windows import path_windows
+
+        return path_windows(self, max_visits)
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """The table of segments (:func:`convolver.tracing.segments.segment_table`), code bytes included."""
+        from convolver.tracing.segments import segment_table
+
+        return segment_table(self)
 
     def summary(self) -> dict[str, Any]:
         """Return the header, with the totals of the signature, as a JSON-able document."""

@@ -23,6 +23,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     cache sets (a power of two; 0: off): those whose line number has ``set_class`` in its low bits. ``block_limit``: at most
     so many recorded visits of a code segment (0: no limit). ``phase`` (i, n): record only the i-th of n parts of the code,
     counted from 1. ``blocks``: record only code that overlaps one of these (module, first offset, end). Neither changes a count.
+    ``paths``: record visits of code without references, too, so that what is recorded is the path; None: in bursts.
     """
 
     mode: Mode = "sample"
@@ -33,6 +34,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     block_limit: int = 0
     phase: tuple[int, int] | None = None
     blocks: tuple[tuple[str, int, int], ...] | None = None
+    paths: bool | None = None
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -61,7 +63,16 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.mode == "sample":
             options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
             options += [f"--set-class={self.chosen_class}"]
+        if self.paths is not None:
+            options.append(f"--all-visits={'yes' if self.paths else 'no'}")
         return options
+
+    @property
+    def whole_paths(self) -> bool:
+        """True when every visit in a window is recorded, so that each visit is followed by the one that was executed next."""
+        bursts = self.mode == "sample" and self.interval > 0 and self.sample > 0
+        recorded = self.paths if self.paths is not None else bursts
+        return recorded and self.mode != "counts" and not (self.block_limit or self.phase or self.blocks)
 
     @property
     def chosen_class(self) -> int:
@@ -73,4 +84,5 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     def document(self) -> dict[str, Any]:
         """Return the plan as a JSON-able document."""
         sets = self.sets if self.mode == "sample" else 0
-        return {**msgspec.to_builtins(self), "sets": sets, "set_class": self.chosen_class if sets else 0}
+        paths = {"paths": self.whole_paths}
+        return {**msgspec.to_builtins(self), **paths, "sets": sets, "set_class": self.chosen_class if sets else 0}

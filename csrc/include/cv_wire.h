@@ -12,7 +12,8 @@
  *
  * Definitions come in the stream before their first use (and reach the reader before the code runs), ids count from 0 without gaps;
  * the same code at the same address keeps its id. Each object file is one module. Segments without sites have no visit records,
- * unless the tracer runs with --all-visits=yes. Windows are written in burst sampling only; a full stream has none.
+ * unless the tracer runs with --all-visits=yes, as it does by default where it records bursts: each is an executed path then.
+ * Windows are written in burst sampling only; a full stream has none.
  *
  * A segment is a run of instructions with one entry that ends at the first exit: all of it executes, or (a fault in the middle)
  * its record is never completed. Segments may overlap; static basic blocks are rebuilt from them afterwards

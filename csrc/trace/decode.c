@@ -1,4 +1,5 @@
 /* The hot loop: wire records to batches. A segment's definition was checked when it came, so a visit needs no checks but one. */
+#include "paths.h"
 #include "trace.h"
 
 #include <string.h>
@@ -289,7 +290,9 @@ static cv_status control_record(cv_trace *trace, const uint64_t *at, size_t left
         && trace->hot_segments[trace->site_segment[ARGUMENT(*at)]].passed)
         return pass_by(trace, 1);
     cv_status status = trace->recording ? cv_recorder_control(trace, at, *length) : CV_OK;
-    return status ? status : control(trace, kind, at);
+    if (!status)
+        status = control(trace, kind, at);
+    return status || !trace->paths ? status : cv_paths_control(trace->paths, &trace->now, kind);
 }
 
 static cv_status decode_sampled(cv_trace *trace, uint64_t head)
@@ -328,6 +331,8 @@ cv_status cv_decode(cv_trace *trace, const uint64_t *words, size_t count, size_t
                 status = cv_recorder_visits(trace, id, at + 1, segment->words, records);
             if (!status && !segment->passed)
                 status = visit(trace, segment, at, records);
+            if (!status && trace->paths)
+                status = segment->passed ? cv_paths_gap(trace->paths) : cv_paths_visits(trace->paths, trace, id, at, records);
             length *= records;
         } else {
             trace->totals.words = before + (size_t)(at - words);

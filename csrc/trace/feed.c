@@ -1,5 +1,6 @@
 /* Bytes in: from memory, from a pipe, from a recorded chunk. Keeps the beginning of a record that is not whole yet. */
 #include "grow.h"
+#include "paths.h"
 #include "trace.h"
 
 #include <errno.h>
@@ -89,6 +90,8 @@ cv_status cv_trace_flush(cv_trace *trace)
     cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
     if (!status)
         status = cv_batch_flush(trace, CV_BATCH_SETS);
+    if (!status && trace->paths)
+        status = cv_paths_flush(trace->paths);
     if (!status && (trace->pending_bytes || trace->skip))
         status = cv_trace_refuse(trace, "the stream stops inside a record", trace->totals.words);
     return status;

@@ -3,6 +3,7 @@
 #define CV_TRACE_INTERNAL_H
 
 #include "addresses.h"
+#include "cv_paths.h"
 #include "cv_trace.h"
 #include "definitions.h"
 
@@ -69,6 +70,8 @@ struct cv_trace {
         void *context;
     } sinks[CV_TRACE_SINKS];
     int sink_count;
+
+    cv_paths *paths; /* NULL: nobody asks for paths */
 
     uint64_t *pending; /* words that are not decoded yet */
     size_t pending_capacity;

@@ -24,7 +24,7 @@ struct cv_options cv_options = {
     .max_counters = 1LL << 30,
     .fuse = CV_FUSE,
     .pack = CV_FUSE,
-    .all_visits = False,
+    .all_visits = -1,
 };
 
 Bool cv_option(const HChar *argument)
@@ -48,7 +48,8 @@ Bool cv_option(const HChar *argument)
     } else if VG_STR_CLO (argument, "--stop-at", o->stop_at) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
     } else if VG_BOOL_CLO (argument, "--pack", o->pack) {
-    } else if VG_BOOL_CLO (argument, "--all-visits", o->all_visits) {
+    } else if VG_XACT_CLO (argument, "--all-visits=yes", o->all_visits, 1) {
+    } else if VG_XACT_CLO (argument, "--all-visits=no", o->all_visits, 0) {
     } else {
         return False;
     }
@@ -67,7 +68,7 @@ void cv_option_usage(void)
         "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
         "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
         "    --start-at=X --stop-at=X   trace between X and X: marker, a function's name, 0xADDRESS [all]\n"
-        "    --all-visits=yes|no        record segments without memory references, too [no]\n"
+        "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
         "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }
@@ -95,6 +96,8 @@ void cv_options_check(void)
         o->sample = o->interval;
     if (o->sample == 0)
         o->interval = 0;
+    if (o->all_visits < 0)
+        o->all_visits = o->interval > 0;
 }
 
 static Bool names_this_process(const HChar *argument)

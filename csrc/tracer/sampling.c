@@ -4,16 +4,19 @@
  * Inline code takes a segment's references off cv_countdown and calls cv_visit when the result is negative. It stays negative while
  * a window is open, so outside windows a segment costs one subtraction and one test. Segments are atoms: a window opens with the
  * first segment that goes beyond the interval and closes with the first that begins beyond the sample. Masked references count as
- * references here, whether they happen or not. */
+ * references here, whether they happen or not. Where the path is recorded, a loop without references would keep a window open for
+ * ever: a window also closes after many visits. */
 #include "tracer.h"
 #include "private.h"
 #include "libvex_guest_amd64.h"
+
+#define VISITS_A_REFERENCE 16 /* of a window, at most; programs have about one */
 
 Long cv_countdown;
 ULong cv_scratch[CV_MAX_WORDS];
 
 /* Memops executed so far, the current segment's included, are window_due - cv_countdown. */
-static ULong window_due, window_end, windows;
+static ULong window_due, window_end, windows, visits_left;
 static Bool window_open, window_warming;
 
 void cv_sampling_start(void)
@@ -41,10 +44,11 @@ void cv_sampling_stop(void)
 /* Is the segment that begins after `before` memops and ends after `after` within a window? Opens and closes windows. */
 static Bool step(ULong before, ULong after)
 {
-    if (window_open && before >= window_end) {
+    if (window_open && (before >= window_end || !visits_left--)) {
         close_window(before);
-        while (window_due + cv_options.sample <= before)
+        do
             window_due += cv_options.interval;
+        while (window_due + cv_options.sample <= before);
         cv_countdown = window_due - after;
         if (cv_countdown >= 0)
             return False;
@@ -53,6 +57,7 @@ static Bool step(ULong before, ULong after)
         window_open = True;
         windows++;
         window_end = window_due + cv_options.sample;
+        visits_left = VISITS_A_REFERENCE * (ULong)cv_options.sample;
         window_warming = cv_options.warmup > 0;
         cv_stream_control(CV_WIRE_WINDOW_OPEN, before);
     }

@@ -42,7 +42,7 @@ struct cv_options {
     const HChar *stop_at;   /* likewise; NULL: its end */
     Bool fuse;              /* the XMM peephole */
     Bool pack;              /* one call for a packed fused multiply-add */
-    Bool all_visits;        /* record visits of segments without references, too (control paths) */
+    Int all_visits;         /* record visits of segments without references, too: the path; -1: where there are bursts */
 };
 
 extern struct cv_options cv_options;

@@ -26,6 +26,7 @@ PROGRAMS = {
 TOOL_MODES = {
     "counts": ["--mode=counts"],
     "bursts": ["--mode=sample", "--interval=1000000", "--sample=10000"],
+    "no paths": ["--mode=sample", "--interval=1000000", "--sample=10000", "--all-visits=no"],
     "sets": ["--mode=counts", "--sets=32"],
     "hybrid": ["--mode=sample", "--interval=1000000", "--sample=10000", "--sets=32"],
     "limit": ["--mode=full", "--block-limit=10000"],

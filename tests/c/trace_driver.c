@@ -1,5 +1,6 @@
 /* Feeds a wire stream to the decoder in pieces, records and replays it, then does the same with damaged copies: run under
  * sanitizers, every breach of memory ends the program. Prints the references of the whole stream. Arguments: FILE ROUNDS. */
+#include "cv_paths.h"
 #include "cv_trace.h"
 
 #include <stdio.h>
@@ -39,6 +40,12 @@ static uint64_t run(const uint8_t *wire, size_t size)
     cv_trace *recorder = cv_trace_new(), *reader = cv_trace_new();
     cv_collector *collector = cv_collector_new();
     cv_trace_add_sink(recorder, cv_collector_sink, collector);
+    cv_path_collector *pieces = cv_path_collector_new();
+    cv_paths *paths[2] = {cv_paths_new(7, 1), cv_paths_new(1000, 0)};
+    cv_paths_add_sink(paths[0], cv_path_collector_sink, pieces);
+    cv_paths_add_sink(paths[1], cv_path_collector_sink, pieces);
+    cv_trace_build_paths(recorder, paths[0]);
+    cv_trace_build_paths(reader, paths[1]);
     cv_trace_record(recorder, 1);
     cv_status status = CV_OK;
     for (size_t at = 0; at < size && !status;) {
@@ -53,12 +60,16 @@ static uint64_t run(const uint8_t *wire, size_t size)
         if (cv_trace_chunk_full(recorder) || next() % 8 == 0)
             replay(recorder, reader);
         cv_collector_clear(collector);
+        cv_path_collector_clear(pieces);
     }
     cv_trace_flush(recorder);
     cv_trace_flush(reader);
     const cv_trace_totals *totals = cv_trace_totals_of(recorder);
     uint64_t references = totals->window_references + totals->set_references;
     cv_collector_free(collector);
+    cv_paths_free(paths[0]);
+    cv_paths_free(paths[1]);
+    cv_path_collector_free(pieces);
     cv_trace_free(recorder);
     cv_trace_free(reader);
     return references;
