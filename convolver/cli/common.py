@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from convolver.errors import UsageError
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
+
 
 def print_json(document: Any) -> None:
     """Print a document as JSON on stdout."""
     typer.echo(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def printed(
+    as_json: bool, as_csv: bool, document: Callable[[], Any], rows: Callable[[], Iterable[Mapping[str, Any]]] | None = None
+) -> bool:
+    """Print what a verb shows as data where that is asked for; False: it is not. Without rows these are the document's.
+
+    Raises :class:`UsageError` when both are asked for.
+    """
+    if as_json and as_csv:
+        raise UsageError("--json and --csv contradict each other; choose one.")
+    if as_json:
+        print_json(document())
+    elif as_csv:
+        import polars as pl
+
+        table = pl.DataFrame([_flat(row) for row in (rows or document)()], infer_schema_length=None)
+        typer.echo(table.write_csv(), nl=False)
+    return as_json or as_csv
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Columns of a nested mapping are named ``outer.inner``; lists are one text."""
+    cells: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            cells |= _flat(value, f"{prefix}{name}.")
+        else:
+            cells[prefix + name] = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return cells
 
 
 def say(message: str) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from convolver.cli.common import Csv, Json, printed
+
 if TYPE_CHECKING:
     from convolver.reporting.diff import Difference
 
@@ -32,23 +34,15 @@ def diff(
         str | None, typer.Option("--measure", help="seconds, memops, executions, ... [default: seconds, of signatures memops].")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 15,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import load
-    from convolver.cli.common import print_json
-    from convolver.errors import UsageError
     from convolver.reporting.diff import difference
 
-    if as_json and as_csv:
-        raise UsageError("--json and --csv contradict each other; choose one.")
     found = difference(load(before), load(after), by=by, measure=measure)
-    if as_csv:
-        typer.echo(found.table.write_csv(), nl=False)
-    elif as_json:
-        print_json(found.document(top))
-    else:
+    if not printed(as_json, as_csv, lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
         _show(found, top)
 
 

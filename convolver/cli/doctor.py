@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from convolver.cli.common import Csv, Json, printed
 
 if TYPE_CHECKING:
     from convolver.reporting.doctor import Check
@@ -20,7 +22,7 @@ Examples:
 """
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
     """Run the verb."""
     from convolver import __version__
     from convolver.errors import ToolError
@@ -28,11 +30,8 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
     found = checks()
     good = ready(found)
-    if as_json:
-        from convolver.cli.common import print_json
-
-        print_json({"version": __version__, "ready": good, "checks": [check.document() for check in found]})
-    else:
+    rows = [check.document() for check in found]
+    if not printed(as_json, as_csv, lambda: {"version": __version__, "ready": good, "checks": rows}, lambda: rows):
         _show(found, good, __version__)
     if not good:
         raise typer.Exit(ToolError.exit_code)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import new_file, print_json, wrote
+from convolver.cli.common import Csv, Json, new_file, printed, wrote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,8 @@ def _explore(
     ways: Annotated[str | None, typer.Option(help="Associativities, for example 8,16.", show_default=False)] = None,
     policies: Annotated[str | None, typer.Option(help="Policies, for example lru,srrip.", show_default=False)] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the hit rates to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
+    csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
 ) -> None:
     from convolver.machine.catalog import find_machine
@@ -68,9 +69,7 @@ def _explore(
     if path:
         rates.save(path)
     rows = compared(rates)
-    if json:
-        print_json(rows)
-    else:
+    if not printed(json, csv, lambda: rows):
         _print_table(rows)
     if path:
         wrote(path)

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, wrote
+from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
 from convolver.errors import UsageError
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 machines = typer.Typer(
     no_args_is_help=True, help="List, show, compare, check and project machine profiles.", rich_markup_mode=None
@@ -18,7 +16,7 @@ machines = typer.Typer(
 
 
 @machines.command("list")
-def list_command(json: Json = False) -> None:
+def list_command(json: Json = False, csv: Csv = False) -> None:
     """List the machines that are known by name.
 
     \b
@@ -29,9 +27,7 @@ def list_command(json: Json = False) -> None:
     from convolver.reporting.machines import machine_rows, print_machines
 
     rows = machine_rows()
-    if json:
-        print_json(rows)
-    else:
+    if not printed(json, csv, lambda: rows):
         print_machines(rows)
 
 
@@ -39,6 +35,7 @@ def list_command(json: Json = False) -> None:
 def show_command(
     machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
     json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Show a machine: geometry, cost of a reference by pattern and level, instructions, where the numbers come from.
 
@@ -51,9 +48,8 @@ def show_command(
     from convolver.reporting.machines import print_profile, profile_rows
 
     profile = find_machine(machine)
-    if json:
-        print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})
-    else:
+    rows = profile_rows(profile)
+    if not printed(json, csv, lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
         print_profile(profile)
 
 
@@ -62,6 +58,7 @@ def compare_command(
     first: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
     second: Annotated[str, typer.Argument(help="Another one.")],
     json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Compare two machines, kernel by kernel and level by level: time on the first over time on the second.
 
@@ -75,9 +72,7 @@ def compare_command(
 
     left, right = find_machine(first), find_machine(second)
     rows = compare_rows(left, right)
-    if json:
-        print_json({"first": left.summary(), "second": right.summary(), "rows": rows})
-    else:
+    if not printed(json, csv, lambda: {"first": left.summary(), "second": right.summary(), "rows": rows}, lambda: rows):
         print_comparison(left, right, rows)
 
 
@@ -85,6 +80,7 @@ def compare_command(
 def check_command(
     machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
     json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Say what is doubtful about a machine's profile: noise, missing curves, capacities that nobody gets, odd orders.
 
@@ -99,9 +95,8 @@ def check_command(
 
     profile = find_machine(machine)
     findings = check_profile(profile)
-    if json:
-        print_json({"name": profile.name, "id": profile.id, "findings": [finding._asdict() for finding in findings]})
-    else:
+    rows = [finding._asdict() for finding in findings]
+    if not printed(json, csv, lambda: {"name": profile.name, "id": profile.id, "findings": rows}, lambda: rows):
         print_findings(profile, findings)
 
 

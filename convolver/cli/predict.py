@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from convolver.cli.common import Csv, Json, printed
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def predict(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks to show.")] = HOT,
     force: Annotated[bool, typer.Option("--force", help="Overwrite artifacts.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
     from convolver.cli.chain import Chain
@@ -68,11 +70,9 @@ def predict(
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap, events)
     artifacts = chain.artifacts(predictions)
-    if as_json:
-        from convolver.cli.common import print_json
-
-        print_json(document(predictions, artifacts, chain.measurement, top))
-    else:
+    if not printed(
+        as_json, as_csv, lambda: document(predictions, artifacts, chain.measurement, top), lambda: machine_rows(predictions)
+    ):
         show(predictions, artifacts, top)
 
 
@@ -93,6 +93,14 @@ def document(
         "blocks": blocks,
         "artifacts": artifacts,
     }
+
+
+def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:
+    """Return what ``--csv`` prints: one row a machine, the base first."""
+    first = predictions[0]
+    base = {**first.document["base"], "cpu_ratio": 1.0, "measured_seconds": first.document["measured_seconds"]}
+    targets = [{**one.document["target"], "cpu_ratio": one.cpu_ratio, "measured_seconds": None} for one in predictions]
+    return [base, *(row for row in targets if row["machine"] != base["machine"])]
 
 
 def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from convolver.cli.common import Csv, Json
+
 HELP = """CPU ratio of one program on two machines: base time / target time, above 1 the target is faster.
 
 \b
@@ -22,10 +24,11 @@ def ratio(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the ratio, per block too, to this file.")] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Functions to show.")] = 10,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
-    from convolver.cli.common import new_file, print_json, wrote
+    from convolver.cli.common import new_file, printed, wrote
     from convolver.convolution.block_times import BlockTimes
     from convolver.convolution.cpu_ratio import cpu_ratio
 
@@ -35,8 +38,8 @@ def ratio(
     if output is not None:
         result.save(output)
         wrote(output)
-    if as_json:
-        print_json({**result.summary(), "functions": result.functions.head(top).to_dicts()})
+    rows = result.functions.head(top).to_dicts()
+    if printed(as_json, as_csv, lambda: {**result.summary(), "functions": rows}, lambda: rows):
         return
     from convolver.reporting.console import out
     from convolver.reporting.tables import functions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Csv, new_file, printed, say, wrote
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -112,6 +112,7 @@ def run_command(
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
     force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_csv: Csv = False,
 ) -> None:
     from convolver.mpi.replay import replay
     from convolver.reporting.console import terminal_progress
@@ -135,9 +136,7 @@ def run_command(
 
         write_prv(timeline, prv, placement=network.placement(events.ranks))
         wrote(prv)
-    if as_json:
-        print_json(timeline.document())
-    else:
+    if not printed(as_json, as_csv, timeline.document, lambda: timeline.document()["ranks"]):
         _print(timeline)
         say(f"{events.records} records; computation divided by {cpu_ratio:g}.")
 
@@ -156,6 +155,7 @@ def analyze_command(
     cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
     eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_csv: Csv = False,
 ) -> None:
     """Say what limits the run: critical path by activity, rank and phase, parallel efficiency, sensitivity to the machine.
 
@@ -172,7 +172,7 @@ def analyze_command(
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
     path = critical_path(timeline)
-    document = {
+    document: dict[str, Any] = {
         "efficiency": efficiency(replayer, network, cpu_ratio),
         "critical_path": {
             "shares": path.shares,
@@ -181,9 +181,7 @@ def analyze_command(
         },
         "sensitivity": sensitivity(replayer, network, cpu_ratio),
     }
-    if as_json:
-        print_json(document)
-    else:
+    if not printed(as_json, as_csv, lambda: document, lambda: document["sensitivity"]):
         _print_analysis(document)
 
 

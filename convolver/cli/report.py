@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from convolver.cli.common import Csv, Json
+
 if TYPE_CHECKING:
     from convolver.reporting.bundle import Bundle
 
@@ -30,10 +32,11 @@ def report(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks and functions to show.")] = 10,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
-    from convolver.cli.common import new_file, print_json, wrote
+    from convolver.cli.common import new_file, printed, wrote
     from convolver.reporting.bundle import gather
 
     if html is not None:
@@ -47,9 +50,9 @@ def report(
         write_atomically(html, lambda path: path.write_text(page))
         wrote(html)
         return
-    if as_json:
-        print_json(document(bundle, top))
-    elif source is not None:
+    if printed(as_json, as_csv, lambda: document(bundle, top), lambda: _rows(bundle)):
+        return
+    if source is not None:
         _print_source(bundle, source)
     else:
         _print(bundle, top)
@@ -62,6 +65,11 @@ def document(bundle: Bundle, top: int) -> dict[str, Any]:
         for one in bundle.times
     ]
     return {"signature": bundle.signature.summary(), "machines": machines, "notes": bundle.notes}
+
+
+def _rows(bundle: Bundle) -> list[dict[str, Any]]:
+    """Every block on every machine, for ``--csv``."""
+    return [{"machine": times.machine, **row} for times in bundle.times for row in times.table.iter_rows(named=True)]
 
 
 def _print(bundle: Bundle, top: int) -> None:

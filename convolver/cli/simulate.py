@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Csv, new_file, printed, say, wrote
 
 if TYPE_CHECKING:
     from convolver.simulation.hit_rates import HitRates
@@ -55,6 +55,7 @@ def _simulate(
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print totals per machine and level as JSON.")] = False,
+    csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
 ) -> None:
     from convolver.reporting.console import terminal_progress
@@ -64,9 +65,9 @@ def _simulate(
     path = new_file(output or default_output(trace), force)
     rates = simulate(Trace.load(trace), machine, progress=terminal_progress())
     rates.save(path)
-    if json:
-        print_json(rates.summary()["machines"])
-    else:
+    machines = rates.summary()["machines"]
+    rows = [{"machine": one["machine"], **level} for one in machines for level in one["levels"]]
+    if not printed(json, csv, lambda: machines, lambda: rows):
         _print_table(rates)
         say(f"{rates.references:,} references simulated.")
     wrote(path)

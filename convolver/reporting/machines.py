@@ -10,6 +10,7 @@ from convolver.machine.check import Finding
 from convolver.machine.maps import plateau
 from convolver.machine.profile import MEMORY, MachineProfile
 from convolver.reporting.console import out
+from convolver.reporting.sparkline import sparkline
 from convolver.units import format_bytes, format_seconds
 
 
@@ -52,6 +53,7 @@ def profile_rows(profile: MachineProfile) -> list[dict[str, Any]]:
             "width_bytes": curve.width_bytes,
             "threads": curve.threads,
             "seconds": {name: plateau(curve, profile.hierarchy, name).seconds_per_reference for name in names},
+            "curve": sparkline([point.seconds_per_reference for point in curve.points]),
             "stable_share": sum(point.stable for point in curve.points) / len(curve.points),
         }
         for curve in profile.maps
@@ -85,10 +87,12 @@ def _print_curves(profile: MachineProfile) -> None:
     if not rows:
         return
     names = list(rows[0]["seconds"])
-    table = Table("seconds per reference", "width", "threads", *names, "settled", box=None)
+    table = Table("seconds per reference", "width", "threads", *names, "small to large", "settled", box=None)
     for row in rows:
         cells = [format_seconds(row["seconds"][name]) for name in names]
-        table.add_row(row["kernel"], str(row["width_bytes"]), str(row["threads"]), *cells, f"{row['stable_share']:.0%}")
+        table.add_row(
+            row["kernel"], str(row["width_bytes"]), str(row["threads"]), *cells, row["curve"], f"{row['stable_share']:.0%}"
+        )
     out().print(table)
 
 

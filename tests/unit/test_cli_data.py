@@ -1,0 +1,46 @@
+"""Every verb that shows a table prints it as JSON and as CSV, and its curves in one line."""
+
+import csv
+import io
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from convolver.cli.app import app
+from convolver.errors import UsageError
+from convolver.machine.catalog import find_machine
+from convolver.reporting.sparkline import BARS, sparkline
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code in (0, 4), result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("words", [("machine", "list"), ("machine", "check", "server-hbm"), ("doctor",)])
+def test_csv_has_the_rows_of_the_json(words):
+    document = json.loads(run(*words, "--json"))
+    rows = document if isinstance(document, list) else document.get("findings") or document.get("checks")
+    read = list(csv.DictReader(io.StringIO(run(*words, "--csv"))))
+    assert len(read) == len(rows)
+    assert set(read[0]) >= {name for name, value in rows[0].items() if not isinstance(value, dict)}
+
+
+def test_nested_values_get_columns_of_their_own():
+    read = list(csv.DictReader(io.StringIO(run("machine", "show", "server-hbm", "--csv"))))
+    profile = find_machine("server-hbm")
+    assert [row["kernel"] for row in read] == [curve.kernel for curve in profile.maps]
+    assert float(read[0]["seconds.L1"]) < float(read[0]["seconds.memory"])
+
+
+def test_one_form_at_a_time():
+    with pytest.raises(UsageError, match="contradict"):
+        CliRunner().invoke(app, ["machine", "list", "--json", "--csv"], catch_exceptions=False)
+
+
+def test_a_sparkline_rises_with_its_values():
+    assert sparkline([1, 2, 4, 8]) == "▁▃▆█"
+    assert sparkline([3.0, 3.1, 3.0]) == BARS[0] * 3
+    assert len(sparkline([float(n + 1) for n in range(100)])) <= 16
