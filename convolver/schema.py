@@ -30,6 +30,7 @@ VERSIONS = {
     "convolver.block_times": 1,
     "convolver.cpu_ratio": 1,
     "convolver.prediction": 1,
+    "convolver.run_prediction": 1,
     "convolver.timeline": 1,
     "convolver.mpi_events": 1,
     "convolver.model": 1,

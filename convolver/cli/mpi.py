@@ -34,6 +34,10 @@ def trace_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the recording, or a *.dim or *.parquet file.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     cpu_clock: Annotated[bool, typer.Option(help="Measure bursts by thread CPU time too.")] = True,
+    signature: Annotated[
+        bool,
+        typer.Option("--signature", help="Run it a second time, traced: blocks of every burst, for 'convolver predict --mpi'."),
+    ] = False,
     force: Annotated[bool, typer.Option(help="Overwrite an existing recording.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
@@ -42,14 +46,17 @@ def trace_command(
     \b
     Examples:
       convolver mpi trace -o app.mpi -- mpirun -np 4 ./app
-      convolver mpi trace -o app.dim -- mpirun -np 4 ./app --size 1000
+      convolver mpi trace -o app.mpi --signature -- mpirun -np 4 ./app --size 1000
     """
     import tempfile
 
+    from convolver.errors import UsageError
     from convolver.mpi.capture import record
     from convolver.mpi.recording import read_recording
 
     if output.suffix in (".dim", ".parquet"):
+        if signature:
+            raise UsageError(f"--signature needs a folder for the ranks' traces, and {output} names a file; give -o app.mpi.")
         new_file(output, force)
         with tempfile.TemporaryDirectory() as folder:
             status = record(command, folder, mpicc=mpicc, cpu_clock=cpu_clock).exit_status
@@ -61,6 +68,11 @@ def trace_command(
         status = record(command, output, mpicc=mpicc, cpu_clock=cpu_clock).exit_status
         events = read_recording(output)
         wrote(output)
+        if signature and not status:
+            from convolver.mpi.traced import record_blocks
+
+            say("Running it again under the tracer.")
+            status = record_blocks(command, output, mpicc=mpicc).exit_status
     if as_json:
         print_json({**events.summary(), "exit_status": status})
     else:

@@ -22,6 +22,7 @@ measure it, trace it, simulate the caches of all machines in one pass, convolve.
 Examples:
   convolver predict cg.cvt --base host --target server-hbm --json
   convolver predict --base host --target desktop-32m -- ./cg 60
+  convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
 """
 ARTIFACTS = (".cvt", ".parquet")
 HOT = 10
@@ -31,8 +32,8 @@ WIDTH = 108
 
 def predict(
     words: Annotated[
-        list[str], typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command behind --.")
-    ],
+        list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command behind --.")
+    ] = None,
     base: Annotated[str, typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.")] = "host",
     target: Annotated[list[str] | None, typer.Option("--target", "-t", help="Machine to predict; repeatable.")] = None,
     hits: Annotated[Path | None, typer.Option("--hits", help="Hit rates, where a signature is given instead of a trace.")] = None,
@@ -42,7 +43,15 @@ def predict(
     sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
     sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
-    events: Annotated[Path | None, typer.Option("--events", help="MPI events to replay on each target's network.")] = None,
+    mpi: Annotated[
+        Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
+    ] = None,
+    network: Annotated[Path | None, typer.Option("--network", help="--mpi: the base's network (.cfg or profile).")] = None,
+    target_network: Annotated[Path | None, typer.Option("--target-network", help="--mpi: the targets' network.")] = None,
+    clusters: Annotated[int, typer.Option("--clusters", min=1, help="--mpi: kinds of bursts to tell apart.")] = 8,
+    events: Annotated[
+        Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
+    ] = None,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     output: Annotated[
@@ -54,6 +63,15 @@ def predict(
     as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
+    if mpi is not None:
+        from convolver.cli.parallel import Job, predict_runs
+
+        if words:
+            raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
+        job = Job(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
+        return predict_runs(job, as_json)
+    if not words:
+        raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
     from convolver.cli.chain import Chain
 
     chain = Chain(base=base, targets=target or [], output=output, force=force)

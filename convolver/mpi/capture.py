@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,12 +116,19 @@ def _launch(argv: Sequence[str], settings: dict[str, str]) -> tuple[list[str], d
 
 
 def record(
-    argv: Sequence[str], folder: str | Path, *, mpicc: str | None = None, cpu_clock: bool = True, cwd: str | Path | None = None
+    argv: Sequence[str],
+    folder: str | Path,
+    *,
+    mpicc: str | None = None,
+    cpu_clock: bool = True,
+    cwd: str | Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Recording:
     """Run an MPI command and record its events into ``folder``, one file a rank (docs/formats/mpi_recording.md).
 
     The recording is complete up to the last finished MPI call also when the program aborts or is killed. Without ``cpu_clock``
-    the thread's CPU time is not read (saves a system call a call). Raises :class:`ToolNotFoundError` without a fitting mpicc,
+    the thread's CPU time is not read (saves a system call a call).
+    ``settings`` are environment variables of the ranks. Raises :class:`ToolNotFoundError` without a fitting mpicc,
     :class:`TracerError` when the command cannot be started or no rank recorded anything.
     """
     if not argv:
@@ -133,12 +140,13 @@ def record(
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("rank-*.cvm"):
         old.unlink()
-    settings = {
+    handed = {
         "LD_PRELOAD": ":".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
         "CONVOLVER_MPI_OUT": str(folder),
         "CONVOLVER_MPI_CPU_CLOCK": str(int(cpu_clock)),
+        **(settings or {}),
     }
-    command, environment = _launch(argv, settings)
+    command, environment = _launch(argv, handed)
     done = subprocess.run(command, env=environment, cwd=cwd, check=False)
     files = tuple(sorted(folder.glob("rank-*.cvm")))
     if not files:

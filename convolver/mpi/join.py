@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
     from convolver.mpi.cfg import Configuration
     from convolver.mpi.network import Network
+    from convolver.mpi.timeline import Timeline
 
 
 @dataclass(frozen=True)
 class RunPrediction:
     """A predicted parallel run. ``base_seconds`` is the replay on the base machine with ratio 1: the check of the method.
 
-    ``low_seconds`` and ``high_seconds`` are replays with the ratio at the ends of its interval; ``base_error`` is
-    (base_seconds - measured_seconds) / measured_seconds, None where the run was not measured.
+    ``low_seconds`` and ``high_seconds`` are replays with the ratio at the ends of its interval (high: slower network as well).
+    ``base_error`` is (base_seconds - measured_seconds) / measured_seconds, None where the run was not measured. ``timeline`` is
+    the replay of the run itself.
     """
 
     seconds: float
@@ -31,6 +33,7 @@ class RunPrediction:
     high_seconds: float
     base_seconds: float
     measured_seconds: float | None
+    timeline: Timeline | None = None
 
     @property
     def base_error(self) -> float | None:
@@ -51,30 +54,34 @@ def predict_run(
     *,
     interval: tuple[float, float] | None = None,
     burst_ratio: NDArray[np.float64] | None = None,
+    slower: Network | None = None,
 ) -> RunPrediction:
     """Predict the recorded run on ``target``: bursts divided by the CPU ratio (base time / target time), network of the target.
 
-    ``interval`` are factors on the ratio at the ends of its uncertainty, for example (0.9, 1.1). The measured seconds are what
-    the recording noted. Errors as of :func:`convolver.mpi.replay.replay`.
+    ``interval`` are factors on the ratio at the ends of its uncertainty, for example (0.9, 1.1), ``slower`` is the target's
+    network at its slowest, for the upper end. The measured seconds are what the recording noted. Errors as of
+    :func:`convolver.mpi.replay.replay`.
     """
     replayer = Replayer(events)
     ranks = events.ranks
     there = as_network(target, ranks)
 
-    def seconds(factor: float) -> float:
-        return replayer.run(there, np.asarray(ratio, np.float64) * factor, burst_ratio=burst_ratio).predicted_seconds
+    def run(factor: float, network: Network | Configuration, record: bool = False) -> Timeline:
+        return replayer.run(network, np.asarray(ratio, np.float64) * factor, burst_ratio=burst_ratio, record=record)
 
     low, high = interval or (1.0, 1.0)
     if not 0 < low <= high:
         raise UsageError(f"The ratio's interval {low} to {high} is not one; give factors such as (0.9, 1.1).")
-    middle = seconds(1.0)
+    timeline = run(1.0, there, record=True)
+    middle = timeline.predicted_seconds
     measured = events.notes.get("measured_seconds")
     return RunPrediction(
         middle,
-        middle if high == 1.0 else seconds(high),
-        middle if low == 1.0 else seconds(low),
+        middle if high == 1.0 else run(high, there).predicted_seconds,
+        middle if low == 1.0 and slower is None else run(low, slower or there).predicted_seconds,
         replayer.run(as_network(base, ranks)).predicted_seconds,
         float(measured) if measured is not None else None,
+        timeline,
     )
 
 

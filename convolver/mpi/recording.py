@@ -66,11 +66,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class RankRecording:
-    """One rank's file: header fields, records without communicator payloads, and the members of each communicator number."""
+    """One rank's file: header fields, records without communicator payloads, the members of each communicator number, and the
+    number that each record has in the file."""
 
     header: dict[str, Any]
     records: NDArray[Any]
     comms: list[tuple[int, ...]]
+    numbers: NDArray[np.int64]
 
 
 def read_rank(path: str | Path) -> RankRecording:
@@ -125,7 +127,7 @@ def _without_payloads(path: Path, header: dict[str, Any], records: NDArray[Any])
         raise FormatError(f"{path}: record {bad[0]} has the unknown call {kept['call'][bad[0]]}.")
     if len(comms) < 2 and len(kept):
         raise FormatError(f"{path}: the communicators of all tasks and of the own one are missing.")
-    return RankRecording(header, kept, comms)
+    return RankRecording(header, kept, comms, np.flatnonzero(keep))
 
 
 class _Numbering:
@@ -155,16 +157,28 @@ def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progre
     by their completions; sends whose completion is waited for are immediate; synchronous sends are rendezvous. Raises
     :class:`FormatError` when files are damaged or ranks are missing.
     """
+    progress.start(f"Reading {folder}")
+    events, _ = as_events(Path(folder).name, read_ranks(folder), clock)
+    progress.finish()
+    return events
+
+
+def read_ranks(folder: str | Path) -> list[RankRecording]:
+    """Read the files of all ranks; raises :class:`FormatError` when files are damaged or ranks are missing."""
     folder = Path(folder)
     paths = sorted(folder.glob("rank-*.cvm"))
     if not paths:
         raise FormatError(f"{folder} holds no rank-*.cvm file; make a recording with 'convolver mpi trace'.")
-    progress.start(f"Reading {folder}", len(paths))
     ranks = [read_rank(path) for path in paths]
     size = ranks[0].header["size"]
     if [rank.header["rank"] for rank in ranks] != list(range(size)):
         raise FormatError(f"{folder} holds {len(ranks)} of {size} ranks; record the run again.")
-    numbering = _Numbering(size)
+    return ranks
+
+
+def as_events(name: str, ranks: list[RankRecording], clock: Clock = "cpu") -> tuple[Events, NDArray[np.int64]]:
+    """Return the events of a recording, and for each the number of the record in its rank's file that it comes from."""
+    numbering = _Numbering(len(ranks))
     parts = [_convert(rank, numbering, clock) for rank in ranks]
     communicators = numbering.communicators()
     first = np.cumsum([0, *(len(part["kind"]) for part in parts)], dtype=np.int64)
@@ -172,8 +186,8 @@ def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progre
     index = np.zeros(max(communicators) + 1, np.int32)
     index[sorted(communicators)] = np.arange(len(communicators))
     columns["comm"] = index[columns["comm"]]
-    progress.finish()
-    return make_events(folder.name, first, columns, communicators, _notes(ranks, clock))
+    origins = np.concatenate([part["origin"] for part in parts])
+    return make_events(name, first, columns, communicators, _notes(ranks, clock)), origins
 
 
 def _notes(ranks: list[RankRecording], clock: Clock) -> dict[str, Any]:
@@ -226,6 +240,7 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     pairs["kind"][0::2] = np.where(burst > 0, Kind.BURST, Kind.NOOP)
     pairs["seconds"][0::2] = burst
     pairs["comm"][0::2] = WORLD
+    pairs["origin"] = np.repeat(rank.numbers, 2)
     keep = pairs["kind"] != Kind.NOOP
     return {name: column[keep] for name, column in pairs.items()}
 

@@ -58,7 +58,7 @@ def is_transfer(code: bytes) -> bool:
     return code[at] in _TRANSFERS
 
 
-class _Instructions:
+class Instructions:
     """The distinct instructions: ``number`` maps each instruction of the definitions to its place in sorted order."""
 
     def __init__(self, definitions: Definitions) -> None:
@@ -99,7 +99,7 @@ def _contents(definitions: Definitions, module: NDArray[Any]) -> NDArray[np.uint
 
 
 def _instruction_counts(
-    definitions: Definitions, distinct: _Instructions, counters: NDArray[np.uint64]
+    definitions: Definitions, distinct: Instructions, counters: NDArray[np.uint64]
 ) -> dict[str, NDArray[np.uint64]]:
     executed = counter_values(counters, definitions.segments["counter"])[definitions.segment_of_instruction]
     flops = executed * definitions.instructions["flops"].astype(np.uint64)
@@ -116,7 +116,7 @@ def _instruction_counts(
     return counts
 
 
-def _leaders(definitions: Definitions, distinct: _Instructions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _leaders(definitions: Definitions, distinct: Instructions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return where blocks must begin, and where they begin unless the tracer only cut a segment there."""
     total = len(distinct)
     hard, soft = np.zeros(total + 1, dtype=bool), np.zeros(total + 1, dtype=bool)
@@ -140,7 +140,7 @@ def _leaders(definitions: Definitions, distinct: _Instructions) -> tuple[NDArray
 
 def _join_cuts(
     definitions: Definitions,
-    distinct: _Instructions,
+    distinct: Instructions,
     executions: NDArray[np.uint64],
     hard: NDArray[np.bool_],
     soft: NDArray[np.bool_],
@@ -160,7 +160,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
     ``counters`` are the tracer's exact execution counters. Sums over blocks equal sums over segments; all instructions of a
     block were executed equally often; blocks overlap only where instructions do.
     """
-    distinct = _Instructions(definitions)
+    distinct = Instructions(definitions)
     per_instruction = _instruction_counts(definitions, distinct, counters)
     hard, soft = _leaders(definitions, distinct)
     leaders = _join_cuts(definitions, distinct, per_instruction["executions"], hard, soft)

@@ -92,6 +92,7 @@ cvm_scope cvm_enter(void)
         return s;
     if (r.threads)
         pthread_mutex_lock(&lock);
+    cvm_bursts_end(r.header->used / sizeof(struct cvm_record));
     s.entered = s.begin = clock_ns(CLOCK_MONOTONIC);
     uint64_t gap = s.begin - r.wall, used = cpu_after(gap);
     r.burst += gap;
@@ -119,6 +120,7 @@ void cvm_close(cvm_scope *s)
     cpu_after(r.wall - s->entered);
     if (r.header)
         r.header->end_ns = r.wall;
+    cvm_bursts_begin();
     if (r.threads)
         pthread_mutex_unlock(&lock);
 }
@@ -349,6 +351,8 @@ void cvm_start(void)
     cvm_comm_new(NULL, MPI_COMM_SELF, MPI_COMM_NULL);
     r.cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     r.wall = r.header->begin_ns = r.header->end_ns = clock_ns(CLOCK_MONOTONIC);
+    cvm_bursts_open(folder, rank);
+    cvm_bursts_begin();
 }
 
 void cvm_stop(enum cvm_end end)
@@ -364,6 +368,7 @@ void cvm_stop(enum cvm_end end)
     r.on = false;
     r.header->end_ns = clock_ns(CLOCK_MONOTONIC);
     r.header->end = end;
+    cvm_bursts_close();
     if (ftruncate(r.file, (off_t)(CVM_HEADER_BYTES + r.header->used)) != 0)
         r.header->lost = 1;
 }

@@ -70,6 +70,12 @@ void cvm_started(cvm_scope *s, uint64_t key);
 void cvm_completed(cvm_scope *s, uint64_t key, const MPI_Status *status);
 void cvm_dropped(cvm_scope *s, uint64_t key);
 
+/* bursts.c: nothing outside Convolver's tracer. `record`: number of the record that the burst before this call will stand in. */
+void cvm_bursts_open(const char *folder, int rank);
+void cvm_bursts_begin(void);
+void cvm_bursts_end(uint64_t record);
+void cvm_bursts_close(void);
+
 /* collectives.c */
 void cvm_collective(cvm_scope *s, int op, MPI_Comm comm, int root, int64_t sent, int64_t received, const MPI_Request *request);
 int64_t cvm_sum(const int *counts, MPI_Datatype type, int n);

@@ -79,6 +79,13 @@ UInt cv_counters_used(void)
     return header->used;
 }
 
+const ULong *cv_counters_span(UInt first, UInt *n)
+{
+    UInt chunk_end = (first / CHUNK_COUNTERS + 1) * CHUNK_COUNTERS, used = header->used;
+    *n = (used < chunk_end ? used : chunk_end) - first;
+    return (const ULong *)cv_counter_address(first);
+}
+
 void cv_counters_finished(Bool finished)
 {
     header->finished = finished;

@@ -109,7 +109,7 @@ static Bool request(ThreadId thread, UWord *arguments, UWord *answer)
             cv_region_stop();
         return True;
     }
-    return False;
+    return cv_bursts_asked(arguments, answer);
 }
 
 void cv_region_register(void)

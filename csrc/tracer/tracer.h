@@ -65,6 +65,8 @@ void cv_counters_open(void);
 UInt cv_counters_allocate(UInt n);
 Addr cv_counter_address(UInt counter);
 UInt cv_counters_used(void);
+/* Returns the counters from `first` on that lie side by side, and how many. */
+const ULong *cv_counters_span(UInt first, UInt *n);
 void cv_counters_finished(Bool finished);
 /* In a forked child: gives it private counters in place of its parent's. */
 void cv_counters_detach(void);
@@ -200,6 +202,10 @@ void cv_region_stop(void);
 void cv_region_end(void);
 /* Adds the calls that begin and end the region to a block that starts at a function's entry. */
 void cv_region_instrument(IRSB *out, Addr start);
+
+/* ---- bursts.c: what is executed between MPI calls ---- */
+
+Bool cv_bursts_asked(UWord *arguments, UWord *answer);
 
 /* ---- instrument.c, fuse.c ---- */
 

@@ -1,0 +1,174 @@
+"""The whole parallel prediction: CPU ratios per burst from the convolver, the communication from the replay, one document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.convolve import convolve
+from convolver.errors import SchemaError
+from convolver.machine.profile import MachineProfile
+from convolver.mpi.events import Events, Kind
+from convolver.mpi.join import RunPrediction, predict_run
+from convolver.mpi.network import Network, what_if
+from convolver.mpi.parallel import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
+from convolver.mpi.replay import as_network
+from convolver.progress import SILENT, Progress
+from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.simulation.cache import hit_rates
+
+if TYPE_CHECKING:
+    from convolver.mpi.timeline import Timeline
+    from convolver.tracing.reader import Trace
+
+SCHEMA = "convolver.run_prediction"
+CLUSTER_EVENT = 90_000_001
+"""Type of the events that mark the cluster of the following burst (value: cluster + 1) in an exported trace."""
+
+
+class ParallelPrediction:
+    """A predicted parallel run: ``document`` is the artifact; ``timeline`` and ``ratios`` are None on one read from a file."""
+
+    def __init__(self, document: Mapping[str, Any], timeline: Timeline | None = None, ratios: BurstRatios | None = None) -> None:
+        """Take a complete document; :func:`predict_parallel` makes one."""
+        self.document = dict(document)
+        self.timeline, self.ratios = timeline, ratios
+        try:
+            self.seconds = float(document["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"A prediction of a run misses a field or has one of a wrong type: {error}.") from error
+
+    @property
+    def id(self) -> str:
+        """Hash of the content."""
+        return document_id(self.document)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of the machines."""
+        return dict(self.document["inputs"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> ParallelPrediction:
+        """Read and verify a ``.run.json`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(load_document(path, SCHEMA))
+
+    def save(self, path: str | Path) -> str:
+        """Write the prediction as JSON and return its id."""
+        return save_document(self.document, path)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the document with its id."""
+        return {**self.document, "id": self.id}
+
+
+def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "norm") -> Times:
+    """Return the function that simulates and convolves one rank's trace for both machines."""
+
+    def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
+        machines = list({machine.name: machine for machine in (base, target)}.values())
+        rates = hit_rates(trace, machines)
+        found = {one.name: convolve(trace.signature, rates, one, overlap=overlap) for one in machines}
+        return found[base.name], found[target.name]
+
+    return times
+
+
+def slowest(network: Network, measured: Mapping[str, Any]) -> Network:
+    """Return the network slowed down by what its own samples spread: the median over the fastest repeat, over all sizes."""
+    samples = [values for values in dict(measured.get("samples_seconds", {})).values() if values and min(values) > 0]
+    if not samples:
+        return network
+    factor = float(np.median([np.median(values) / min(values) for values in samples]))
+    node = network.configuration.nodes[0]
+    rate = network.configuration.bandwidth_mib * (1 << 20)
+    slow = what_if(network, latency_seconds=node.latency_inter_seconds * factor, bandwidth_bytes_per_second=rate / factor)
+    return replace(slow, wire_latency_seconds=network.wire_latency_seconds * factor, _cache={})
+
+
+def predict_parallel(
+    folder: str | Path,
+    *,
+    base: MachineProfile,
+    target: MachineProfile,
+    base_network: Network | None = None,
+    target_network: Network | None = None,
+    clusters: int = CLUSTERS,
+    overlap: str = "norm",
+    progress: Progress = SILENT,
+) -> ParallelPrediction:
+    """Predict a recorded and traced run (``convolver mpi trace --signature``) on ``target``, and on ``base`` as a check.
+
+    Networks come from the profiles unless they are given. The interval holds the errors of the block times and the spread of the
+    network's samples. Raises what :func:`convolver.mpi.parallel.burst_cpu_ratios` and :func:`convolver.mpi.replay.replay` raise.
+    """
+    ratios = burst_cpu_ratios(folder, block_times(base, target, overlap), clusters=clusters, progress=progress)
+    ranks = ratios.events.ranks
+    there = target_network or as_network(target, ranks)
+    found = predict_run(
+        ratios.events,
+        base_network or as_network(base, ranks),
+        there,
+        interval=(1 / (1 + ratios.error), 1 + ratios.error),
+        burst_ratio=ratios.burst_ratio,
+        slower=slowest(there, target.network or {}),
+    )
+    return ParallelPrediction(_document(ratios, found, base, target), found.timeline, ratios)
+
+
+def _document(ratios: BurstRatios, found: RunPrediction, base: MachineProfile, target: MachineProfile) -> dict[str, Any]:
+    bursts = ratios.events.columns["kind"] == Kind.BURST
+    seconds = ratios.events.columns["seconds"]
+    covered = float(seconds[ratios.cluster >= 0].sum())
+    recorded = float(seconds[bursts].sum())
+    scaled = float((seconds[bursts] / ratios.burst_ratio[bursts]).sum())
+    predicted = sum(row["base_seconds"] for row in ratios.ranks)
+    return {
+        "schema": SCHEMA,
+        "version": VERSIONS[SCHEMA],
+        "inputs": {"base": base.id, "target": target.id},
+        "recording": ratios.events.name,
+        "base": base.name,
+        "target": target.name,
+        "seconds": found.seconds,
+        "interval_seconds": [found.low_seconds, found.high_seconds],
+        "base_seconds": found.base_seconds,
+        "measured_seconds": found.measured_seconds,
+        "base_error": found.base_error,
+        "speedup": found.base_seconds / found.seconds if found.seconds else None,
+        "cpu_ratio": recorded / scaled if scaled else None,
+        "burst_seconds": recorded,
+        "predicted_burst_seconds": predicted,
+        "attributed_share": covered / recorded if recorded else 0.0,
+        "ratio_error": ratios.error,
+        "replay": found.timeline.summary() if found.timeline else None,
+        "ranks": ratios.ranks,
+        "clusters": ratios.clusters,
+        "modules": ratios.modules,
+    }
+
+
+def with_cluster_events(ratios: BurstRatios) -> tuple[Events, tuple[tuple[int, int, float], ...]]:
+    """Return the events with each burst's cluster marked, and the modules that give it its ratio: for Dimemas and Paraver."""
+    events, cluster = ratios.events, ratios.cluster
+    marked = cluster >= 0
+    repeats = np.where(marked, 3, 1)
+    source = np.repeat(np.arange(events.records), repeats)
+    ends = np.cumsum(repeats)
+    columns: dict[str, NDArray[Any]] = {name: column[source] for name, column in events.columns.items()}
+    before, after = ends[marked] - 3, ends[marked] - 1
+    for at, value in ((before, cluster[marked] + 1), (after, np.zeros(int(marked.sum()), np.int64))):
+        for name in columns:
+            columns[name][at] = 0
+        columns["kind"][at] = Kind.EVENT
+        columns["bytes"][at] = CLUSTER_EVENT
+        columns["extra"][at] = value
+    first = np.concatenate([[0], ends])[events.first]
+    modules = tuple((CLUSTER_EVENT, row["cluster"] + 1, row["ratio"]) for row in ratios.clusters if row["ratio"])
+    return replace(events, first=first.astype(np.int64), columns=columns), modules
