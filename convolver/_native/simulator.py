@@ -16,8 +16,10 @@ GROUPS: int = lib.CV_SIM_GROUPS
 """Groups of sets that :meth:`Simulator.group_owners` tells apart."""
 
 
-POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip")
+POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", "nmru")
 """Replacement policies by their number in the C core."""
+DEPENDENT_POLICIES = frozenset(["drrip"])
+"""Those whose sets depend on each other, so that some sets cannot be simulated without the others."""
 
 
 class Geometry(NamedTuple):
@@ -44,6 +46,22 @@ class Counts(NamedTuple):
 def _pointer(array: NDArray[Any] | None, ctype: str) -> Any:
     """A pointer to the array's memory, without a copy, read-only arrays included; the caller keeps the array alive."""
     return ffi.NULL if array is None else ffi.cast(ctype, array.__array_interface__["data"][0])
+
+
+def make_refs(
+    addresses: NDArray[np.uint64],
+    sizes: NDArray[np.uint16] | None,
+    writes: NDArray[np.bool_] | None,
+    owners: NDArray[np.uint32] | None,
+) -> Any:
+    """A ``cv_refs`` over arrays that the caller keeps alive."""
+    refs = ffi.new("cv_refs *")
+    refs.address = _pointer(addresses, "const uint64_t *")
+    refs.owner = _pointer(owners, "const uint32_t *")
+    refs.size = _pointer(sizes, "const uint16_t *")
+    refs.write = _pointer(writes, "const uint8_t *")
+    refs.count = len(addresses)
+    return refs
 
 
 class Simulator:
@@ -78,13 +96,7 @@ class Simulator:
         owners: NDArray[np.uint32] | None = None,
     ) -> None:
         """Simulate a batch of references: contiguous arrays of exactly these types and of one length (not checked here)."""
-        refs = ffi.new("cv_refs *")
-        refs.address = _pointer(addresses, "const uint64_t *")
-        refs.owner = _pointer(owners, "const uint32_t *")
-        refs.size = _pointer(sizes, "const uint16_t *")
-        refs.write = _pointer(writes, "const uint8_t *")
-        refs.count = len(addresses)
-        status = lib.cv_sim_feed(self.handle, refs)
+        status = lib.cv_sim_feed(self.handle, make_refs(addresses, sizes, writes, owners))
         if self._limited and status == lib.CV_ERROR_LIMIT:
             raise OwnerLimitError(
                 "Simulating references: an owner, or the number of different address regions, exceeds the limit."

@@ -13,7 +13,7 @@ from convolver.schema import document_id
 MAX_WAYS = 64
 MAX_LEVELS = 8
 MAX_SETS = 1 << 26
-POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip")
+POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", "nmru")
 """Replacement policies that can be simulated."""
 
 

@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.simulator import Counts, Geometry, Simulator
+from convolver._native.simulator import DEPENDENT_POLICIES, POLICIES, Counts, Geometry, Simulator
 
 
 def shares(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> int:
-    """Return into how many equal shares the sets can be cut for ``jobs`` threads: a power of two that divides all set counts."""
+    """Return into how many equal shares the sets can be cut for ``jobs`` threads: a power of two that divides all set counts.
+
+    One where a level has a policy whose sets depend on each other.
+    """
+    if any(POLICIES[level.policy] in DEPENDENT_POLICIES for levels in hierarchies for level in levels):
+        return 1
     common = math.gcd(*(level.sets for levels in hierarchies for level in levels))
     return min(common & -common, 1 << (max(jobs, 1).bit_length() - 1))
 

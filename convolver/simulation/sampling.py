@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from convolver._native.simulator import DEPENDENT_POLICIES
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.machines import Target
 
@@ -45,4 +46,7 @@ def sampled(plan: Mapping[str, Any] | None) -> Sampled:
 
 def fits_sets(machine: Target, classes: int) -> bool:
     """True when 1/K of the sets of every level of the machine are exactly the sets that a sample of 1/K holds."""
-    return classes > 1 and all(level.line_bytes == LINE_BYTES and level.sets % classes == 0 for level in machine.hierarchy)
+    return classes > 1 and all(
+        level.line_bytes == LINE_BYTES and level.sets % classes == 0 and level.policy not in DEPENDENT_POLICIES
+        for level in machine.hierarchy
+    )

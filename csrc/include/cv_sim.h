@@ -22,7 +22,9 @@ enum cv_sim_policy {
     CV_SIM_RANDOM = 2,
     CV_SIM_TREE_PLRU = 3, /* ways: a power of two */
     CV_SIM_BIT_PLRU = 4,
-    CV_SIM_SRRIP = 5
+    CV_SIM_SRRIP = 5,
+    CV_SIM_DRRIP = 6, /* its sets depend on each other: not with cv_sim_select */
+    CV_SIM_NMRU = 7
 };
 
 typedef struct {

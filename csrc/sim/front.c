@@ -38,7 +38,7 @@ void cv_front_complete(cv_front *f) {
         const cv_level *l = &f->hierarchy[h]->levels[0];
         /* Only LRU keeps the last lines of a set; but under any other policy too the very last one stays and is not changed by
          * another use, except that SRRIP counts a first use. */
-        uint32_t longest = l->policy == CV_SIM_LRU ? l->ways : l->policy == CV_SIM_SRRIP ? 0 : 1;
+        uint32_t longest = l->policy == CV_SIM_LRU ? l->ways : l->policy == CV_SIM_SRRIP || l->policy == CV_SIM_DRRIP ? 0 : 1;
         lag = longest < lag ? longest : lag;
         while (l->sets % slots)
             slots /= 2;

@@ -9,6 +9,10 @@
 #include "level.h"
 #include "policies.h"
 
+/* The template's last line in a policy's file makes what the two engines use of it. */
+#define POLICY(variable, name, memory_)                                                                                                \
+    const cv_policy variable = {name##_run, name##_hit, name##_fill, name##_victim, memory_}
+
 static inline void NAME(hit)(cv_level *l, uint64_t set, uint32_t way);
 static inline void NAME(fill)(cv_level *l, uint64_t set, uint32_t way);
 static inline uint32_t NAME(victim)(cv_level *l, uint64_t set);

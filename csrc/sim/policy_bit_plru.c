@@ -16,4 +16,4 @@ static inline uint32_t bit_plru_victim(cv_level *l, uint64_t set) {
     return way < l->ways ? way : 0; /* a level of one way */
 }
 
-size_t cv_policy_bit_plru(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return bit_plru_run(l, in, n, out); }
+POLICY(cv_policy_bit_plru, bit_plru, 0);

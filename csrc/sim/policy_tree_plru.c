@@ -21,4 +21,4 @@ static inline uint32_t tree_plru_victim(cv_level *l, uint64_t set) {
     return node - l->ways;
 }
 
-size_t cv_policy_tree_plru(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return tree_plru_run(l, in, n, out); }
+POLICY(cv_policy_tree_plru, tree_plru, 0);

@@ -76,7 +76,10 @@ struct cv_level {
     bool power_of_two, first, wide;
     uint32_t policy;         /* enum cv_sim_policy */
     uint64_t *state;         /* of each set, of other policies than LRU */
-    uint8_t *ages;           /* of each way, of SRRIP */
+    uint8_t *ages;           /* of each way, of some policies */
+    uint64_t seed;           /* of policies that choose at random */
+    int32_t selector;        /* of DRRIP: who wins the duel */
+    uint32_t bimodal;        /* of DRRIP: bimodal fills */
     cv_tally counts;         /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 

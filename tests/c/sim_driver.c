@@ -16,8 +16,8 @@ static uint64_t next(uint64_t *state) {
 
 static const cv_sim_level LEVELS[] = {{64, 12, 64, 0}, {1024, 16, 64, 0}, {53, 20, 64, 0}, {1, 1, 8, 0},
                                        {3, 64, 4096, 0}, {100, 33, 4096, 0}, {64, 8, 64, 1}, {16, 64, 64, 2},
-                                       {7, 64, 64, 3},   {9, 5, 64, 4},      {11, 3, 64, 5}};
-static const uint32_t N_LEVELS[] = {3, 1, 2, 5};
+                                       {7, 64, 64, 3},   {9, 5, 64, 4},      {11, 3, 64, 5}, {65, 4, 64, 6}, {5, 7, 64, 7}};
+static const uint32_t N_LEVELS[] = {3, 1, 2, 7};
 static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
 
 static void check(cv_status status, const char *what) {
@@ -66,7 +66,7 @@ static void print_totals(const cv_sim *sim) {
 
 int main(void) {
     cv_sim *sim = NULL;
-    const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 6}};
+    const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 8}};
     const uint32_t one = 1;
     for (int i = 0; i < 5; i++)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)

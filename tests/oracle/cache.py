@@ -17,17 +17,18 @@ class Counts(NamedTuple):
 class Set:
     """One set: lines and dirty bits by way, and what the policy remembers."""
 
-    def __init__(self, ways: int, number: int, policy: str) -> None:
+    def __init__(self, ways: int, number: int, policy: str, shared: dict) -> None:
         self.lines: list[int | None] = [None] * ways
         self.dirty = [False] * ways
-        self.policy = POLICIES[policy](ways, number)
+        self.policy = POLICIES[policy](ways, number, shared)
 
 
 class Cache:
     """One level."""
 
     def __init__(self, sets: int, ways: int, below: Cache | None, policy: str = "lru") -> None:
-        self.sets = [Set(ways, number, policy) for number in range(sets)]
+        shared: dict = {}
+        self.sets = [Set(ways, number, policy, shared) for number in range(sets)]
         self.below = below
         self.counts = Counts(Counter(), Counter(), Counter())
 
