@@ -13,11 +13,25 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
 FLAGS = ("-std=gnu11", "-O1", "-g", *WARNINGS, "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover")
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+def _build(driver: str, folder: Path) -> Path:
+    sources = [ROOT / "tests/c" / f"{driver}.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/sim").glob("*.c")]
+    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", folder / driver], check=True)
+    return folder / driver
+
+
+@needs_gcc
+def test_the_detailed_engine_is_clean_under_the_sanitizers(tmp_path):
+    done = subprocess.run([_build("detailed_driver", tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) > 200
+
+
+@needs_gcc
 def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
-    sources = [ROOT / "tests/c/sim_driver.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/sim").glob("*.c")]
-    program = tmp_path / "sim_driver"
-    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", program], check=True)
+    program = _build("sim_driver", tmp_path)
     outputs = set()
     for simd in ("portable", "avx2", "avx512"):
         done = subprocess.run([program], capture_output=True, text=True, check=False, env={"CONVOLVER_SIMD": simd})
@@ -25,5 +39,5 @@ def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
         outputs.add(done.stdout)
     assert len(outputs) == 1
     counts = [[int(word) for word in line.split()] for line in outputs.pop().splitlines()]
-    assert len(counts) == 11
+    assert len(counts) == 13
     assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)

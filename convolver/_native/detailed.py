@@ -1,0 +1,122 @@
+"""Typed wrapper of csrc/include/cv_detailed.h: one hierarchy, simulated reference by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.simulator import OwnerLimitError, make_refs
+from convolver._native.status import check
+
+INCLUSIONS = ("non-inclusive", "inclusive", "exclusive", "victim")
+INDICES = ("modulo", "xor", "intel-slices", "mixed-slices")
+PREFETCHERS = ("none", "next-line", "stride", "stream")
+SEMANTICS = ("write-back", "no-write-backs", "cachegrind", "pycachesim")
+"""Names by their number in the C core."""
+
+COUNTS = (
+    "accesses",
+    "misses",
+    "write_backs",
+    "writes_through",
+    "fetches",
+    "castouts",
+    "back_invalidations",
+    "fills",
+    "evictions",
+    "prefetches",
+    "useful_prefetches",
+    "unused_prefetches",
+    "compulsory",
+    "capacity",
+    "conflict",
+    "bytes_read",
+    "bytes_written",
+)
+"""Columns of the counts, in the order of enum cv_detailed_count."""
+
+
+class DetailedGeometry(NamedTuple):
+    """One level as the C core sees it, in the order of cv_detailed_level; names are numbers (places in the tuples above)."""
+
+    sets: int
+    line_bytes: int
+    sector_bytes: int
+    seed: int
+    ways: int
+    policy: int
+    inclusion: int = 0
+    write_through: bool = False
+    no_allocate: bool = False
+    combining: int = 0
+    index_by: int = 0
+    slices: int = 1
+    prefetcher: int = 0
+    degree: int = 1
+    entries: int = 1
+    shared: bool = False
+    classify: bool = False
+
+
+class DetailedSimulator:
+    """One hierarchy of caches and TLBs, for one core or several; ``handle`` is the ``cv_detailed *``."""
+
+    def __init__(
+        self,
+        levels: Sequence[DetailedGeometry],
+        tlbs: Sequence[DetailedGeometry] = (),
+        *,
+        cores: int = 1,
+        semantics: int = 0,
+    ) -> None:
+        caches, pages = (ffi.new("cv_detailed_level[]", [tuple(level) for level in chain]) for chain in (levels, tlbs))
+        made = ffi.new("cv_detailed **")
+        status = lib.cv_detailed_new(caches, len(levels), pages, len(tlbs), cores, semantics, made)
+        check(status, "Making a detailed cache simulator")
+        self.handle: Any = ffi.gc(made[0], lib.cv_detailed_free)
+        self.levels = len(levels) + len(tlbs)
+        self._limited = False
+
+    def limit_owners(self, owners: int) -> None:
+        """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
+        check(lib.cv_detailed_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
+        self._limited = True
+
+    def feed(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.uint16] | None = None,
+        writes: NDArray[np.bool_] | None = None,
+        owners: NDArray[np.uint32] | None = None,
+        *,
+        core: int = 0,
+    ) -> None:
+        """Simulate a batch of references of one core: contiguous arrays of exactly these types and of one length."""
+        status = lib.cv_detailed_feed(self.handle, core, make_refs(addresses, sizes, writes, owners))
+        if self._limited and status == lib.CV_ERROR_LIMIT:
+            raise OwnerLimitError("Simulating references: an owner exceeds the limit.")
+        check(status, "Simulating references")
+
+    @property
+    def references(self) -> int:
+        """References fed so far."""
+        return int(lib.cv_detailed_references(self.handle))
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed so far."""
+        return int(lib.cv_detailed_owners(self.handle))
+
+    def counts(self, level: int) -> NDArray[np.uint64]:
+        """Return the counts of a level (caches, then TLBs), shape (owners, len(COUNTS))."""
+        rows = np.zeros((self.owners, len(COUNTS)), dtype=np.uint64)
+        check(lib.cv_detailed_counts(self.handle, level, ffi.cast("uint64_t *", rows.ctypes.data)), "Reading the counters")
+        return rows
+
+    def resident(self, level: int) -> int:
+        """Lines that a level holds now, in all cores together."""
+        return int(lib.cv_detailed_resident(self.handle, level))

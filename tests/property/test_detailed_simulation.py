@@ -1,0 +1,112 @@
+"""The detailed engine against the slow model, against the fast engine, and the laws that every hierarchy keeps."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convolver._native.detailed import COUNTS, SEMANTICS, DetailedSimulator
+from convolver._native.simulator import POLICIES, Geometry, Simulator
+from tests.detailed_strategies import any_hierarchy, geometry, plain_hierarchy
+from tests.oracle.detailed import Options, Run
+from tests.reference_streams import arrays, streams
+
+
+def _made(levels: list[Options], cores: int = 1, semantics: str = "write-back") -> DetailedSimulator:
+    return DetailedSimulator([geometry(level) for level in levels], cores=cores, semantics=SEMANTICS.index(semantics))
+
+
+def _feed(simulator: DetailedSimulator, references, core: int = 0) -> None:
+    address, size, write, block = arrays(references).values()
+    simulator.feed(address, size, write, block, core=core)
+
+
+def _counted(simulator: DetailedSimulator, place: int) -> dict:
+    rows = simulator.counts(place)
+    return {
+        (name, owner): int(rows[owner, column])
+        for column, name in enumerate(COUNTS)
+        for owner in range(len(rows))
+        if rows[owner, column]
+    }
+
+
+def _expected(run: Run, place: int) -> dict:
+    return {(name, owner): n for name, by_owner in run.counts[place].items() for owner, n in by_owner.items() if n}
+
+
+def _same(references, levels, semantics="write-back"):
+    simulator, run = _made(levels, semantics=semantics), Run(levels, semantics=semantics)
+    _feed(simulator, references)
+    run.feed(references)
+    for place in range(len(levels)):
+        assert _counted(simulator, place) == _expected(run, place)
+        assert simulator.resident(place) == run.resident(place)
+
+
+@settings(max_examples=400, deadline=None)
+@given(streams(6), any_hierarchy())
+def test_every_combination_counts_like_the_slow_model(references, levels):
+    _same(references, levels)
+
+
+@settings(max_examples=60, deadline=None)
+@given(streams(6), plain_hierarchy(), st.sampled_from(SEMANTICS))
+def test_every_semantics_counts_like_the_slow_model(references, levels, semantics):
+    _same(references, levels, semantics)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(streams(2), st.integers(0, 2)), min_size=1, max_size=5), any_hierarchy(cores=3))
+def test_cores_that_share_levels_count_like_the_slow_model(turns, levels):
+    simulator, run = _made(levels, cores=3), Run(levels, cores=3)
+    for references, core in turns:
+        _feed(simulator, references, core)
+        run.feed(references, core)
+    for place in range(len(levels)):
+        assert _counted(simulator, place) == _expected(run, place)
+        assert simulator.resident(place) == run.resident(place)
+
+
+@settings(max_examples=100, deadline=None)
+@given(streams(8), plain_hierarchy())
+def test_the_detailed_engine_counts_like_the_fast_one(references, levels):
+    fast = Simulator([[Geometry(level.sets, level.ways, level.line, POLICIES.index(level.policy)) for level in levels]])
+    detailed = _made(levels)
+    address, size, write, block = arrays(references).values()
+    fast.feed(address, size, write, block)
+    detailed.feed(address, size, write, block)
+    for place in range(len(levels)):
+        assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(6), any_hierarchy())
+def test_lines_accesses_and_prefetches_are_conserved(references, levels):
+    simulator = _made(levels)
+    _feed(simulator, references)
+    totals = [dict(zip(COUNTS, simulator.counts(place).sum(axis=0).tolist(), strict=True)) for place in range(len(levels))]
+    for place, (own, level) in enumerate(zip(totals, levels, strict=True)):
+        assert own["fills"] - own["evictions"] == simulator.resident(place) <= level.sets * level.ways
+        assert own["misses"] <= own["accesses"]
+        assert own["useful_prefetches"] + own["unused_prefetches"] <= own["prefetches"]
+        if level.classify:
+            assert own["compulsory"] + own["capacity"] + own["conflict"] == own["misses"]
+    for nearer, farther in itertools.pairwise(totals):
+        assert farther["accesses"] == nearer["fetches"] + nearer["writes_through"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(streams(6), st.integers(1, 31), st.sampled_from([1, 3, 8]))
+def test_fewer_ways_of_lru_never_hit_more_and_one_set_has_no_conflicts(references, ways, sets):
+    misses = []
+    for n in sorted({ways, ways + 1, 2 * ways}):
+        simulator = _made([Options(sets=sets, ways=n, classify=True)])
+        _feed(simulator, references)
+        totals = dict(zip(COUNTS, simulator.counts(0).sum(axis=0).tolist(), strict=True))
+        misses.append(totals["misses"])
+        assert sets > 1 or totals["conflict"] == 0
+    assert misses == sorted(misses, reverse=True)
