@@ -28,7 +28,7 @@ class Site:
 
 @dataclass
 class Segment:
-    """A run of instructions; ``lengths`` and ``flops`` have one entry an instruction."""
+    """A run of instructions; ``lengths`` and ``flops`` have one entry an instruction. ``code`` None: some bytes."""
 
     address: int
     lengths: list[int]
@@ -38,6 +38,8 @@ class Segment:
     module: int = 0
     counter: int = 0
     file_offset: int | None = None
+    code: bytes | None = None
+    continued: bool = False
 
 
 def _pad(data: bytes) -> bytes:
@@ -82,13 +84,14 @@ class Stream:
         data += struct.pack("<HHHH", segment.words, len(segment.sites), len(segment.lengths), length)
         at = 0
         for i, size in enumerate(segment.lengths):
-            data += struct.pack("<HBBHH", at, size, 0, segment.flops[i] if segment.flops else 0, 0)
+            flags = int(segment.continued and i == 0)
+            data += struct.pack("<HBBHH", at, size, flags, segment.flops[i] if segment.flops else 0, 0)
             at += size
         for site in segment.sites:
             data += struct.pack(
                 "<qIHHhB5x", site.displacement, site.guard_counter, site.size, site.instruction, site.base, site.flags
             )
-        self.payload(SEGMENT, data + _pad(bytes(i & 255 for i in range(length))))
+        self.payload(SEGMENT, data + _pad(segment.code or bytes(i & 255 for i in range(length))))
         self.segments.append(segment)
         self.sites += [(number, site) for site in segment.sites]
         return number

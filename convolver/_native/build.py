@@ -1,4 +1,4 @@
-"""cffi build of the C core: every ``csrc/{common,trace,sim,replay}/*.c`` behind the declarations of ``csrc/include/*.h``."""
+"""cffi build of the C core: every ``csrc/{common,trace,sim,replay,core}/*.c`` behind the declarations of ``csrc/include/*.h``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
-FOLDERS = ("common", "trace", "sim", "replay")
+FOLDERS = ("common", "trace", "sim", "replay", "core")
 FOREIGN = frozenset(("convolver_markers.h",))
 """Headers for other programs: nothing of the core is in them."""
 

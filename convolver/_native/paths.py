@@ -49,9 +49,9 @@ class Paths:
         self._kept: list[Any] = []
         decoder.build_paths(self)
 
-    def add_sink(self, sink: Any, context: Any) -> None:
-        """Hand every piece to a C function; ``context`` is kept alive."""
-        self._kept.append(context)
+    def add_sink(self, sink: Any, context: Any, *owners: object) -> None:
+        """Hand every piece to a C function with ``context``; it and its ``owners`` are kept alive."""
+        self._kept.append((context, owners))
         check(lib.cv_paths_add_sink(self.handle, sink, context), "Reading paths")
 
     def add_collector(self) -> PathCollector:

@@ -91,7 +91,7 @@ def copied(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 class Decoder:
     """Decodes a tracer's stream or recorded chunks; memory is bounded by the code seen, not by the length of the run.
 
-    All methods that decode raise :class:`FormatError` with the position for malformed input.
+    All methods that decode raise :class:`FormatError` with the position for malformed input. ``handle`` is for other wrappers.
     """
 
     def __init__(self, where: str = "The tracer's stream") -> None:
@@ -99,13 +99,13 @@ class Decoder:
         handle = lib.cv_trace_new()
         if handle == ffi.NULL:
             raise MemoryError
-        self._handle: Any = ffi.gc(handle, lib.cv_trace_free)
+        self.handle: Any = ffi.gc(handle, lib.cv_trace_free)
         self._kept: list[Any] = []
 
     def _check(self, status: int) -> None:
         if status == lib.CV_ERROR_FORMAT:
             position = ffi.new("uint64_t *")
-            text = lib.cv_trace_error(self._handle, position)
+            text = lib.cv_trace_error(self.handle, position)
             why = ffi.string(text).decode() if text != ffi.NULL else "malformed data"
             raise FormatError(f"{self._where} is damaged at word {position[0]}: {why}.")
         if status == lib.CV_ERROR_IO:
@@ -116,19 +116,19 @@ class Decoder:
         """Feed every reference of one kind of batch to ``simulator``; the owner of a reference is its site."""
         self._kept.append(simulator)
         sink = lib.cv_trace_simulate if kind == WINDOW else lib.cv_trace_simulate_sets
-        self._check(lib.cv_trace_add_sink(self._handle, sink, simulator.handle))
+        self._check(lib.cv_trace_add_sink(self.handle, sink, simulator.handle))
 
     def add_collector(self) -> Collector:
         """Return a new collector that keeps the batches decoded from now on."""
         collector = Collector()
         self._kept.append(collector)
-        self._check(lib.cv_trace_add_sink(self._handle, lib.cv_collector_sink, collector.handle))
+        self._check(lib.cv_trace_add_sink(self.handle, lib.cv_collector_sink, collector.handle))
         return collector
 
     def build_paths(self, paths: Any) -> None:
         """Hand the visits decoded from now on to a builder (:class:`convolver._native.paths.Paths`)."""
         self._kept.append(paths)
-        lib.cv_trace_build_paths(self._handle, paths.handle)
+        lib.cv_trace_build_paths(self.handle, paths.handle)
 
     def choose(self, phase: tuple[int, int] | None = None, ranges: Iterable[tuple[str, int, int]] = ()) -> None:
         """Keep only some of the segments defined from now on.
@@ -136,68 +136,68 @@ class Decoder:
         ``phase`` (i, n): the i-th of n parts, counted from 0. ``ranges``: those that overlap a (path, begin, end).
         """
         if phase is not None:
-            self._check(lib.cv_trace_choose_phase(self._handle, *phase))
+            self._check(lib.cv_trace_choose_phase(self.handle, *phase))
         for path, begin, end in ranges:
-            self._check(lib.cv_trace_choose_range(self._handle, os.fsencode(path), begin, end))
+            self._check(lib.cv_trace_choose_range(self.handle, os.fsencode(path), begin, end))
 
     def unpack(self, data: bytes, before: int) -> tuple[Unpacked, int]:
         """Unpack an ADDR chunk that ``before`` visits and samples precede; also returns how many precede the next one."""
         count, unpacked = ffi.new("uint64_t *", before), ffi.new("cv_unpacked *")
-        self._check(lib.cv_trace_unpack(self._handle, ffi.from_buffer(data), len(data), count, unpacked))
+        self._check(lib.cv_trace_unpack(self.handle, ffi.from_buffer(data), len(data), count, unpacked))
         dtype = np.dtype(np.uint64)
         starts, ordinals = (copied(array, unpacked.record_count, dtype) for array in (unpacked.starts, unpacked.ordinals))
         return Unpacked(copied(unpacked.words, unpacked.word_count, dtype), starts, ordinals), int(count[0])
 
     def feed(self, data: bytes) -> None:
         """Decode wire bytes; a record may be cut anywhere between two calls."""
-        self._check(lib.cv_trace_feed(self._handle, ffi.from_buffer(data), len(data)))
+        self._check(lib.cv_trace_feed(self.handle, ffi.from_buffer(data), len(data)))
 
     def define(self, data: bytes) -> None:
         """Take the payload of a MODS or BLKS chunk."""
-        self._check(lib.cv_trace_define(self._handle, ffi.from_buffer(data), len(data)))
+        self._check(lib.cv_trace_define(self.handle, ffi.from_buffer(data), len(data)))
 
     def replay(self, data: bytes) -> None:
         """Decode the payload of an ADDR chunk."""
-        self._check(lib.cv_trace_replay(self._handle, ffi.from_buffer(data), len(data)))
+        self._check(lib.cv_trace_replay(self.handle, ffi.from_buffer(data), len(data)))
 
     def flush(self) -> None:
         """Hand out what is batched; raises :class:`FormatError` when the input stopped inside a record."""
-        self._check(lib.cv_trace_flush(self._handle))
+        self._check(lib.cv_trace_flush(self.handle))
 
     def pump(self, fd: int, milliseconds: int) -> int:
         """Read and decode from a pipe without the interpreter's lock; returns why it came back (:data:`END` ...)."""
         state = ffi.new("int *")
-        self._check(lib.cv_trace_pump(self._handle, fd, milliseconds, state))
+        self._check(lib.cv_trace_pump(self.handle, fd, milliseconds, state))
         return int(state[0])
 
     def record(self) -> None:
         """Record what is decoded from now on, for :meth:`take`."""
-        lib.cv_trace_record(self._handle, 1)
+        lib.cv_trace_record(self.handle, 1)
 
     def take(self) -> Recorded:
         """Return what was recorded since the last call."""
         size = ffi.new("size_t *")
         parts = []
         for kind in range(3):
-            pointer = lib.cv_trace_recorded(self._handle, kind, size)
+            pointer = lib.cv_trace_recorded(self.handle, kind, size)
             parts.append(ffi.buffer(pointer, size[0])[:] if size[0] else b"")
-        lib.cv_trace_taken(self._handle)
+        lib.cv_trace_taken(self.handle)
         return Recorded(*parts)
 
     @property
     def chunk_full(self) -> bool:
         """True when enough is recorded for a chunk."""
-        return bool(lib.cv_trace_chunk_full(self._handle))
+        return bool(lib.cv_trace_chunk_full(self.handle))
 
     @property
     def totals(self) -> dict[str, int]:
         """What was decoded so far, field by field of ``cv_trace_totals``."""
-        totals = lib.cv_trace_totals_of(self._handle)
+        totals = lib.cv_trace_totals_of(self.handle)
         return {name: int(getattr(totals, name)) for name, _ in ffi.typeof("cv_trace_totals").fields}
 
     def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         pointer = ffi.new(f"{ctype} **")
-        count = getter(self._handle, pointer)
+        count = getter(self.handle, pointer)
         return copied(pointer[0], count, dtype)
 
     def modules(self) -> NDArray[Any]:
@@ -207,7 +207,7 @@ class Decoder:
     def module_paths(self) -> list[str]:
         """Return the path of each module, empty for code outside every file."""
         count = len(self.modules())
-        return [os.fsdecode(ffi.string(lib.cv_trace_module_path(self._handle, i))) for i in range(count)]
+        return [os.fsdecode(ffi.string(lib.cv_trace_module_path(self.handle, i))) for i in range(count)]
 
     def segments(self) -> NDArray[Any]:
         """Return the segments seen so far (:data:`SEGMENT`)."""
@@ -231,8 +231,8 @@ class Decoder:
 
     def visits(self) -> NDArray[np.uint64]:
         """Return how often each segment was recorded."""
-        visits = np.zeros(lib.cv_trace_visits(self._handle, ffi.NULL, 0), dtype=np.uint64)
-        lib.cv_trace_visits(self._handle, ffi.cast("uint64_t *", visits.ctypes.data), len(visits))
+        visits = np.zeros(lib.cv_trace_visits(self.handle, ffi.NULL, 0), dtype=np.uint64)
+        lib.cv_trace_visits(self.handle, ffi.cast("uint64_t *", visits.ctypes.data), len(visits))
         return visits
 
     def sampled(self) -> NDArray[np.uint64]:
@@ -243,7 +243,7 @@ class Decoder:
 
     def distinct(self, segment: int) -> NDArray[np.uint8] | None:
         """Return the distinct-line registers of a segment, or None when nothing was sampled there."""
-        pointer = lib.cv_trace_distinct(self._handle, segment)
+        pointer = lib.cv_trace_distinct(self.handle, segment)
         return None if pointer == ffi.NULL else copied(pointer, REGISTERS, np.dtype(np.uint8))
 
 

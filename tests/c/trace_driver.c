@@ -1,5 +1,6 @@
 /* Feeds a wire stream to the decoder in pieces, records and replays it, then does the same with damaged copies: run under
  * sanitizers, every breach of memory ends the program. Prints the references of the whole stream. Arguments: FILE ROUNDS. */
+#include "cv_branch.h"
 #include "cv_paths.h"
 #include "cv_trace.h"
 
@@ -44,6 +45,9 @@ static uint64_t run(const uint8_t *wire, size_t size)
     cv_paths *paths[2] = {cv_paths_new(7, 1), cv_paths_new(1000, 0)};
     cv_paths_add_sink(paths[0], cv_path_collector_sink, pieces);
     cv_paths_add_sink(paths[1], cv_path_collector_sink, pieces);
+    cv_branches *branches[2] = {cv_branches_new(recorder), cv_branches_new(reader)};
+    cv_paths_add_sink(paths[0], cv_branches_sink, branches[0]);
+    cv_paths_add_sink(paths[1], cv_branches_sink, branches[1]);
     cv_trace_build_paths(recorder, paths[0]);
     cv_trace_build_paths(reader, paths[1]);
     cv_trace_record(recorder, 1);
@@ -67,6 +71,8 @@ static uint64_t run(const uint8_t *wire, size_t size)
     const cv_trace_totals *totals = cv_trace_totals_of(recorder);
     uint64_t references = totals->window_references + totals->set_references;
     cv_collector_free(collector);
+    cv_branches_free(branches[0]);
+    cv_branches_free(branches[1]);
     cv_paths_free(paths[0]);
     cv_paths_free(paths[1]);
     cv_path_collector_free(pieces);

@@ -50,7 +50,7 @@ def _stream() -> Stream:
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_the_decoder_is_clean_under_the_sanitizers(tmp_path):
     sources = [ROOT / "tests/c/trace_driver.c", ROOT / "csrc/common/status.c"]
-    sources += [path for folder in ("trace", "sim") for path in (ROOT / "csrc" / folder).glob("*.c")]
+    sources += [path for folder in ("trace", "sim", "core") for path in (ROOT / "csrc" / folder).glob("*.c")]
     program, wire = tmp_path / "trace_driver", _stream().bytes()
     (tmp_path / "wire").write_bytes(wire)
     subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-o", program, "-lm", "-lpthread"], check=True)

@@ -1,0 +1,88 @@
+/* TAGE-lite (after Seznec and Michaud 2006): a bimodal table and six tagged ones with histories of 6 to 200 branches. The longest
+ * history that knows the branch decides; a new entry that has proved nothing yet leaves the word to the next shorter one. */
+#include "predictors.h"
+
+#include <string.h>
+
+static const unsigned history_length[CV_TAGE_TABLES] = {6, 12, 24, 48, 96, 200};
+
+void cv_tage_start(cv_tage *tage)
+{
+    memset(tage, 0, sizeof *tage);
+    memset(tage->bimodal, 2, sizeof tage->bimodal);
+}
+
+/* Place in the low and tag in the high bits. */
+static uint64_t hash(const cv_tage *tage, int table, uint64_t branch)
+{
+    uint64_t h = (branch + (uint64_t)table) * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned left = history_length[table];
+    for (int word = 0; left; word++) {
+        unsigned bits = left < 64 ? left : 64;
+        uint64_t part = bits < 64 ? tage->history[word] & ((UINT64_C(1) << bits) - 1) : tage->history[word];
+        h = (h ^ part) * UINT64_C(0xd6e8feb86659fd93);
+        h ^= h >> 32;
+        left -= bits;
+    }
+    return h;
+}
+
+static int step_counter(int counter, int up, int least, int most)
+{
+    if (up)
+        return counter < most ? counter + 1 : most;
+    return counter > least ? counter - 1 : least;
+}
+
+/* After a misprediction: a new entry in a table with a longer history, where a useless one can go. */
+static void allocate(cv_tage_entry *const *entry, const uint16_t *tag, int provider, int taken)
+{
+    for (int table = provider + 1; table < CV_TAGE_TABLES; table++) {
+        if (entry[table]->useful) {
+            entry[table]->useful--;
+            continue;
+        }
+        *entry[table] = (cv_tage_entry){tag[table], (int8_t)(taken ? 0 : -1), 0};
+        return;
+    }
+}
+
+static void remember(cv_tage *tage, int taken)
+{
+    uint64_t *h = tage->history;
+    for (int word = 3; word; word--)
+        h[word] = h[word] << 1 | h[word - 1] >> 63;
+    h[0] = h[0] << 1 | (uint64_t)taken;
+}
+
+int cv_tage_step(cv_tage *tage, uint64_t branch, int taken)
+{
+    cv_tage_entry *entry[CV_TAGE_TABLES];
+    uint16_t tag[CV_TAGE_TABLES];
+    uint8_t *bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL];
+    int provider = -1, base = *bimodal >= 2, other = base; /* other: what the next shorter history says */
+    for (int table = 0; table < CV_TAGE_TABLES; table++) {
+        uint64_t h = hash(tage, table, branch);
+        entry[table] = &tage->tagged[table][h % CV_TAGE_ENTRIES];
+        tag[table] = (uint16_t)(1 + (h >> 20) % 1023);
+        if (entry[table]->tag == tag[table]) {
+            other = provider < 0 ? base : entry[provider]->counter >= 0;
+            provider = table;
+        }
+    }
+    int predicted = base;
+    if (provider >= 0) {
+        cv_tage_entry *e = entry[provider];
+        int own = e->counter >= 0, fresh = !e->useful && (e->counter == 0 || e->counter == -1);
+        predicted = fresh ? other : own;
+        if (own != other)
+            e->useful = (uint8_t)step_counter(e->useful, own == taken, 0, 3);
+        e->counter = (int8_t)step_counter(e->counter, taken, -4, 3);
+    } else {
+        *bimodal = (uint8_t)step_counter(*bimodal, taken, 0, 3);
+    }
+    if (predicted != taken)
+        allocate(entry, tag, provider, taken);
+    remember(tage, taken);
+    return predicted != taken;
+}

@@ -1,0 +1,46 @@
+/* Where indirect jumps, calls and returns go. An indirect branch is looked up with the last four targets, which tells interpreters'
+ * dispatches apart, and without them where that is not known. */
+#include "predictors.h"
+
+static uint64_t mix(uint64_t branch, uint64_t history)
+{
+    uint64_t h = (branch + history * UINT64_C(0xd6e8feb86659fd93)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ h >> 32) | 1; /* 0 marks an empty entry */
+}
+
+int cv_targets_step(cv_targets *targets, uint64_t branch, uint64_t target)
+{
+    uint64_t key = mix(branch, targets->history & 0xffff);
+    cv_target_entry *by_history = &targets->by_history[(key >> 1) % CV_TARGET_HISTORY];
+    cv_target_entry *last = &targets->last[branch % CV_TARGET_LAST];
+    uint64_t predicted = by_history->key == key ? by_history->target : last->key == branch ? last->target : 0;
+    *by_history = (cv_target_entry){key, target};
+    *last = (cv_target_entry){branch, target};
+    /* The product's high bits: low bits of the targets alone would make aligned handlers look alike. */
+    targets->history = targets->history << 4 ^ (uint32_t)(target * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+    return predicted != target;
+}
+
+void cv_targets_call(cv_targets *targets, uint64_t behind)
+{
+    targets->returns[targets->depth++ % CV_RETURNS] = behind;
+    if (targets->depth > targets->floor + CV_RETURNS)
+        targets->floor = targets->depth - CV_RETURNS;
+}
+
+int cv_targets_return(cv_targets *targets, uint64_t target)
+{
+    if (!targets->depth)
+        return 0;
+    targets->depth--;
+    if (targets->depth < targets->floor) {
+        targets->floor = targets->depth;
+        return 1; /* the call was seen, but the stack was too small */
+    }
+    return targets->returns[targets->depth % CV_RETURNS] != target;
+}
+
+void cv_targets_forget(cv_targets *targets)
+{
+    targets->depth = targets->floor = 0;
+}
