@@ -49,11 +49,12 @@ FEATURES = np.dtype(
 
 
 class Batch(NamedTuple):
-    """References in execution order, arrays of one length; ``kind`` is :data:`WINDOW` or :data:`SETS`."""
+    """References in execution order, arrays of one length; ``kind`` is :data:`WINDOW` or :data:`SETS`, ``warm``: a warm-up."""
 
     kind: int
     thread: int
     window: int
+    warm: bool
     addresses: NDArray[np.uint64]
     sites: NDArray[np.uint32]
     sizes: NDArray[np.uint16]
@@ -139,6 +140,10 @@ class Decoder:
             self._check(lib.cv_trace_choose_phase(self.handle, *phase))
         for path, begin, end in ranges:
             self._check(lib.cv_trace_choose_range(self.handle, os.fsencode(path), begin, end))
+
+    def warmup(self, on: bool = True) -> None:
+        """Take the beginning of each window, up to its mark, as a warm-up: simulators do not count it."""
+        lib.cv_trace_warmup(self._handle, on)
 
     def unpack(self, data: bytes, before: int) -> tuple[Unpacked, int]:
         """Unpack an ADDR chunk that ``before`` visits and samples precede; also returns how many precede the next one."""
@@ -268,6 +273,6 @@ class Collector:
                 copied(refs.size, refs.count, np.dtype(np.uint16)),
                 copied(refs.write, refs.count, np.dtype(np.bool_)),
             )
-            batches.append(Batch(about.kind, about.thread, about.window, *arrays))
+            batches.append(Batch(about.kind, about.thread, about.window, bool(about.warm), *arrays))
         lib.cv_collector_clear(self.handle)
         return batches

@@ -21,22 +21,45 @@ if TYPE_CHECKING:
 class _Choice:
     top: int | None
     cover: float | None
-    source: Path | None
-    functions: list[str] | None
+    functions: list[str]
+    ranges: list[str]
+    addresses: bool
+
+    @property
+    def hottest(self) -> bool:
+        return self.top is not None or self.cover is not None
 
 
-def _chosen(choice: _Choice, program: str) -> tuple[tuple[str, int, int], ...]:
-    from convolver.signature.signature import Signature
+def _chosen(choice: _Choice, source: Signature | None, program: str) -> tuple[tuple[str, int, int], ...] | None:
+    from convolver.tracing.places import range_blocks
     from convolver.tracing.preflight import find_program
     from convolver.tracing.selection import function_blocks, hot_blocks
 
-    if choice.functions:
-        if choice.top is not None or choice.cover is not None:
-            raise UsageError("--function and --top-blocks or --cover contradict each other; choose one.")
-        return function_blocks(find_program(program), choice.functions)
-    if choice.source is None:
-        raise UsageError("--top-blocks and --cover choose from a signature; name it with --from SIG.")
-    return hot_blocks(Signature.load(choice.source), top=choice.top, cover=choice.cover)
+    if (choice.hottest or choice.addresses) and source is None:
+        raise UsageError("--top-blocks, --cover and --addresses need the signature of an earlier run; name it with --from SIG.")
+    if source is not None and not (choice.hottest or choice.addresses):
+        raise UsageError("--from SIG belongs to --top-blocks, --cover or --addresses; say what it is for.")
+    if choice.functions or choice.ranges:
+        if choice.hottest:
+            raise UsageError("--function and --range contradict --top-blocks and --cover; choose one.")
+        found = find_program(program)
+        named = function_blocks(found, choice.functions) if choice.functions else ()
+        return (*named, *range_blocks(found, choice.ranges))
+    return hot_blocks(source, top=choice.top, cover=choice.cover) if source is not None and choice.hottest else None
+
+
+def _warmup(text: str | None, sample: int) -> int:
+    """A number of references, or with a percent sign a share of each burst."""
+    from convolver.units import parse_count
+
+    if text is None:
+        return 0
+    if not text.endswith("%"):
+        return parse_count(text)
+    try:
+        return round(float(text[:-1]) / 100 * sample)
+    except ValueError as error:
+        raise UsageError(f"'{text}' is no warm-up; write a number of references or a share like 20%.") from error
 
 
 def _phase(text: str | None) -> tuple[int, int] | None:
@@ -58,24 +81,31 @@ def _plan(
     phase: str | None,
     blocks: tuple[tuple[str, int, int], ...] | None,
     paths: bool | None,
+    warmup: str | None,
+    start_at: str | None,
+    stop_at: str | None,
 ) -> SamplingPlan:
     from convolver.tracing.sampling import SamplingPlan
     from convolver.units import parse_count
 
     if full and counts_only:
         raise UsageError("--full and --counts-only contradict each other; choose one.")
-    if (full or counts_only) and (interval or sample or sets is not None):
-        raise UsageError("--interval, --sample and --sets belong to sampling; leave out --full and --counts-only.")
+    if (full or counts_only) and (interval or sample or warmup or sets is not None):
+        raise UsageError("--interval, --sample, --warmup and --sets belong to sampling; leave out --full and --counts-only.")
     default = SamplingPlan()
+    burst = parse_count(sample) if sample else default.sample
     return SamplingPlan(
         mode="full" if full else "counts" if counts_only else "sample",
         interval=parse_count(interval) if interval else default.interval,
-        sample=parse_count(sample) if sample else default.sample,
+        sample=burst,
+        warmup=_warmup(warmup, burst),
         sets=default.sets if sets is None else sets,
         block_limit=parse_count(block_limit),
         phase=_phase(phase),
         blocks=blocks,
         paths=paths,
+        start_at=start_at,
+        stop_at=stop_at,
     ).check()
 
 
@@ -89,6 +119,9 @@ def _report(signature: Signature, reason: str, json: bool) -> None:
     if json:
         typer.echo(dumps(signature.summary(), ensure_ascii=False, allow_nan=False), err=True)
         return
+    plan = header["sampling"]
+    if plan["start_at"] and not totals["instructions"]:
+        say(f"Note: nothing was traced, because the program never came to {plan['start_at']}.")
     if reason != "exited":
         say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {reason}.")
     say(
@@ -105,6 +138,7 @@ class _Job:
     force: bool
     json: bool
     scan: bool
+    counts: Signature | None
 
     def new(self, path: Path) -> Path:
         return new_file(path, self.force)
@@ -119,7 +153,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
     hits_path = job.new(job.output.with_name(job.output.name.removesuffix(".cvt") + ".hits.parquet"))
     signature_file = job.new(signature_path(job.output))
     profiles = [find_machine(name) for name in machines]
-    live = LiveTrace(job.command, sampling=job.plan, scan=job.scan)
+    live = LiveTrace(job.command, sampling=job.plan, scan=job.scan, counts=job.counts)
     hits = simulate(live, profiles, progress=terminal_progress())
     signature = live.signature
     signature.save(signature_file)
@@ -137,7 +171,9 @@ def _recorded(job: _Job) -> int:
 
     job.new(job.output)
     job.new(signature_path(job.output))
-    recorded = trace(job.command, output=job.output, sampling=job.plan, progress=terminal_progress(), scan=job.scan)
+    recorded = trace(
+        job.command, output=job.output, sampling=job.plan, progress=terminal_progress(), scan=job.scan, counts=job.counts
+    )
     wrote(job.output)
     wrote(signature_path(job.output))
     _report(recorded.signature, str(recorded.header["reason"]), job.json)
@@ -151,6 +187,9 @@ def trace_command(
     ] = None,
     interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1000000].")] = None,
     sample: Annotated[str | None, typer.Option(help="References in a burst [10000].")] = None,
+    warmup: Annotated[
+        str | None, typer.Option(help="So many references of each burst, or a share like 20%, only fill the caches [0].")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
@@ -160,8 +199,18 @@ def trace_command(
     block_limit: Annotated[str, typer.Option(help="Record at most N visits of a code segment; 0: no limit.")] = "0",
     top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
     cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,
-    source: Annotated[Path | None, typer.Option("--from", help="Signature to choose blocks from.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", help="Signature to choose blocks or take counts from.")] = None,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Take the exact counts from --from, a --counts-only run.")
+    ] = False,
     function: Annotated[list[str] | None, typer.Option(help="Record only this function of the program; repeatable.")] = None,
+    code_range: Annotated[
+        list[str] | None, typer.Option("--range", help="Record only code at 0xFIRST-0xEND, of a library with @FILE; repeatable.")
+    ] = None,
+    start_at: Annotated[
+        str | None, typer.Option(help="Trace from here: marker (convolver_markers.h), a function's name or 0xADDRESS.")
+    ] = None,
+    stop_at: Annotated[str | None, typer.Option(help="Trace up to here: marker, a function's name or 0xADDRESS.")] = None,
     phase: Annotated[str | None, typer.Option(help="I/N: record only the I-th of N parts of the code; see merge.")] = None,
     simulate: Annotated[
         list[str] | None,
@@ -181,13 +230,15 @@ def trace_command(
       convolver trace -- ./solver --size 100
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
     """
+    from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
 
-    choice = _Choice(top_blocks, cover, source, function)
-    blocks = _chosen(choice, command[0]) if choice != _Choice(None, None, None, None) else None
-    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths)
+    earlier = Signature.load(source) if source else None
+    choice = _Choice(top_blocks, cover, function or [], code_range or [], addresses)
+    blocks = _chosen(choice, earlier, command[0])
+    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths, warmup, start_at, stop_at)
     target = expand_name(output) if output else default_name(command[0])
-    job = _Job(command, plan, target, force, json, scan)
+    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None)
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))
 
 

@@ -160,13 +160,18 @@ class Trace:
         finally:
             progress.finish()
 
+    def _decoder(self) -> Decoder:
+        decoder = Decoder(str(self.path))
+        decoder.warmup(bool((self.header.get("sampling") or {}).get("warmup")))
+        return decoder
+
     def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
         """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site.
 
         ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (``header["sampling"]`` has
         ``sets``, the number of classes, and ``set_class``).
         """
-        decoder = Decoder(str(self.path))
+        decoder = self._decoder()
         decoder.add_simulator(simulator)
         if sets is not None:
             decoder.add_simulator(sets, SETS)
@@ -175,7 +180,7 @@ class Trace:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""
-        decoder = Decoder(str(self.path))
+        decoder = self._decoder()
         collector = decoder.add_collector()
         for chunk in _chunks(self.path, _DECODED):
             content = chunk.content(str(self.path))

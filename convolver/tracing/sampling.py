@@ -8,6 +8,7 @@ import msgspec
 
 from convolver._native.trace import Decoder
 from convolver.errors import UsageError
+from convolver.tracing.places import entry_place
 
 USUAL_CLASS = 21
 """Low bits of this number name the class of sets: no multiple of a small power of two, where aligned data gather."""
@@ -23,6 +24,9 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     cache sets (a power of two; 0: off): those whose line number has ``set_class`` in its low bits. ``block_limit``: at most
     so many recorded visits of a code segment (0: no limit). ``phase`` (i, n): record only the i-th of n parts of the code,
     counted from 1. ``blocks``: record only code that overlaps one of these (module, first offset, end). Neither changes a count.
+    ``warmup``: so many of each burst's first references only fill the caches and are not counted. ``start_at``, ``stop_at``:
+    trace from one to the other, each "marker" (convolver_markers.h), the name of a function that is entered, or "0x" and an
+    address of the program as its symbol table has it; counts are those of that part.
     ``paths``: record visits of code without references, too, so that what is recorded is the path; None: in bursts.
     """
 
@@ -35,6 +39,9 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     phase: tuple[int, int] | None = None
     blocks: tuple[tuple[str, int, int], ...] | None = None
     paths: bool | None = None
+    warmup: int = 0
+    start_at: str | None = None
+    stop_at: str | None = None
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -42,6 +49,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("A sample needs an interval of at least one reference, or sets; record counts only instead.")
         if self.mode == "sample" and not 0 <= self.sample <= self.interval:
             raise UsageError(f"A sample of {self.sample} references does not fit in an interval of {self.interval}.")
+        if self.warmup and not (self.mode == "sample" and 0 < self.warmup < self.sample):
+            raise UsageError(f"A warm-up of {self.warmup} references leaves nothing of a burst of {self.sample}; shorten it.")
         if self.sets < 0 or self.sets & (self.sets - 1) or self.sets > 1 << 20:
             raise UsageError(f"1/{self.sets} of the sets cannot be recorded: the number must be a power of two up to 1048576.")
         if self.set_class is not None and not 0 <= self.set_class < max(self.sets, 1):
@@ -56,13 +65,16 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Tell a decoder which code is recorded."""
         phase = None if self.phase is None else (self.phase[0] - 1, self.phase[1])
         decoder.choose(phase, self.blocks or ())
+        decoder.warmup(self.warmup > 0)
 
-    def options(self) -> list[str]:
-        """Return the tracer's options."""
+    def options(self, program: str = "") -> list[str]:
+        """Return the tracer's options; addresses to start and stop at are those of ``program``."""
         options = [f"--mode={self.mode}", f"--block-limit={self.block_limit}"]
         if self.mode == "sample":
             options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
-            options += [f"--set-class={self.chosen_class}"]
+            options += [f"--set-class={self.chosen_class}", f"--warmup={self.warmup}"]
+        options += [f"--start-at={entry_place(program, self.start_at)}"] if self.start_at else []
+        options += [f"--stop-at={entry_place(program, self.stop_at)}"] if self.stop_at else []
         if self.paths is not None:
             options.append(f"--all-visits={'yes' if self.paths else 'no'}")
         return options

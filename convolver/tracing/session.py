@@ -93,7 +93,7 @@ class Session:
         return read_counters(self._counters)
 
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
-        options = [f"--wire-fd={wire}", f"--counters={self._counters}", *self._plan.options()]
+        options = [f"--wire-fd={wire}", f"--counters={self._counters}", *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))
 

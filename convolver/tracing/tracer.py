@@ -18,6 +18,7 @@ from convolver._native.trace import SETS, Decoder
 from convolver.errors import FormatError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
+from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
@@ -71,16 +72,18 @@ def _ending(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, Any
 class _Ended:
     """What is known after the run: definitions, counters, blocks, signature."""
 
-    def __init__(self, decoder: Decoder, counters: bytes, header: dict[str, Any]) -> None:
+    def __init__(self, decoder: Decoder, counters: bytes, header: dict[str, Any], counts: Signature | None) -> None:
         self.counters = np.frombuffer(counters, dtype="<u8").astype(np.uint64)
         self.definitions = Definitions.of(decoder)
         self.blocks: Blocks = rebuild_blocks(self.definitions, self.counters)
         self._decoder = decoder
         self._header = header
+        self._counts = counts
 
     def signature(self, trace_id: str) -> Signature:
         names = resolve_names(self.definitions, self.blocks)
-        return assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, {"trace": trace_id})
+        made = assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, {"trace": trace_id})
+        return made if self._counts is None else with_counts(made, self._counts)
 
 
 def _reraise(outcome: Outcome) -> None:
@@ -115,6 +118,7 @@ def trace(
     sampling: SamplingPlan | None = None,
     progress: Progress = SILENT,
     scan: bool = True,
+    counts: Signature | None = None,
 ) -> Trace:
     """Run a command under the tracer and return what was recorded.
 
@@ -122,7 +126,8 @@ def trace(
     program has this process's stdin, stdout and stderr; its exit status is in the trace's header. A program that was killed
     leaves a trace with ``complete`` False. Raises :class:`UsageError` or :class:`TracerError` when the command cannot be
     traced, and :class:`FormatError` when the file cannot be written; what was whole by then is kept. Ctrl-C finishes the
-    files, then raises KeyboardInterrupt. ``scan``: look for AVX-512 code first.
+    files, then raises KeyboardInterrupt. ``scan``: look for AVX-512 code first. ``counts``: take the
+    exact counts from the signature of an earlier run of the same binaries.
     """
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
@@ -149,7 +154,7 @@ def trace(
         finally:
             progress.finish()
         ending = _ending(outcome, decoder, time.monotonic() - began)
-        _finish(writer, _Ended(decoder, session.counters(), {**_meta(argv, plan), **ending}), ending)
+        _finish(writer, _Ended(decoder, session.counters(), {**_meta(argv, plan), **ending}, counts), ending)
     finally:
         session.close()
     _reraise(outcome)
@@ -176,8 +181,11 @@ class LiveTrace:
     are known after that.
     """
 
-    def __init__(self, argv: Sequence[str], *, sampling: SamplingPlan | None = None, scan: bool = True) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, sampling: SamplingPlan | None = None, scan: bool = True, counts: Signature | None = None
+    ) -> None:
         self._argv = list(argv)
+        self._counts = counts
         self._plan = (sampling or SamplingPlan()).check()
         self._command = check_command(argv, scan=scan)
         self._ended: _Ended | None = None
@@ -199,7 +207,7 @@ class LiveTrace:
         try:
             self._outcome = session.run(lambda: None, lambda: None, progress)
             self.header |= _ending(self._outcome, decoder, time.monotonic() - began)
-            self._ended = _Ended(decoder, session.counters(), self.header)
+            self._ended = _Ended(decoder, session.counters(), self.header, self._counts)
             self.site_line_shares = site_line_shares(decoder)
         finally:
             progress.finish()

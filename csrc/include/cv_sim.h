@@ -59,7 +59,10 @@ cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners);
  * or more. After an error the simulator can only be freed. */
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
 
-/* References fed, and one more than the largest owner fed. */
+/* What is fed from now on fills the caches and is counted nowhere, or (0) is counted again. */
+void cv_sim_warm(cv_sim *sim, int on);
+
+/* References fed and counted, and one more than the largest owner fed. */
 uint64_t cv_sim_references(const cv_sim *sim);
 uint64_t cv_sim_owners(const cv_sim *sim);
 

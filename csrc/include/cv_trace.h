@@ -26,6 +26,7 @@ typedef struct {
     uint32_t kind;   /* enum cv_batch_kind */
     uint32_t thread; /* that executed all of the batch */
     uint64_t window; /* bursts opened so far; 0 when the run is not cut into bursts */
+    uint32_t warm;   /* 1: warm-up of its burst: it trains caches and is counted by nobody */
 } cv_batch;
 
 /* Eats one batch; anything but CV_OK stops decoding and is returned to the caller. */
@@ -69,6 +70,9 @@ cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context);
  * (file offsets, end excluded) of the module with this path. */
 cv_status cv_trace_choose_phase(cv_trace *trace, uint32_t phase, uint32_t phases);
 cv_status cv_trace_choose_range(cv_trace *trace, const char *path, uint64_t begin, uint64_t end);
+
+/* Windows decoded from now on begin with a warm-up, which CV_WIRE_WINDOW_WARM ends (or which is all of a window without one). */
+void cv_trace_warmup(cv_trace *trace, int on);
 
 /* Decode wire bytes; a record may be cut anywhere, its beginning is kept. */
 cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);

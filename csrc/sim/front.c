@@ -48,6 +48,8 @@ void cv_front_complete(cv_front *f) {
 }
 
 static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n) {
+    if (f->warm)
+        return CV_OK;
     if (cv_tally_expect(&f->accesses, n) != CV_OK)
         return CV_ERROR_MEMORY;
     if (owner)
@@ -59,6 +61,8 @@ static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n) {
 
 /* Charge the records that leave a level to the owners of their references. */
 static cv_status count_level(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
+    if (f->warm)
+        return CV_OK;
     f->simd->charges(f->numbers, owner, out, n);
     if (cv_tally_expect(&l->counts, n) != CV_OK)
         return CV_ERROR_MEMORY;

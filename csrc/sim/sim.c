@@ -146,11 +146,17 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
         }
         for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
             status = feed_front(sim, &sim->front[f], &batch, at);
-        sim->references += batch.count;
+        sim->references += sim->warm ? 0 : batch.count;
     }
     for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
         status = flush(sim, &sim->front[f]);
     return status;
+}
+
+void cv_sim_warm(cv_sim *sim, int on) {
+    sim->warm = on != 0;
+    for (uint32_t f = 0; f < sim->fronts; f++)
+        sim->front[f].warm = sim->warm;
 }
 
 uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }

@@ -201,6 +201,7 @@ typedef struct {
     cv_filter filter;
     cv_adapt adapt;
     bool filter_in_use;
+    bool warm; /* nothing is counted */
     bool after_split;          /* the previous batch had references of several lines: no history */
     uint64_t line_end;         /* dense lines so far are below it */
     cv_tally accesses;         /* per owner: lines touched */
@@ -220,6 +221,7 @@ cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64
 struct cv_sim {
     const cv_simd *simd;
     cv_selection selection;
+    bool warm;            /* cv_sim_warm */
     uint32_t group_bit;   /* cv_sim_group; 0: off */
     uint32_t *grouped;    /* owners of a batch */
     uint32_t hierarchies, fronts;

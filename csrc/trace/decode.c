@@ -145,8 +145,16 @@ static cv_status open_window(cv_trace *trace)
 {
     cv_status status = flush_both(trace);
     trace->now.window = ++trace->totals.windows;
+    trace->now.warm = trace->warmup != 0;
     trace->window_batches = 0;
     trace->stretch++;
+    return status;
+}
+
+static cv_status end_warmup(cv_trace *trace)
+{
+    cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
+    trace->now.warm = 0;
     return status;
 }
 
@@ -159,6 +167,8 @@ static cv_status control(cv_trace *trace, unsigned kind, const uint64_t *words)
         return open_window(trace);
     case CV_WIRE_WINDOW_CLOSE:
         return cv_batch_flush(trace, CV_BATCH_WINDOW);
+    case CV_WIRE_WINDOW_WARM:
+        return end_warmup(trace);
     case CV_WIRE_SETS_LOST:
         if (ARGUMENT(words[0]) >= trace->definitions.site_count)
             return cv_trace_refuse(trace, "a sampled reference of a site that is not defined", trace->totals.words);

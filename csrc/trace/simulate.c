@@ -3,7 +3,10 @@
 
 cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch)
 {
-    return batch->kind == CV_BATCH_WINDOW ? cv_sim_feed(simulator, refs) : CV_OK;
+    if (batch->kind != CV_BATCH_WINDOW)
+        return CV_OK;
+    cv_sim_warm(simulator, (int)batch->warm);
+    return cv_sim_feed(simulator, refs);
 }
 
 cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch)

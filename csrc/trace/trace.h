@@ -79,6 +79,7 @@ struct cv_trace {
     uint64_t skip;    /* payload words of an unknown record still to be passed over */
     uint64_t header;  /* words of the stream's beginning seen, 0..2 */
 
+    int warmup; /* windows begin with one */
     uint32_t phase, phases;
     cv_range *ranges;
     size_t range_count, range_capacity;

@@ -67,7 +67,7 @@ void cv_option_usage(void)
         "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"
         "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
         "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
-        "    --start-at=X --stop-at=X   trace between X and X: marker, a function's name, 0xADDRESS [all]\n"
+        "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
         "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
         "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");

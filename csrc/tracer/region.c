@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- * The part of the run that is traced: from --start-at to --stop-at, each an entry of a function (by name or address) or a mark in
- * the program (convolver_markers.h). It may begin and end many times.
+ * The part of the run that is traced: from --start-at to --stop-at, each an entry of a function (by name, by address, or by the
+ * offset in its object file, @OFFSET:PATH in hexadecimal) or a mark in the program (convolver_markers.h). It may begin and end many times.
  *
  * Outside the region inline code runs on as it is: its counts are taken back when the region begins again or the program ends, and
  * what it writes into the stream's buffer is thrown away. So beginning and ending costs microseconds, no translation. After a
@@ -77,12 +77,24 @@ static Bool is_marker(const HChar *where)
     return where && !VG_(strcmp)(where, "marker");
 }
 
+/* Is the address the one at @OFFSET:PATH? */
+static Bool is_place(const HChar *where, Addr address)
+{
+    HChar *path;
+    ULong wanted = VG_(strtoull16)(where + 1, &path);
+    uint64_t offset;
+    UInt module = cv_module_of(address, &offset);
+    return offset == wanted && *path == ':' && !VG_(strcmp)(path + 1, cv_module_path(module));
+}
+
 /* Is the block at this address the entry that `where` names? */
 static Bool is_entry(const HChar *where, Addr address)
 {
     const HChar *name;
     if (!where || is_marker(where))
         return False;
+    if (where[0] == '@')
+        return is_place(where, address);
     if (where[0] == '0' && where[1] == 'x')
         return address == VG_(strtoull16)(where, NULL);
     return VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &name) && !VG_(strcmp)(name, where);

@@ -38,7 +38,7 @@ struct cv_options {
     Long max_counters;      /* refuse to go on beyond */
     Long warmup;            /* the first memops of each window are marked as warm-up */
     const HChar *only;      /* list of ranges to record; NULL: everything */
-    const HChar *start_at;  /* "marker", a function's name or 0xADDRESS; NULL: the program's beginning */
+    const HChar *start_at;  /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
     const HChar *stop_at;   /* likewise; NULL: its end */
     Bool fuse;              /* the XMM peephole */
     Bool pack;              /* one call for a packed fused multiply-add */

@@ -1,0 +1,90 @@
+"""The warm-up of bursts: its references fill the caches and are counted nowhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver._native.simulator import Geometry, Simulator
+from convolver._native.trace import Decoder
+from convolver.errors import UsageError
+from convolver.tracing.sampling import SamplingPlan
+from tests.wire_streams import CLOSE, OPEN, WARM, Segment, Site, Stream
+
+L1, L2 = Geometry(4, 2, 64), Geometry(8, 4, 64)
+lines = st.lists(st.integers(0, 63), max_size=60)
+
+
+def stream(windows):
+    made = Stream()
+    made.module()
+    made.segment(Segment(0x400000, [4], [Site()], words=1))
+    for warm, counted in windows:
+        made.control(OPEN)
+        for line in warm:
+            made.visit(0, [64 * line])
+        made.control(WARM)
+        for line in counted:
+            made.visit(0, [64 * line])
+        made.control(CLOSE)
+    made.end()
+    return made.bytes()
+
+
+def simulated(data, warmup):
+    simulator, decoder = Simulator([[L1, L2]]), Decoder()
+    decoder.warmup(warmup)
+    decoder.add_simulator(simulator)
+    decoder.feed(data)
+    decoder.flush()
+    return simulator
+
+
+def misses(sequence, counted):
+    """An independent LRU of the first level: misses of the references whose flag is set."""
+    sets, missed = [[] for _ in range(L1.sets)], 0
+    for line, counts in zip(sequence, counted, strict=True):
+        row = sets[line % L1.sets]
+        missed += counts and line not in row
+        if line in row:
+            row.remove(line)
+        row.insert(0, line)
+        del row[L1.ways :]
+    return missed
+
+
+@given(st.lists(st.tuples(lines, lines), max_size=4))
+def test_a_warm_up_fills_the_caches_and_is_not_counted(windows):
+    simulator = simulated(stream(windows), True)
+    sequence = [line for warm, counted in windows for line in [*warm, *counted]]
+    flags = [flag for warm, counted in windows for flag in [False] * len(warm) + [True] * len(counted)]
+    counts = simulator.counts(0, 0)
+    assert simulator.references == counts.accesses.sum() == sum(flags)
+    assert counts.misses.sum() == misses(sequence, flags)
+    assert np.array_equal(simulator.counts(0, 1).accesses, counts.misses)
+
+
+@given(st.lists(st.tuples(lines, lines), max_size=4))
+def test_without_warm_up_the_mark_means_nothing(windows):
+    assert simulated(stream(windows), False).references == sum(len(warm) + len(counted) for warm, counted in windows)
+
+
+def test_batches_say_what_is_warm():
+    decoder = Decoder()
+    decoder.warmup()
+    collector = decoder.add_collector()
+    decoder.feed(stream([([1, 2], [3]), ([4], [])]))
+    decoder.flush()
+    assert [(batch.warm, (batch.addresses // 64).tolist()) for batch in collector.take()] == [
+        (True, [1, 2]),
+        (False, [3]),
+        (True, [4]),
+    ]
+
+
+@pytest.mark.parametrize("plan", [{"warmup": 10_000}, {"warmup": 5, "mode": "full"}, {"warmup": -1}])
+def test_an_impossible_warm_up_is_refused(plan):
+    with pytest.raises(UsageError):
+        SamplingPlan(**plan).check()
