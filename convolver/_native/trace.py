@@ -143,7 +143,7 @@ class Decoder:
 
     def warmup(self, on: bool = True) -> None:
         """Take the beginning of each window, up to its mark, as a warm-up: simulators do not count it."""
-        lib.cv_trace_warmup(self._handle, on)
+        lib.cv_trace_warmup(self.handle, on)
 
     def unpack(self, data: bytes, before: int) -> tuple[Unpacked, int]:
         """Unpack an ADDR chunk that ``before`` visits and samples precede; also returns how many precede the next one."""
