@@ -22,6 +22,7 @@ READERS = {
     "convolver.mpi_events": "convolver.mpi.events:Events",
     "convolver.model": "convolver.modeling.model:Model",
     "convolver.table": "convolver.modeling.table:Table",
+    "convolver.validation": "convolver.validating.validation:Validation",
 }
 """Schema -> ``module:class`` with ``load(path)``, ``id`` and ``summary()``."""
 
@@ -38,6 +39,7 @@ MEANINGS = {
     "convolver.mpi_events": "MPI events of one run",
     "convolver.model": "model: fitted equation with its errors and domain",
     "convolver.table": "table of measurements",
+    "convolver.validation": "validation: predicted and measured times of a campaign",
 }
 
 TRACE_SCHEMA = "convolver.trace"

@@ -35,6 +35,7 @@ VERSIONS = {
     "convolver.mpi_events": 1,
     "convolver.model": 1,
     "convolver.table": 1,
+    "convolver.validation": 1,
 }
 """Newest version of each schema that this package reads and the one it writes."""
 

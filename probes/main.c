@@ -65,6 +65,22 @@ static int cv_run_line(const struct cv_options *options, struct cv_arena *arena,
     return cv_run_point(options, arena, kernel, bytes, threads);
 }
 
+/* Keeps this CPU busy with one kernel; says so once it is warm. */
+static int cv_run_forever(const struct cv_options *options, struct cv_arena *arena)
+{
+    const struct cv_kernel *const kernel = cv_find_kernel(options->forever);
+    struct cv_state state;
+    if (!kernel || (kernel->supported && !kernel->supported()))
+        return cv_fail("unknown kernel", options->forever);
+    cv_prepare(arena, kernel, options->bytes / CV_LINE * CV_LINE, &state);
+    kernel->run(&state, 4096);
+    puts("running");
+    fflush(stdout);
+    while (!cv_interrupted)
+        kernel->run(&state, 4096);
+    return 0;
+}
+
 int main(int count, char **arguments)
 {
     struct cv_options options;
@@ -85,8 +101,8 @@ int main(int count, char **arguments)
         return cv_fail("cannot run on the chosen CPU", strerror(errno));
     if (cv_arena_open(&arena, options.bytes, options.pages, 1))
         return cv_fail("cannot allocate the working set", strerror(errno));
-    int status = 0;
-    while (!status && !cv_interrupted && fgets(line, sizeof line, stdin))
+    int status = options.forever ? cv_run_forever(&options, &arena) : 0;
+    while (!options.forever && !status && !cv_interrupted && fgets(line, sizeof line, stdin))
         status = cv_run_line(&options, &arena, line);
     cv_arena_close(&arena);
     return cv_interrupted ? 130 : status;

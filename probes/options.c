@@ -8,6 +8,7 @@
 
 static const char cv_usage[] =
     "usage: convolver-probe --list\n"
+    "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp] [--sample S] [--limit S] [--warmup S]\n"
     "                       [--precision R] [--least N] [--most N] < PLAN\n"
     "A line of the plan is 'KERNEL BYTES THREADS'. Each is measured in turn and answered by one line of JSON.\n";
@@ -31,6 +32,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         {"sample", required_argument, NULL, 's'}, {"limit", required_argument, NULL, 'l'},
         {"warmup", required_argument, NULL, 'w'}, {"precision", required_argument, NULL, 'r'},
         {"least", required_argument, NULL, 'n'},  {"most", required_argument, NULL, 'N'},
+        {"forever", required_argument, NULL, 'F'},
         {NULL, 0, NULL, 0},
     };
     *options = (struct cv_options){
@@ -39,6 +41,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         int bad = 0;
         switch (letter) {
         case 'L': options->list = 1; break;
+        case 'F': options->forever = optarg; break;
         case 'c': options->cpu = atoi(optarg); break;
         case 'b': options->bytes = strtoull(optarg, NULL, 10); break;
         case 'p': bad = cv_parse_pages(optarg, &options->pages); break;

@@ -9,6 +9,7 @@
 
 struct cv_options {
     int list; /* print the kernel table and end */
+    const char *forever; /* a kernel to run until the process is ended, or NULL */
     int cpu;  /* -1: do not pin */
     size_t bytes; /* largest working set */
     enum cv_pages pages;

@@ -23,6 +23,7 @@ VERBS: tuple[str, ...] = (
     "simulate",
     "explore",
     "predict",
+    "validate",
     "plot",
     "report",
     "diff",

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver.errors import PredictionError
 from convolver.plotting import style
@@ -36,6 +37,15 @@ def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
     drawn, axes = style.figure(8.2, 6.4)
     measured = np.array([one.measured_seconds for one in known], dtype=float)
     predicted = np.array([one.base_seconds for one in known])
+    parity_axes(axes, measured, predicted, look)
+    _points(axes, known, look)
+    axes.legend(loc="upper left", fontsize=9)
+    style.note(axes, look, "Bars: the prediction's own interval. Error = (predicted - measured) / measured.")
+    return drawn
+
+
+def parity_axes(axes: Axes, measured: NDArray[np.float64], predicted: NDArray[np.float64], look: Look) -> None:
+    """Lay out a parity plot: the diagonal, the bands of relative error, logarithmic seconds, the errors as title."""
     low, high = min(measured.min(), predicted.min()) / 1.6, max(measured.max(), predicted.max()) * 1.6
     line = np.array([low, high])
     axes.plot(line, line, color=look.muted, linewidth=1.2)
@@ -43,7 +53,6 @@ def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
         axes.fill_between(
             line, line * (1 - band), line * (1 + band), color=look.colour(5), alpha=0.22, linewidth=0, label=f"±{band:.0%}"
         )
-    _points(axes, known, look)
     for set_scale, set_limits in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
         set_scale("log")
         set_limits(low, high)
@@ -55,10 +64,9 @@ def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
     axes.set_ylabel("predicted")
     errors = predicted / measured - 1
     worst = errors[np.abs(errors).argmax()]
-    axes.set_title(f"{len(known)} prediction{'s' * (len(known) > 1)}: median error {median(abs(errors)):.1%}, worst {worst:+.1%}")
-    axes.legend(loc="upper left", fontsize=9)
-    style.note(axes, look, "Bars: the prediction's own interval. Error = (predicted - measured) / measured.")
-    return drawn
+    axes.set_title(
+        f"{len(errors)} prediction{'s' * (len(errors) > 1)}: median error {median(abs(errors)):.1%}, worst {worst:+.1%}"
+    )
 
 
 def _points(axes: Axes, known: Sequence[Prediction], look: Look) -> None:

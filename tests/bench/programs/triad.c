@@ -1,25 +1,28 @@
-/* STREAM's triad: a[i] = b[i] + factor * c[i] over vectors far larger than any cache. */
+/* STREAM's triad: a[i] = b[i] + factor * c[i], by default over vectors far larger than any cache.
+ * Usage: triad [elements] [turns] */
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ELEMENTS 4000000
 #define TURNS 30
 
-__attribute__((noinline)) static void triad(double *a, const double *b, const double *c, double factor)
+__attribute__((noinline)) static void triad(double *a, const double *b, const double *c, double factor, int elements)
 {
-    for (int i = 0; i < ELEMENTS; i++)
+    for (int i = 0; i < elements; i++)
         a[i] = b[i] + factor * c[i];
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    double *a = malloc(sizeof *a * ELEMENTS), *b = malloc(sizeof *b * ELEMENTS), *c = malloc(sizeof *c * ELEMENTS);
+    const int elements = argc > 1 ? atoi(argv[1]) : ELEMENTS, turns = argc > 2 ? atoi(argv[2]) : TURNS;
+    const size_t bytes = sizeof(double) * (size_t)elements;
+    double *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);
     if (!a || !b || !c)
         return 1;
-    for (int i = 0; i < ELEMENTS; i++)
+    for (int i = 0; i < elements; i++)
         a[i] = 0, b[i] = i, c[i] = 1;
-    for (int turn = 0; turn < TURNS; turn++)
-        triad(a, b, c, turn);
-    printf("%g\n", a[ELEMENTS / 2]);
+    for (int turn = 0; turn < turns; turn++)
+        triad(a, b, c, turn, elements);
+    printf("%g\n", a[elements / 2]);
     return 0;
 }

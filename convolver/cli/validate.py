@@ -1,0 +1,79 @@
+"""``convolver validate``: predicted against measured times of a campaign of programs, inputs and conditions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from convolver.cli.common import print_json, say, wrote
+
+if TYPE_CHECKING:
+    from convolver.validating.validation import Validation
+
+
+def validate_command(
+    campaign: Annotated[Path, typer.Argument(metavar="CAMPAIGN.toml", help="Programs, inputs and conditions.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of profiles, runs, traces and results.")] = Path(
+        "validation"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="The campaign's quick selection, three runs each.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="This program alone; repeatable.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine before the start.")] = 0.0,
+    page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+) -> None:
+    """Predict and measure programs under several conditions and say how good the predictions are.
+
+    Profiles, native runs and traces are kept in OUTPUT, so that an interrupted campaign goes on where it was and a changed model
+    is judged by the same measurements. Writes validation.parquet, .json, .md and a parity plot there.
+
+    \b
+    Examples:
+      convolver validate mine.toml -o results
+      convolver validate tests/bench/campaign.toml --quick --only xz --json
+    """
+    import msgspec
+
+    from convolver.reporting.console import terminal_progress
+    from convolver.validating.campaign import Campaign
+    from convolver.validating.results import print_result, write_result
+    from convolver.validating.validate import validate
+
+    chosen = Campaign.load(campaign).only(only or [])
+    chosen = chosen.quick() if quick else chosen
+    if full:
+        chosen = msgspec.structs.replace(chosen, modes=("hybrid", "full"))
+    if fresh:
+        _forget(output)
+    result = validate(chosen, campaign.parent, output, patience=wait, progress=terminal_progress())
+    for path in write_result(result, output, page):
+        wrote(path)
+    _say_busy(result)
+    if json:
+        print_json(result.summary())
+    else:
+        print_result(result)
+
+
+def _forget(output: Path) -> None:
+    (output / "runs.jsonl").unlink(missing_ok=True)
+    for path in (output / "machines").glob("*.json*"):
+        path.unlink()
+
+
+def _say_busy(result: Validation) -> None:
+    noise = result.header["machine"]["noise"]
+    if noise["busy"]:
+        say(
+            f"The machine was busy: others used {noise['others']:.0%} of the CPUs, the hypervisor {noise['steal']:.0%}. "
+            "Measure again with --fresh when it is quiet."
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("validate")(validate_command)

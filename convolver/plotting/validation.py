@@ -1,0 +1,54 @@
+"""Parity plot of a campaign: predicted over measured, one colour a condition, the stated intervals as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convolver.plotting import style
+from convolver.plotting.parity import parity_axes
+from convolver.plotting.style import Look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
+    """Return the picture of all rows that the first mode and method of the campaign predicted."""
+    first = rows[0]
+    shown = [row for row in rows if (row["mode"], row["method"]) == (first["mode"], first["method"])]
+    drawn, axes = style.figure(8.2, 6.8)
+    measured = np.array([row["measured_seconds"] for row in shown])
+    predicted = np.array([row["predicted_seconds"] for row in shown])
+    parity_axes(axes, measured, predicted, look)
+    for index, condition in enumerate(dict.fromkeys(row["condition"] for row in shown)):
+        _condition(axes, [row for row in shown if row["condition"] == condition], condition, index, look)
+    for row in shown:
+        if row["condition"] == first["condition"]:
+            name = f"{row['program']} {row['input']}".strip()
+            axes.annotate(
+                name, (row["measured_seconds"], row["predicted_seconds"]), (5, -8), textcoords="offset points", fontsize=6.5
+            )
+    axes.legend(loc="upper left", fontsize=9)
+    style.note(axes, look, "Bars: the prediction's own interval. Error = (predicted - measured) / measured.")
+    return drawn
+
+
+def _condition(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str, index: int, look: Look) -> None:
+    centre = np.array([row["predicted_seconds"] for row in rows])
+    ends = np.array([(row["low_seconds"], row["high_seconds"]) for row in rows])
+    axes.errorbar(
+        [row["measured_seconds"] for row in rows],
+        centre,
+        yerr=np.maximum([centre - ends[:, 0], ends[:, 1] - centre], 0),
+        fmt=style.MARKERS[index % len(style.MARKERS)],
+        color=look.colour(index),
+        markersize=5,
+        capsize=2,
+        linewidth=1,
+        label=name,
+        zorder=4,
+    )

@@ -1,0 +1,1 @@
+"""Campaigns: programs x inputs x conditions, predicted and measured side by side."""

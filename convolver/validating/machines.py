@@ -1,0 +1,91 @@
+"""The machines of a campaign: a profile for each condition, probed under it or read from a file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from convolver.errors import ConvolverError, FormatError, NoiseWarning, SchemaError
+from convolver.machine.catalog import find_machine
+from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.probing.probe import choose_plan, probe
+from convolver.progress import SILENT, Progress
+from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.running import hogs
+
+
+def profiles(
+    campaign: Campaign, here: Path, folder: Path, cpu: int, progress: Progress = SILENT
+) -> tuple[dict[str, MachineProfile], dict[str, str]]:
+    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again."""
+    folder.mkdir(exist_ok=True)
+    found: dict[str, MachineProfile] = {}
+    refused: dict[str, str] = {}
+    for condition in _in_order(campaign):
+        try:
+            found[condition.name] = _profile(condition, campaign, here, folder, cpu, found, progress)
+        except ConvolverError as error:
+            refused[condition.name] = str(error)
+    return found, refused
+
+
+def _in_order(campaign: Campaign) -> list[Condition]:
+    """Return the base first: a quota borrows its profile."""
+    return sorted(campaign.condition, key=lambda condition: condition.name != campaign.base_name)
+
+
+def _profile(
+    condition: Condition,
+    campaign: Campaign,
+    here: Path,
+    folder: Path,
+    cpu: int,
+    known: Mapping[str, MachineProfile],
+    progress: Progress,
+) -> MachineProfile:
+    if condition.profile:
+        path = here / condition.profile
+        return _renamed(find_machine(path if path.is_file() else condition.profile), condition)
+    if condition.cpu_quota < 1 and condition.hogs == 0 and condition.pages == "default" and campaign.base_name in known:
+        # The quota takes time away, not speed: while the program runs, it runs on the same machine.
+        return _renamed(known[campaign.base_name], condition)
+    path = folder / f"{condition.name}{SUFFIX}"
+    if path.exists():
+        return MachineProfile.load(path)
+    profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
+    profile.save(path)
+    return profile
+
+
+def _probe(condition: Condition, campaign: Campaign, cpu: int, partial: Path, progress: Progress) -> MachineProfile:
+    plan = choose_plan(full=campaign.probe == "full", cpu=cpu, pages=condition.pages)
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", NoiseWarning)  # the result says how noisy it was
+        stack.enter_context(hogs(condition, cpu))
+        return probe(plan, cpu=cpu, progress=progress, partial=partial)
+
+
+def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:
+    """Return the profile under the condition's name: machines of one simulation need different names."""
+    return msgspec.structs.replace(profile, name=condition.name)
+
+
+def measured_elsewhere(condition: Condition, here: Path) -> dict[tuple[str, str], float]:
+    """Return the seconds by (program, input) that were measured on another machine; raises :class:`FormatError`."""
+    import polars as pl
+
+    path = here / condition.times
+    try:
+        table = pl.read_csv(path, schema_overrides={"program": pl.String, "input": pl.String, "seconds": pl.Float64})
+        rows = table.select("program", pl.col("input").fill_null(""), "seconds").rows()
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    except pl.exceptions.PolarsError as error:
+        first = (str(error).strip().splitlines() or ["no reason"])[0]
+        raise SchemaError(f"{path} needs the columns program, input and seconds: {first}") from error
+    return {(program, name): seconds for program, name, seconds in rows if seconds is not None and seconds > 0}

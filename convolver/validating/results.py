@@ -1,0 +1,84 @@
+"""Writes the result of a campaign (Parquet, JSON, Markdown, parity plot) and prints it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from convolver.errors import ToolNotFoundError
+from convolver.schema import write_atomically
+from convolver.validating.markdown import markdown
+from convolver.validating.validation import Validation
+
+PICTURE = "parity.svg"
+
+
+def write_result(result: Validation, folder: Path, page: Path | None = None) -> list[Path]:
+    """Write everything into the folder, and the Markdown page also to ``page``; returns what was written.
+
+    Without matplotlib there is no picture.
+    """
+    table, document, text = (folder / f"validation.{suffix}" for suffix in ("parquet", "json", "md"))
+    result.save(table)
+    result.save_json(document)
+    picture = _draw(result, folder / PICTURE)
+    _write(text, markdown(result, PICTURE if picture else None))
+    written = [table, document, text, *([folder / PICTURE] if picture else [])]
+    if page is not None:
+        drawn = page.parent / "pictures" / "validation.svg"
+        if picture and drawn.parent.is_dir():
+            write_atomically(drawn, lambda temporary: temporary.write_bytes((folder / PICTURE).read_bytes()))
+            written.append(drawn)
+        link = os.path.relpath(drawn, page.parent) if picture else None
+        _write(page, markdown(result, link))
+        written.append(page)
+    return written
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda temporary: temporary.write_text(text))
+
+
+def _draw(result: Validation, path: Path) -> bool:
+    from convolver.plotting import style
+    from convolver.plotting.validation import draw
+
+    try:
+        with style.drawing(style.LIGHT):
+            style.save(draw(result.rows, style.LIGHT), path)
+    except ToolNotFoundError:
+        return False
+    return True
+
+
+def print_result(result: Validation) -> None:
+    """Print programs, errors and what was left out on stdout."""
+    from rich.table import Table
+
+    from convolver.reporting.console import out
+
+    console = out()
+    table = Table("program", "input", "condition", "trace", "method", "predicted", "measured", "error", "in interval", box=None)
+    for row in result.rows:
+        names = [row[name] for name in ("program", "input", "condition", "mode", "method")]
+        seconds = [f"{row[name]:.3f} s" for name in ("predicted_seconds", "measured_seconds")]
+        table.add_row(*names, *seconds, f"{row['error']:+.1%}", "yes" if row["covered"] else "no")
+    console.print(table)
+    console.print()
+    console.print(_errors(result.statistics()))
+    for name, reason in {**result.header["left_out"], **result.header["refused"]}.items():
+        console.print(f"left out: {name}: {reason}", markup=False)
+
+
+def _errors(entries: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    names = ("condition", "mode", "method", "origin", "count")
+    table = Table(*names, "median", "mean", "90th", "worst", "in interval", "CPU ratio median", "worst", box=None)
+    for entry in entries:
+        error, ratio = entry["error"], entry["cpu_ratio_error"]
+        sizes = [f"{error[name]:.1%}" for name in ("median", "mean", "ninetieth", "worst")]
+        ends = [f"{ratio[name]:.1%}" for name in ("median", "worst")] if ratio else ["", ""]
+        table.add_row(*(str(entry[name]) for name in names), *sizes, f"{entry['coverage']:.0%}", *ends)
+    return table

@@ -1,0 +1,158 @@
+"""One native run of a program under a condition: pages, control group, CPU; what it took, user and system apart."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from convolver.errors import TracerError, UsageError
+from convolver.probing.load import Usage
+from convolver.validating.campaign import Condition, Job
+
+_PR_SET_THP_DISABLE = 41
+_PERIOD_MICROSECONDS = 20_000
+"""Length of the control group's accounting period: short against a run of 0.1 s."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
+    hypervisor's."""
+
+    job: str
+    condition: str
+    round: int
+    wall_seconds: float
+    user_seconds: float
+    system_seconds: float
+    status: int
+    others: float
+    steal: float
+
+    @property
+    def processor_seconds(self) -> float:
+        """User and system time."""
+        return self.user_seconds + self.system_seconds
+
+
+def page_environment(condition: Condition, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the program's environment; with huge pages, glibc's allocator is told to ask for them."""
+    merged = {**os.environ, **environment}
+    if condition.pages == "thp":
+        tunables = [merged.get("GLIBC_TUNABLES", ""), "glibc.malloc.hugetlb=1"]
+        merged["GLIBC_TUNABLES"] = ":".join(part for part in tunables if part)
+    return merged
+
+
+def _prepare(condition: Condition, cpu: int, group: Path | None) -> None:
+    """Run in the child before the program: it inherits all of this."""
+    os.sched_setaffinity(0, {cpu})
+    if condition.pages == "4k":
+        ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    if group is not None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path | None) -> Run:
+    """Run the program once and return what it took; raises :class:`TracerError` when it does not start."""
+    environment = page_environment(condition, job.environment)
+    usage, before = Usage.now(), time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            job.command,
+            cwd=job.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: _prepare(condition, cpu, group),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise TracerError(f"The command '{job.command[0]}' could not be started: {error}.") from error
+    _, status, taken = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - before
+    spent = Usage.now().since(usage)
+    hogs = condition.hogs * wall
+    return Run(
+        job=job.key,
+        condition=condition.name,
+        round=number,
+        wall_seconds=wall,
+        user_seconds=taken.ru_utime,
+        system_seconds=taken.ru_stime,
+        status=process.returncode,
+        others=round(max(0.0, spent.busy - taken.ru_utime - taken.ru_stime - hogs) / spent.total, 3) if spent.total else 0.0,
+        steal=round(spent.steal / spent.total, 3) if spent.total else 0.0,
+    )
+
+
+def _make_group(quota: float) -> Path:
+    """Make a control group with a CPU quota; raises :class:`UsageError` where this process may not."""
+    root = Path("/sys/fs/cgroup")
+    name = f"convolver-{os.getpid()}"
+    allowed = round(quota * _PERIOD_MICROSECONDS)
+    try:
+        if (root / "cgroup.controllers").exists() and "cpu" in (root / "cgroup.controllers").read_text().split():
+            group = root / name
+            group.mkdir()
+            (group / "cpu.max").write_text(f"{allowed} {_PERIOD_MICROSECONDS}")
+            return group
+        group = root / "cpu" / name
+        group.mkdir()
+        (group / "cpu.cfs_period_us").write_text(str(_PERIOD_MICROSECONDS))
+        (group / "cpu.cfs_quota_us").write_text(str(allowed))
+    except OSError as error:
+        raise UsageError(
+            f"A CPU quota is not possible here ({error.strerror}); run as root where control groups are writable."
+        ) from error
+    return group
+
+
+@contextmanager
+def control_group(condition: Condition) -> Iterator[Path | None]:
+    """Hold a control group with the condition's quota; None without one."""
+    if condition.cpu_quota == 1:
+        yield None
+        return
+    group = _make_group(condition.cpu_quota)
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+@contextmanager
+def hogs(condition: Condition, cpu: int) -> Iterator[None]:
+    """Keep other CPUs busy copying memory; raises :class:`UsageError` when there are too few."""
+    others = [one for one in sorted(os.sched_getaffinity(0)) if one != cpu]
+    if condition.hogs > len(others):
+        raise UsageError(
+            f"The condition '{condition.name}' needs {condition.hogs} CPUs beside the measured one; there are {len(others)}."
+        )
+    processes: list[subprocess.Popen[Any]] = []
+    try:
+        processes.extend(start_hog(other) for other in others[: condition.hogs])
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+
+
+def start_hog(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[Any]:
+    """Start a process that runs a probe kernel on a CPU until it is ended, and wait until it is warm."""
+    from convolver.probing.runner import probe_binary
+
+    words: Sequence[str] = (str(probe_binary()), "--forever", kernel, "--cpu", str(cpu), "--bytes", str(size_bytes))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process

@@ -1,0 +1,67 @@
+"""Traces of a campaign's programs, each made once and kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from convolver.errors import TracerError
+from convolver.schema import write_atomically
+from convolver.validating.campaign import Campaign, Job, Mode
+
+
+class Traced(NamedTuple):
+    """Where a trace lies, and the processor seconds that the traced run and its recording took."""
+
+    path: Path
+    processor_seconds: float
+
+
+def _options(campaign: Campaign, mode: Mode) -> list[str]:
+    if mode == "full":
+        return ["--full"]
+    return ["--interval", campaign.interval, "--sample", campaign.sample, "--sets", str(campaign.sets)]
+
+
+def trace_job(job: Job, campaign: Campaign, mode: Mode, folder: Path) -> Traced:
+    """Return the trace of a job, made now unless an earlier campaign left the same; raises :class:`TracerError`."""
+    folder.mkdir(exist_ok=True)
+    path, note = folder / f"{job.name}.{mode}.cvt", folder / f"{job.name}.{mode}.json"
+    options = _options(campaign, mode)
+    wanted = {"job": job.key, "options": options}
+    if path.exists() and note.exists():
+        known = msgspec.json.decode(note.read_bytes())
+        if {key: known.get(key) for key in wanted} == wanted:
+            return Traced(path, known["processor_seconds"])
+    note.unlink(missing_ok=True)
+    seconds = _trace(job, options, path)
+    write_atomically(note, lambda temporary: temporary.write_bytes(msgspec.json.encode({**wanted, "processor_seconds": seconds})))
+    return Traced(path, seconds)
+
+
+def _trace(job: Job, options: list[str], path: Path) -> float:
+    """Run the tracer in a process of its own, in the job's folder and environment; returns its processor seconds."""
+    command = [sys.executable, "-m", "convolver", "trace", *options, "--force", "-o", str(path.resolve()), "--", *job.command]
+    environment = {**os.environ, **job.environment}
+    with subprocess.Popen(
+        command,
+        cwd=job.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read().strip().splitlines()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != job.status:
+        raise TracerError(f"Tracing {job.name} ended with status {process.returncode}; it said: {(said or ['nothing'])[-1]}")
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,143 @@
+"""The whole campaign: prepare, probe, run natively, trace, predict, compare."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from convolver import __version__
+from convolver.convolution.convolve import convolve
+from convolver.errors import ConvolverError
+from convolver.machine.profile import MachineProfile
+from convolver.pipeline import load_trace
+from convolver.probing.load import QUIET_SHARE, wait_until_quiet
+from convolver.probing.probe import default_cpu
+from convolver.progress import SILENT, Progress
+from convolver.simulation.cache import hit_rates
+from convolver.validating.campaign import Campaign, Condition, Job, Mode
+from convolver.validating.machines import measured_elsewhere, profiles
+from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.preparing import prepare
+from convolver.validating.rows import measured_fields, row
+from convolver.validating.tracing import trace_job
+from convolver.validating.validation import Validation
+
+METHODS: dict[str, dict[str, Any]] = {"model": {}}
+"""The ways to predict that are compared, and what :func:`convolve` is told for each."""
+
+
+class _Campaign:
+    """One run of a campaign: what is known so far."""
+
+    def __init__(self, campaign: Campaign, here: Path, folder: Path, progress: Progress) -> None:
+        self.campaign, self.here, self.folder, self.progress = campaign, here, folder, progress
+        self.cpu = default_cpu()
+        self.left_out: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        self.machines: dict[str, MachineProfile] = {}
+        self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
+        self.runs: Runs
+
+    def gather(self) -> list[Job]:
+        """Prepare, probe and run natively; returns the jobs that can be traced."""
+        work = self.folder / "work"
+        jobs, self.left_out = prepare(self.campaign, self.here, work.resolve())
+        self.machines, self.refused = profiles(self.campaign, self.here, self.folder / "machines", self.cpu, self.progress)
+        self.runs = Runs(self.folder / "runs.jsonl")
+        wanted = [condition for condition in self.campaign.condition if condition.name in self.machines]
+        refused = measure_all(jobs, wanted, self.campaign.runs, self.runs, self.cpu, self.progress)
+        self.refused.update(refused)
+        for condition in wanted:
+            if condition.profile:
+                self.elsewhere[condition.name] = measured_elsewhere(condition, self.here)
+        return jobs
+
+    def rows(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+        """Trace, simulate and predict every job; one that fails is left out with its reason."""
+        found = []
+        self.progress.start("tracing and predicting", float(len(jobs) * len(self.campaign.modes)))
+        try:
+            for job in jobs:
+                for mode in self.campaign.modes:
+                    try:
+                        found += self._job_rows(job, mode)
+                    except ConvolverError as error:
+                        self.left_out[f"{job.name} ({mode})"] = str(error)
+                    self.progress.advance(1.0, job.name)
+        finally:
+            self.progress.finish()
+        return found
+
+    def _job_rows(self, job: Job, mode: Mode) -> list[dict[str, Any]]:
+        known = {condition.name: self._measured(job, condition) for condition in self.campaign.condition}
+        conditions = [one for one in self.campaign.condition if one.name in self.machines and known[one.name] is not None]
+        if not conditions:
+            self.left_out[job.name] = "no run of it ended well"
+            return []
+        traced = trace_job(job, self.campaign, mode, self.folder / "traces")
+        trace = load_trace(traced.path)
+        rates = hit_rates(trace, [self.machines[one.name] for one in conditions])
+        base = known.get(self.campaign.base_name) or {}
+        found = []
+        for one in conditions:
+            for method, options in METHODS.items():
+                times = convolve(trace.signature, rates, self.machines[one.name], **options)
+                measured = known[one.name] or {}
+                found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
+        return found
+
+    def _measured(self, job: Job, condition: Condition) -> dict[str, Any] | None:
+        if condition.profile:
+            seconds = self.elsewhere.get(condition.name, {}).get((job.program, job.input))
+            return None if seconds is None else measured_fields(condition, [], seconds)
+        return measured_fields(condition, self.runs.of(job, condition)[: self.campaign.runs], None)
+
+    def machine(self, waited: float) -> dict[str, Any]:
+        """Return what is said of the machine that this ran on, and how quiet it was."""
+        base = self.machines.get(self.campaign.base_name)
+        cpu = {} if base is None else base.cpu
+        others = [run.others for run in self.runs.all if run.condition == self.campaign.base_name]
+        steal = [run.steal for run in self.runs.all if run.condition == self.campaign.base_name]
+        noise = {"others": median(others) if others else 0.0, "steal": median(steal) if steal else 0.0, "before": waited}
+        noise["busy"] = noise["others"] + noise["steal"] > QUIET_SHARE
+        return {
+            "cpu": cpu.get("model", ""),
+            "cpus": cpu.get("cpus"),
+            "measured_on": self.cpu,
+            "hypervisor": cpu.get("hypervisor", ""),
+            "system": f"{platform.system()} {platform.release()}",
+            "noise": noise,
+        }
+
+
+def validate(
+    campaign: Campaign, here: str | Path, folder: str | Path, *, patience: float = 0.0, progress: Progress = SILENT
+) -> Validation:
+    """Run a campaign and return its result; what an interrupted one left in ``folder`` is used again.
+
+    ``here`` is the folder of the campaign file; ``patience`` is how many seconds to wait for a quiet machine before the start.
+    Profiles, native runs and traces are kept; predictions are always made anew, so that a changed model is judged by the same
+    measurements. Raises :class:`PredictionError` when there is no result at all, :class:`ToolError` when a preparation fails.
+    """
+    here, folder = Path(here).resolve(), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    share = wait_until_quiet(patience, progress)
+    state = _Campaign(campaign, here, folder, progress)
+    jobs = state.gather()
+    rows = state.rows(jobs)
+    return Validation.make(
+        rows,
+        inputs={name: profile.id for name, profile in state.machines.items()},
+        campaign=campaign.name,
+        base=campaign.base_name,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        convolver=__version__,
+        runs=campaign.runs,
+        machine=state.machine(share),
+        left_out=state.left_out,
+        refused=state.refused,
+    )

@@ -1,0 +1,90 @@
+"""The result of a campaign as an artifact: one row for each prediction beside its measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import PredictionError
+from convolver.schema import TableArtifact, load_table, save_document, table_header
+from convolver.validating.statistics import ratios, summarise
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.validation"
+
+
+def _columns() -> dict[str, Any]:
+    import polars as pl
+
+    text = dict.fromkeys(("program", "input", "origin", "condition", "mode", "method"), pl.String)
+    seconds = ("predicted", "low", "high", "measured", "wall", "user", "system")
+    numbers = dict.fromkeys([f"{name}_seconds" for name in seconds], pl.Float64)
+    rest = {"timed": pl.String, "spread": pl.Float64, "runs": pl.Int64, "others": pl.Float64, "steal": pl.Float64}
+    ends = {"error": pl.Float64, "covered": pl.Boolean, "memops": pl.Int64}
+    shares = dict.fromkeys(("coverage", "sampled_share", "slowdown"), pl.Float64)
+    return {**text, **numbers, **rest, **ends, **shares}
+
+
+def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows by condition, mode and method, each in the order in which it first came."""
+    names = ("condition", "mode", "method")
+    seen = {name: list(dict.fromkeys(row[name] for row in rows)) for name in names}
+    return sorted(rows, key=lambda row: [seen[name].index(row[name]) for name in names])
+
+
+class Validation(TableArtifact):
+    """What a campaign found. ``header`` holds the machine, the conditions and what was left out, with reasons."""
+
+    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
+        """Take a table and its complete header; :meth:`make` computes the header."""
+        self.table = table
+        self.header = dict(header)
+
+    @classmethod
+    def make(cls, rows: Sequence[Mapping[str, Any]], *, inputs: Mapping[str, Any], **extra: Any) -> Validation:
+        """Return the artifact of these rows; ``extra`` are campaign, base, machine, left_out, refused, notes.
+
+        Raises :class:`PredictionError` without a row.
+        """
+        import polars as pl
+
+        if not rows:
+            reasons = "; ".join([*extra.get("left_out", {}).values(), *extra.get("refused", {}).values()][:3])
+            raise PredictionError(f"The campaign has no result: {reasons or 'nothing could be measured'}.")
+        table = pl.DataFrame(_ordered(rows), schema=_columns(), infer_schema_length=None)
+        return cls(table, table_header(SCHEMA, table, inputs, extra))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Validation:
+        """Read and verify a ``.validation.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    @property
+    def base(self) -> str:
+        """Name of the base condition."""
+        return str(self.header["base"])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as dictionaries."""
+        return list(self.table.iter_rows(named=True))
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Return errors, coverage and CPU-ratio errors by condition, mode, method and origin."""
+        return summarise(self.rows, self.base)
+
+    def cpu_ratios(self) -> list[dict[str, Any]]:
+        """Return predicted and measured CPU ratios of every program between the base and each other condition."""
+        return ratios(self.rows, self.base)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the header and the statistics as a JSON-able document."""
+        return {**self.header, "statistics": self.statistics()}
+
+    def save_json(self, path: str | Path) -> None:
+        """Write header, statistics, rows and CPU ratios as one JSON document."""
+        document = {key: value for key, value in self.summary().items() if key != "id"}
+        save_document({**document, "table_id": self.id, "rows": self.rows, "cpu_ratios": self.cpu_ratios()}, path)

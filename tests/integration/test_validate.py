@@ -1,0 +1,150 @@
+"""Campaigns over real programs: native runs, traces, predictions, files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from convolver.errors import TracerError, UsageError
+from convolver.probing.probe import default_cpu
+from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.preparing import prepare
+from convolver.validating.running import control_group, hogs, page_environment, run_once
+
+SPIN = """
+#include <stdlib.h>
+int main(int count, char **words)
+{
+    volatile long sum = 0;
+    for (long i = 0; i < atol(words[1]); i++)
+        sum += i;
+    return count > 2 ? 3 : 0;
+}
+"""
+CAMPAIGN = """
+name = "small"
+runs = 2
+prepare = [["{python}", "-c", "open('made.txt', 'w').write('x')"]]
+base = "first"
+condition = [
+    {name = "first", profile = "desktop-32m", times = "first.csv"},
+    {name = "second", profile = "server-96m", times = "second.csv"},
+]
+[[program]]
+name = "spin"
+source = "spin.c"
+command = ["./spin"]
+inputs = { short = ["100000"], fails = ["1000", "3"] }
+[[program]]
+name = "nowhere"
+command = ["no-such-program"]
+package = "no-such-package"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "spin.c").write_text(SPIN)
+    (tmp_path / "c.toml").write_text(CAMPAIGN)
+    (tmp_path / "first.csv").write_text("program,input,seconds\nspin,short,0.01\nspin,fails,0.01\n")
+    (tmp_path / "second.csv").write_text("program,input,seconds\nspin,short,0.005\n")
+    return tmp_path
+
+
+def prepared(folder):
+    campaign = Campaign.load(folder / "c.toml")
+    return campaign, *prepare(campaign, folder, folder / "work")
+
+
+def test_programs_are_built_inputs_made_and_missing_ones_named(folder):
+    _, jobs, left_out = prepared(folder)
+    assert (folder / "work" / "made.txt").read_text() == "x"
+    assert [job.name for job in jobs] == ["spin-short", "spin-fails"]
+    assert left_out == {"nowhere": "'no-such-program' is not installed (apt-get install no-such-package)"}
+
+
+def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
+    _, jobs, _ = prepared(folder)
+    conditions = [Condition(name="quiet"), Condition(name="small pages", pages="4k")]
+    first = Runs(folder / "runs.jsonl")
+    assert measure_all(jobs, conditions, 2, first, default_cpu()) == {}
+    assert len(first.all) == 8
+    assert [run.round for run in first.all] == [0] * 4 + [1] * 4
+    lines = (folder / "runs.jsonl").read_text().splitlines()
+    (folder / "runs.jsonl").write_text("\n".join(lines[:5]) + '\n{"job": "half a li')
+    again = Runs(folder / "runs.jsonl")
+    assert again.all == first.all[:5]
+    measure_all(jobs, conditions, 2, again, default_cpu())
+    assert len(again.all) == 8
+
+
+def test_runs_with_another_exit_status_do_not_count(folder):
+    _, jobs, _ = prepared(folder)
+    runs = Runs(folder / "runs.jsonl")
+    measure_all(jobs, [Condition(name="quiet")], 1, runs, default_cpu())
+    short, fails = jobs
+    assert len(runs.of(short, Condition(name="quiet"))) == 1
+    assert runs.of(fails, Condition(name="quiet")) == []
+
+
+def test_pages_reach_the_program(folder):
+    _, (job, _), _ = prepared(folder)
+    assert "glibc.malloc.hugetlb=1" in page_environment(Condition(name="h", pages="thp"), {})["GLIBC_TUNABLES"]
+    status = run_once(job, Condition(name="4k", pages="4k"), 0, default_cpu(), None)
+    assert status.status == 0
+    assert status.processor_seconds > 0
+
+
+def test_a_program_that_does_not_start_is_named(folder):
+    _, (job, _), _ = prepared(folder)
+    (Path(job.folder) / "spin").chmod(0o644)
+    with pytest.raises(TracerError, match="spin"):
+        run_once(job, Condition(name="quiet"), 0, default_cpu(), None)
+
+
+def test_half_a_cpu_doubles_the_time_on_the_wall(folder):
+    _, (job, _), _ = prepared(folder)
+    import msgspec
+
+    long = msgspec.structs.replace(job, command=("./spin", "100000000"))
+    half = Condition(name="half", cpu_quota=0.5)
+    try:
+        with control_group(half) as group:
+            run = run_once(long, half, 0, default_cpu(), group)
+    except UsageError:
+        pytest.skip("no control groups here")
+    assert run.wall_seconds > 1.7 * run.processor_seconds
+
+
+def test_more_hogs_than_cpus_are_refused():
+    with pytest.raises(UsageError, match="10000 CPUs"), hogs(Condition(name="hog", hogs=10000), default_cpu()):
+        pass
+
+
+def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder):
+    command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--json", "--page", "page.md"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["left_out"].keys() == {"nowhere", "spin-fails (hybrid)"}
+    written = json.loads((folder / "out" / "validation.json").read_text())
+    rows = {(row["program"], row["input"], row["condition"]): row for row in written["rows"] if row["method"] == "model"}
+    assert rows.keys() == {("spin", "short", "first"), ("spin", "short", "second")}
+    ratio = next(row for row in written["cpu_ratios"] if row["method"] == "model")
+    assert ratio["measured"] == pytest.approx(2.0)
+    assert ratio["predicted"] == pytest.approx(
+        rows["spin", "short", "first"]["predicted_seconds"] / rows["spin", "short", "second"]["predicted_seconds"]
+    )
+    assert "| spin | short |" in (folder / "page.md").read_text()
+    assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
+
+
+def test_an_impossible_campaign_ends_with_status_3_and_one_sentence(folder):
+    (folder / "c.toml").write_text("name = 1")
+    command = [sys.executable, "-m", "convolver", "validate", "c.toml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("convolver: c.toml is no campaign")

@@ -1,0 +1,185 @@
+"""Campaign files, the statistics over their results, and the page that shows them."""
+
+import contextlib
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.errors import FormatError, PredictionError, SchemaError, UsageError
+from convolver.validating.campaign import Campaign
+from convolver.validating.markdown import markdown
+from convolver.validating.statistics import coverage, errors, percentile, ratios, summarise
+from convolver.validating.validation import Validation
+
+OURS = Path(__file__).parents[1] / "bench" / "campaign.toml"
+SMALL = """
+name = "small"
+[[program]]
+name = "echo"
+command = ["echo", "{input}"]
+inputs = { one = ["1"], two = ["2", "{here}"] }
+quick = ["two"]
+"""
+
+
+def campaign(text, folder):
+    path = folder / "c.toml"
+    path.write_text(text)
+    return Campaign.load(path)
+
+
+def row(program="p", condition="quiet", predicted=1.0, measured=1.0, **fields):
+    usual = {
+        "input": "",
+        "origin": "own",
+        "mode": "hybrid",
+        "method": "model",
+        "low_seconds": 0.9 * predicted,
+        "high_seconds": 1.1 * predicted,
+        "wall_seconds": 1.5 * measured,
+        "user_seconds": 0.75 * measured,
+        "system_seconds": 0.25 * measured,
+        "timed": "processor",
+        "spread": 0.01,
+        "runs": 3,
+        "others": 0.0,
+        "steal": 0.0,
+        "covered": True,
+        "memops": 1000,
+        "coverage": 1.0,
+        "sampled_share": 0.1,
+        "slowdown": 8.0,
+    }
+    own = {"program": program, "condition": condition, "predicted_seconds": predicted, "measured_seconds": measured}
+    return {**usual, **own, "error": predicted / measured - 1, **fields}
+
+
+HEADER = {
+    "campaign": "small",
+    "base": "quiet",
+    "created": "2026-01-01T00:00:00+00:00",
+    "convolver": "0",
+    "runs": 3,
+    "machine": {"cpu": "x", "cpus": 2, "system": "Linux", "noise": {"others": 0.5, "steal": 0.0, "busy": True}},
+    "left_out": {"hpcc": "'hpcc' is not installed"},
+    "refused": {},
+}
+
+
+def test_our_own_campaign_names_twelve_programs_that_nobody_here_wrote():
+    ours = Campaign.load(OURS)
+    assert len([program for program in ours.program if program.origin == "Debian"]) >= 12
+    assert {"hog", "huge pages", "half CPU"} <= {condition.name for condition in ours.condition}
+    quick = {program.name for program in ours.quick().program if program.origin == "Debian" and program.inputs}
+    assert len(quick) >= 12
+
+
+def test_jobs_have_their_words_filled_in(tmp_path):
+    jobs = list(campaign(SMALL, tmp_path).jobs(Path("/here"), Path("/work")))
+    assert [job.command for job in jobs] == [("echo", "one", "1"), ("echo", "two", "2", "/here")]
+    assert [job.name for job in jobs] == ["echo-one", "echo-two"]
+    assert len({job.key for job in jobs}) == 2
+
+
+def test_the_quick_selection_keeps_the_quick_inputs_and_at_most_three_runs(tmp_path):
+    quick = campaign(SMALL, tmp_path).quick()
+    assert list(quick.program[0].inputs) == ["two"]
+    assert quick.runs == 3
+
+
+def test_an_unknown_program_cannot_be_chosen(tmp_path):
+    with pytest.raises(UsageError, match="no program 'cat'"):
+        campaign(SMALL, tmp_path).only(["cat"])
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("runs = 0\n", "runs"),
+        ('base = "nowhere"\n', "nowhere"),
+        ("colour = 1\n", "colour"),
+        ('modes = ["some"]\n', "modes"),
+        ('condition = [{name = "a"}, {name = "a"}]\n', "repeated"),
+        ('condition = [{name = "a", cpu_quota = 0.0}]\n', "cpu_quota"),
+        ('condition = [{name = "a", profile = "x"}]\n', "times"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_with_its_name(tmp_path, change, what):
+    with pytest.raises(SchemaError, match=what):
+        campaign(change + SMALL, tmp_path)
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_no_file_at_all_ends_in_anything_but_a_format_error(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("fuzz") / "c.toml"
+    path.write_bytes(SMALL.encode()[: len(content)] + content)
+    with contextlib.suppress(FormatError):
+        Campaign.load(path)
+
+
+@given(st.lists(st.floats(-1, 10), min_size=1, max_size=50))
+def test_error_statistics_are_ordered(signed):
+    found = errors(signed)
+    assert found is not None
+    assert 0 <= found.median <= found.ninetieth <= found.worst
+    assert found.worst == max(map(abs, signed))
+    assert found.mean == pytest.approx(math.fsum(map(abs, signed)) / len(signed))
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.floats(0, 1))
+def test_a_percentile_lies_between_the_values_around_it(values, share):
+    found = percentile(values, share)
+    assert min(values) <= found <= max(values)
+    below = sum(value <= found * (1 + 1e-12) for value in values)
+    assert below >= math.floor(share * (len(values) - 1)) + 1
+
+
+def test_coverage_counts_measured_times_inside_the_interval():
+    assert coverage([row(measured=1.05), row(measured=1.2), row(measured=0.95), row(measured=0.5)]) == 0.5
+    assert coverage([]) is None
+
+
+def test_a_cpu_ratio_is_the_base_over_the_other_and_its_error_is_relative():
+    rows = [row(), row(condition="hog", predicted=1.25, measured=1.6), row("q", "hog")]
+    (found,) = ratios(rows, "quiet")
+    assert found["predicted"] == pytest.approx(0.8)
+    assert found["measured"] == pytest.approx(0.625)
+    assert found["error"] == pytest.approx(0.28)
+
+
+def test_a_condition_timed_by_the_wall_is_compared_with_the_bases_time_on_the_wall():
+    (found,) = ratios([row(), row(condition="half", predicted=2.0, measured=3.0, timed="wall")], "quiet")
+    assert found["measured"] == pytest.approx(0.5)
+
+
+def test_statistics_are_given_by_condition_and_by_origin():
+    rows = [row(predicted=1.1), row("q", predicted=1.3, origin="Debian"), row("q", "hog", origin="Debian")]
+    found = {(entry["condition"], entry["origin"]): entry for entry in summarise(rows, "quiet")}
+    assert found["quiet", "all"]["error"]["median"] == pytest.approx(0.2)
+    assert found["quiet", "Debian"]["error"]["worst"] == pytest.approx(0.3)
+    assert found["quiet", "Debian"]["error_of_user_time"]["worst"] == pytest.approx(1.3 / 0.75 - 1)
+    assert ("hog", "own") not in found
+    assert found["hog", "all"]["cpu_ratio_error"]["worst"] == pytest.approx(0.3)
+
+
+def test_a_result_survives_its_file_and_the_page_shows_every_row(tmp_path):
+    made = Validation.make([row(), row("xz", "hog", measured=2.0)], inputs={}, **HEADER)
+    made.save(tmp_path / "v.parquet")
+    read = Validation.load(tmp_path / "v.parquet")
+    assert read.rows == made.rows
+    page = markdown(read, "parity.svg")
+    assert "| xz |" in page
+    assert "-50 %" in page
+    assert "machine was busy" in page
+    assert "'hpcc' is not installed" in page
+    made.save_json(tmp_path / "v.json")
+    assert msgspec.json.decode((tmp_path / "v.json").read_bytes())["rows"] == made.rows
+
+
+def test_a_campaign_without_a_result_says_why():
+    with pytest.raises(PredictionError, match="hpcc"):
+        Validation.make([], inputs={}, **HEADER)
