@@ -20,6 +20,7 @@ def sweep_command(
     latency: Annotated[str, typer.Option(help="Range of the latency in seconds.")] = "1e-6,1e-4",
     bandwidth: Annotated[str, typer.Option(help="Range of the bandwidth in bytes per second.")] = "2e7,1e9",
     seed: Annotated[int, typer.Option(help="Seed of the platforms.")] = 0,
+    wire: Annotated[bool, typer.Option("--wire", help="Latency passes in the network, not on the sender's processor.")] = False,
     correct: Annotated[bool, typer.Option("--correct", help="Scale bursts by the locality factor of each trace.")] = False,
     force: Force = False,
 ) -> None:
@@ -45,7 +46,8 @@ def sweep_command(
     factors = locality_factors({count: total_cpu_seconds(one) for count, one in events.items()})
     ranges = {"latency_seconds": _range(latency), "bandwidth_bytes_per_second": _range(bandwidth)}
     platforms = sample_platforms(samples, **ranges, seed=seed)
-    table = sweep(events, platforms, ReplaySimulator(), locality=factors if correct else None, progress=progress)
+    simulator = ReplaySimulator("wire" if wire else "start-up")
+    table = sweep(events, platforms, simulator, locality=factors if correct else None, progress=progress)
     table.save(output)
     say("Locality factors: " + ", ".join(f"P = {count}: {factor:.4f}" for count, factor in factors.items()))
     wrote(output)

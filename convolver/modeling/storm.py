@@ -34,24 +34,30 @@ class Simulator(Protocol):
 class ReplaySimulator:
     """This package's replay as a simulator: equal nodes of one task, no limit of links or buses.
 
-    Traces are :class:`convolver.mpi.events.Events`; each is packed once.
+    Traces are :class:`convolver.mpi.events.Events`; each is packed once. ``latency`` says where it passes: ``start-up``, on the
+    sender's processor as in Dimemas, so that messages sent one after the other queue for it; or ``wire``, in the network, as in
+    SimGrid.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, latency: str = "start-up") -> None:
+        if latency not in ("start-up", "wire"):
+            raise ModelError(f"The latency '{latency}' is unknown; use start-up or wire.")
+        self._wire = latency == "wire"
         self._packed: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, trace: Any, platform: Platform, /) -> float:
         """Return the seconds of the slowest rank."""
-        from convolver.mpi.network import flat_configuration
+        from convolver.mpi.network import Network, flat_configuration
         from convolver.mpi.replay import Replayer
 
         if id(trace) not in self._packed:
             self._packed[id(trace)] = (trace, Replayer(trace))
-        network = flat_configuration(
+        configuration = flat_configuration(
             trace.ranks,
-            latency_seconds=platform.latency_seconds,
+            latency_seconds=0.0 if self._wire else platform.latency_seconds,
             bandwidth_bytes_per_second=platform.bandwidth_bytes_per_second,
         )
+        network = Network(configuration, wire_latency_seconds=platform.latency_seconds if self._wire else 0.0)
         return float(self._packed[id(trace)][1].seconds(network, platform.cpu_ratio).max())
 
 

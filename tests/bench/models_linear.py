@@ -1,56 +1,67 @@
-"""Campaign: linear models T(P, L, BW) of scalable traces of NPB codes, swept by this package's own replay.
+"""Campaign: linear models T(P, L, BW) of real traces, one for each process count, swept by this package's own replay.
 
-    python tests/bench/models_linear.py SIZE TRACE_P9 TRACE_P16 TRACE_P25     (SimGrid SMPI: -trace-ti)
+    python tests/bench/models_linear.py [--shared] [--wire] TRACE_P4 TRACE_P9 ...     (SMPI: -trace-ti --cfg=smpi/host-speed:1Gf)
 
-The traces give the scalable trace; it is cut to 20 steps and made for six process counts, each swept with 200 random platforms to
-fit and 100 others to validate.
+Every trace is replayed on 200 random platforms to fit and on 200 others to validate; the locality factor is that of its own total
+CPU time. --shared: the work between two MPI calls is the median over all ranks (whose calls must be alike), which takes away the
+noise of the machine where SMPI measured it, and any imbalance of the program. --wire: latency in the network, not on the sender.
 """
 
 import sys
 import warnings
+from itertools import pairwise
 
 import numpy as np
 
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
-from convolver.modeling.p3s.slt import Part, build
 from convolver.modeling.p3s.trace import read_ti, to_events
-from convolver.modeling.p3s.weight import fit_weight
-from convolver.modeling.storm import ReplaySimulator, sample_platforms, sweep
+from convolver.modeling.storm import ReplaySimulator, locality_factors, sample_platforms, sweep, total_cpu_seconds
+from convolver.mpi.events import Events, Kind
 
-COUNTS = (9, 16, 25, 36, 49, 64)
 RANGES = {"latency_seconds": (1e-6, 1e-4), "bandwidth_bytes_per_second": (2e7, 1e9)}
 
 
-def shorten(part: Part, steps: int) -> None:
-    """Cut the longest loop to a number of steps and its work with it."""
-    longest = max((child for child in part.body if child.count), key=lambda child: child.count(25))
-    ratio = steps / longest.count(25)
-    longest.count = fit_weight(dict.fromkeys((9, 16, 25), steps))
-    _scale(longest, ratio)
+def shared_work(events: Events) -> Events:
+    """Give every rank the median work of all ranks between the same two MPI calls."""
+    burst, seconds = events.columns["kind"] == Kind.BURST, events.columns["seconds"]
+    ranks = [slice(*bounds) for bounds in pairwise(events.first.tolist())]
+    gaps = [np.cumsum(~burst[rank]) for rank in ranks]
+    sums = np.array(
+        [np.bincount(gap[burst[rank]], seconds[rank][burst[rank]], gap[-1] + 1) for gap, rank in zip(gaps, ranks, strict=True)]
+    )
+    work, result = np.median(sums, axis=0), np.zeros_like(seconds)
+    for gap, rank in zip(gaps, ranks, strict=True):
+        places = np.flatnonzero(burst[rank])
+        found, first = np.unique(gap[places], return_index=True)
+        result[rank.start + places[first]] = work[found]
+    return events.with_columns(seconds=result)
 
 
-def _scale(part: Part, ratio: float) -> None:
-    part.total_work *= ratio
-    for child in part.body:
-        _scale(child, ratio)
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    size, paths = int(sys.argv[1]), sys.argv[2:]
-    scalable = build({len(trace): trace for trace in map(read_ti, paths)}, sizes_to_try=(size,))
-    shorten(scalable.root, 20)
-    simulator = ReplaySimulator()
-    events = {count: to_events(scalable.at(count), seconds_per_work=1e-9) for count in COUNTS}
-    tables = [sweep(events, sample_platforms(n, **RANGES, seed=s), simulator) for n, s in ((200, 0), (100, 1))]
+def main(paths: list[str], shared: bool, wire: bool) -> None:
+    simulator = ReplaySimulator("wire" if wire else "start-up")
+    events = {len(trace): to_events(trace, seconds_per_work=1e-9) for trace in map(read_ti, paths)}
+    if shared:
+        events = {count: shared_work(trace) for count, trace in events.items()}
+    factors = locality_factors({count: total_cpu_seconds(trace) for count, trace in events.items()})
+    tables = [sweep(events, sample_platforms(200, **RANGES, seed=seed), simulator) for seed in (0, 1)]
     train, held = (table.observations("time", ["P", "L", "BW"], centre="none") for table in tables)
     for count, part in fit_per_p(train).items():
         rows = held.x["P"] == count
         own = part.alpha + part.beta * held.x["L"][rows] + part.gamma / held.x["BW"][rows]
         error = 100 * np.abs(own / held.y[rows] - 1).max()
-        print(f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} held-out max {error:.3f} %")
-    model = fit("linear", tables[0], target="time", features=["P", "L", "BW"], centre="none")
-    print(model.equation(5))
-    for row in validate(model, held):
-        print(f"equation 2, P {row['group']:.0f}: mean {100 * row['mean']:.2f} % max {100 * row['max']:.2f} %")
+        print(
+            f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} locality {factors[count]:.3f} "
+            f"held-out max {error:.3f} %"
+        )
+    for basis in ("evidence", "paper"):
+        model = fit("linear", tables[0], target="time", features=["P", "L", "BW"], centre="none", locality=factors, basis=basis)
+        print(f"basis {basis}: {model.equation(5)}")
+        for row in validate(model, held):
+            print(f"  equation 2, P {row['group']:.0f}: mean {100 * row['mean']:.2f} % max {100 * row['max']:.2f} %")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    words = set(sys.argv[1:])
+    main([word for word in sys.argv[1:] if not word.startswith("--")], "--shared" in words, "--wire" in words)
