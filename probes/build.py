@@ -31,7 +31,10 @@ def build_probe(target: Path) -> str:
     compiler = _compiler()
     if compiler is None:
         return "probe not built: no C compiler found (install gcc)."
-    sources = [str(path.relative_to(SOURCES)) for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("kernels/*.c")])]
+    sources = [
+        str(path.relative_to(SOURCES))
+        for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("kernels/*.c"), *SOURCES.glob("recorded/*.c")])
+    ]
     try:
         target = Path(target).resolve()
         target.mkdir(parents=True, exist_ok=True)

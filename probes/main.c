@@ -1,5 +1,7 @@
 /* The probe: reads a plan from stdin, measures its points in the given order, prints one line of JSON for each.
  *
+ * With --record, or --run, it writes their references, or makes them, instead (recorder.h).
+ *
  * The order, the repetition in rounds and the combination of rounds are the caller's business: whoever stops reading or sends
  * SIGINT keeps every line printed so far. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.
  */
@@ -13,6 +15,7 @@
 #include "measure.h"
 #include "options.h"
 #include "pinning.h"
+#include "recorder.h"
 
 static volatile sig_atomic_t cv_interrupted;
 
@@ -45,6 +48,32 @@ static int cv_run_point(const struct cv_options *options, struct cv_arena *arena
         cv_aggressors_stop(others);
     if (!cv_interrupted)
         cv_print_point(stdout, kernel, bytes, threads, &point);
+    return 0;
+}
+
+/* A line of --record or --run. */
+static int cv_record_line(const struct cv_options *options, struct cv_arena *arena, const char *line)
+{
+    char name[64];
+    size_t bytes;
+    unsigned long long wanted, warm = 0;
+    struct cv_state state;
+    if (sscanf(line, "%63s %zu %llu %llu", name, &bytes, &wanted, &warm) < 3)
+        return cv_fail("not a line of a plan", line);
+    const struct cv_kernel *const kernel = cv_find_kernel(name);
+    if (!kernel || !kernel->record)
+        return cv_fail("no kernel with memory", name);
+    if (bytes < 4096 || bytes > options->bytes || bytes % CV_LINE)
+        return cv_fail("impossible working set", line);
+    cv_prepare(arena, kernel, bytes, &state);
+    if (options->task == CV_RECORD) {
+        cv_record_point(kernel, &state, wanted, warm);
+        return 0;
+    }
+    if (kernel->supported && !kernel->supported())
+        return cv_fail("this CPU cannot run", name);
+    kernel->run(&state, wanted);
+    printf("[%zu, %zu, %zu]\n", (size_t)arena->base, (size_t)arena->hot, (size_t)arena->scratch);
     return 0;
 }
 
@@ -102,8 +131,12 @@ int main(int count, char **arguments)
     if (cv_arena_open(&arena, options.bytes, options.pages, 1))
         return cv_fail("cannot allocate the working set", strerror(errno));
     int status = options.forever ? cv_run_forever(&options, &arena) : 0;
+    if (options.task == CV_RECORD)
+        cv_record_begin(&arena);
     while (!options.forever && !status && !cv_interrupted && fgets(line, sizeof line, stdin))
-        status = cv_run_line(&options, &arena, line);
+        status = (options.task == CV_MEASURE ? cv_run_line : cv_record_line)(&options, &arena, line);
+    if (options.task == CV_RECORD && cv_record_end())
+        status = cv_fail("cannot write the references", strerror(errno));
     cv_arena_close(&arena);
     return cv_interrupted ? 130 : status;
 }

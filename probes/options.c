@@ -11,7 +11,10 @@ static const char cv_usage[] =
     "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp] [--sample S] [--limit S] [--warmup S]\n"
     "                       [--precision R] [--least N] [--most N] < PLAN\n"
-    "A line of the plan is 'KERNEL BYTES THREADS'. Each is measured in turn and answered by one line of JSON.\n";
+    "       convolver-probe --record|--run [--bytes MAX] [--pages default|4k|thp] < PLAN\n"
+    "A line of the plan is 'KERNEL BYTES THREADS'. Each is measured in turn and answered by one line of JSON.\n"
+    "With --record it is 'KERNEL BYTES REFERENCES WARM_LINES', and the references are written as the tracer writes them; --run makes\n"
+    "them, without WARM_LINES, and prints where the working set, the data that stay in L1 and the indices lie.\n";
 
 static int cv_parse_pages(const char *text, enum cv_pages *pages)
 {
@@ -28,6 +31,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
 {
     static const struct option table[] = {
         {"list", no_argument, NULL, 'L'},         {"cpu", required_argument, NULL, 'c'},
+        {"record", no_argument, NULL, 'R'},       {"run", no_argument, NULL, 'X'},
         {"bytes", required_argument, NULL, 'b'},  {"pages", required_argument, NULL, 'p'},
         {"sample", required_argument, NULL, 's'}, {"limit", required_argument, NULL, 'l'},
         {"warmup", required_argument, NULL, 'w'}, {"precision", required_argument, NULL, 'r'},
@@ -42,6 +46,8 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         switch (letter) {
         case 'L': options->list = 1; break;
         case 'F': options->forever = optarg; break;
+        case 'R': options->task = CV_RECORD; break;
+        case 'X': options->task = CV_RUN; break;
         case 'c': options->cpu = atoi(optarg); break;
         case 'b': options->bytes = strtoull(optarg, NULL, 10); break;
         case 'p': bad = cv_parse_pages(optarg, &options->pages); break;

@@ -7,9 +7,13 @@
 #include "measure.h"
 #include "memory.h"
 
+/* What to do with the points of the plan: time them, write their references, or just make them (for a tracer to see). */
+enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN };
+
 struct cv_options {
     int list; /* print the kernel table and end */
     const char *forever; /* a kernel to run until the process is ended, or NULL */
+    enum cv_task task;
     int cpu;  /* -1: do not pin */
     size_t bytes; /* largest working set */
     enum cv_pages pages;

@@ -44,6 +44,7 @@ struct cv_kernel {
     const char *pattern;            /* unit, stride, random, gather, chase, ...; "" for a kernel without memory */
     const char *operation;          /* load, store, copy, update; add, multiply, ..., instruction */
     cv_kernel_fn run;
+    cv_kernel_fn record;            /* tells the same references to the recorder; NULL for a kernel without memory */
     unsigned width_bytes;           /* of one reference or of the operand of one instruction */
     unsigned stride_bytes;          /* 0 unless strided */
     unsigned chains;                /* independent chases, 1 otherwise */

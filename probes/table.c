@@ -23,7 +23,7 @@ static int cv_has_fma(void) { return 0; }
 #endif
 
 /* Columns: width, stride, chains, advance, per iteration, flops, content, writes, supported. */
-#define MEMORY(id, pattern, operation, ...) {#id, pattern, operation, cv_kernel_##id, __VA_ARGS__}
+#define MEMORY(id, pattern, operation, ...) {#id, pattern, operation, cv_kernel_##id, cv_recorded_##id, __VA_ARGS__}
 #define LOAD(id, width, cpu) MEMORY(id, "unit", "load", width, 0, 1, width, 16, 0, CV_ANY, 0, cpu)
 #define STORE(id, width, cpu) MEMORY(id, "unit", "store", width, 0, 1, width, 16, 0, CV_ANY, 1, cpu)
 #define STRIDE(id, stride) MEMORY(id, "stride", "load", 8, stride, 1, stride, 16, 0, CV_ANY, 0, NULL)
@@ -31,8 +31,8 @@ static int cv_has_fma(void) { return 0; }
 #define RANDOM(id, operation, per_turn, advance, writes) \
     MEMORY(id, "random", operation, 8, 0, 1, advance, per_turn, 0, CV_OFFSET, writes, NULL)
 #define FLOATING(id, operation, width, flops, cpu) \
-    {#id, "", operation, cv_kernel_##id, width, 0, 1, 0, 12, flops, CV_ANY, 0, cpu}
-#define CHAIN(id, flops, per_turn, cpu) {#id, "", #id, cv_kernel_##id, 8, 0, 1, 0, per_turn, flops, CV_ANY, 0, cpu}
+    {#id, "", operation, cv_kernel_##id, NULL, width, 0, 1, 0, 12, flops, CV_ANY, 0, cpu}
+#define CHAIN(id, flops, per_turn, cpu) {#id, "", #id, cv_kernel_##id, NULL, 8, 0, 1, 0, per_turn, flops, CV_ANY, 0, cpu}
 
 const struct cv_kernel cv_kernels[] = {
     LOAD(load, 8, NULL),
@@ -66,7 +66,7 @@ const struct cv_kernel cv_kernels[] = {
     CHASE(chase_4, 4),
     CHASE(chase_8, 8),
     MEMORY(chase_restarted, "chase_restarted", "load", 8, 0, 1, CV_LINE, 12, 0, CV_CHASE, 0, NULL),
-    {"chase_sequential", "chase_sequential", "load", cv_kernel_chase, 8, 0, 1, CV_LINE, 8, 0, CV_SEQUENTIAL, 0, NULL},
+    {"chase_sequential", "chase_sequential", "load", cv_kernel_chase, cv_recorded_chase, 8, 0, 1, CV_LINE, 8, 0, CV_SEQUENTIAL, 0, NULL},
 
     FLOATING(add, "add", 8, 1, NULL),
     FLOATING(add_v16, "add", 16, 2, NULL),

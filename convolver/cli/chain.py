@@ -92,11 +92,12 @@ class Chain:
         self.targets = [find_machine(name) for name in self.target_names] or [self.base]
 
     def _probe(self) -> MachineProfile:
+        from convolver.calibration.calibrate import calibrated
         from convolver.probing.probe import probe
 
         path = (self.output or Path(".")) / f"{host_name()}{SUFFIX}"
         say("This machine has no profile yet: probing it. Keep it quiet meanwhile.")
-        profile = probe(progress=self.progress)
+        profile, _ = calibrated(probe(progress=self.progress), progress=self.progress)
         profile.save(path)
         wrote(path)
         return profile

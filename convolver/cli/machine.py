@@ -135,6 +135,36 @@ def project_command(
     wrote(path)
 
 
+@machines.command("calibrate")
+def calibrate_command(
+    machine: Annotated[str, typer.Argument(help="Name of a measured machine, or path of its profile.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    json: Json = False,
+) -> None:
+    """Fit the rate model on a profile's curves, whose kernels are simulated like any program. Nothing is measured again.
+
+    \b
+    Examples:
+      convolver machine calibrate host --force
+      convolver machine calibrate old.machine.json -o new.machine.json --json
+    """
+    from convolver.calibration.calibrate import calibrate
+    from convolver.machine.catalog import find_machine
+    from convolver.reporting.calibration import calibration_document, print_calibration
+    from convolver.reporting.console import terminal_progress
+
+    profile = find_machine(machine)
+    path = new_file(output or Path(f"{profile.name}.machine.json"), force)
+    profile = calibrate(profile, progress=terminal_progress())
+    profile.save(path)
+    if json:
+        print_json({**profile.summary(), "calibration": calibration_document(profile)})
+    else:
+        print_calibration(profile)
+    wrote(path)
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.add_typer(machines, name="machine")

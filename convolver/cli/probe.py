@@ -37,6 +37,7 @@ def probe_command(
     pages: Annotated[str, typer.Option("--pages", help="Pages of the working sets: default, 4k or thp.")] = "default",
     threads: Annotated[str, typer.Option("--threads", help="Thread counts of further curves with --full, such as 1,2,4.")] = "1",
     largest: Annotated[str | None, typer.Option("--largest", help="Largest working set, such as 64MiB.")] = None,
+    calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -50,6 +51,7 @@ def probe_command(
       convolver probe --quick
       convolver probe --full --cpu 3 -o node.machine.json
     """
+    from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
     from convolver.probing.probe import choose_plan, probe
     from convolver.reporting.console import terminal_progress
@@ -72,6 +74,10 @@ def probe_command(
     except KeyboardInterrupt:
         say(f"What was measured is kept in {partial}; the same command resumes from there.")
         raise
+    if calibrate:
+        profile, why = calibrated(profile, progress=terminal_progress())
+        if why:
+            say(why)
     profile.save(path)
     if json:
         print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})

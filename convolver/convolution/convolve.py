@@ -17,6 +17,7 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import MemoryTime, memory_time
+from convolver.convolution.rates import combine
 from convolver.errors import CoverageError, UsageError
 from convolver.signature.features import sampled_share
 
@@ -84,17 +85,6 @@ def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
     return flops * np.array([costs.flop_seconds[width] for width in widths])[nearest]
 
 
-def combine(parts: list[Array], exponent: float) -> Array:
-    """Return the p-norm of the parts per block: the maximum for infinity, the sum for 1."""
-    stacked = np.stack(parts)
-    largest = stacked.max(axis=0)
-    if np.isinf(exponent):
-        return largest
-    # Relative to the largest part, so that a part alone comes out exactly and nothing underflows.
-    relative = stacked / np.where(largest > 0, largest, 1.0)
-    return np.maximum(largest, largest * (relative**exponent).sum(axis=0) ** (1 / exponent))
-
-
 def locations(lines: Array, names: list[str]) -> list[str]:
     """Return the data set location of each block by where its lines are found: one place, or the two largest as ``A/B``."""
     order = np.argsort(-lines, axis=1, kind="stable")
@@ -130,7 +120,7 @@ def _rows(
         "memory_seconds": memory.seconds,
         "floating_point_seconds": points,
         "instruction_seconds": issue,
-        "seconds": combine([memory.seconds, points, issue], exponent),
+        "seconds": combine(np.stack([memory.seconds, points, issue]), exponent),
         "error_seconds": memory.errors,
         "sampled": where.sampled,
         "extrapolated": (memops > 0) & ~where.sampled,

@@ -73,17 +73,21 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
 
 
 def falls(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> Falls:
-    """Fold the hit rates of one machine into shares per block.
+    """Fold the hit rates of one machine into shares per block; raises :class:`ProvenanceError` when they do not belong
+    together."""
+    check_belong(signature, hit_rates, machine)
+    return fold(hit_rates.table, machine.name, [level.level for level in machine.hierarchy], signature.table.height)
+
+
+def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> Falls:
+    """Fold a table of hit rates into shares per block.
 
     Levels may have been sampled differently, so that the accesses of one need not be the misses of the one before: local miss
     rates are multiplied. A block that a level's own sample missed takes that level's rate over the whole program.
     """
     import polars as pl
 
-    check_belong(signature, hit_rates, machine)
-    levels = [level.level for level in machine.hierarchy]
-    table = hit_rates.table.filter(pl.col("machine") == machine.name)
-    counts = _counts(table, levels, signature.table.height)
+    counts = _counts(table.filter(pl.col("machine") == machine), levels, blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     whole = misses.sum(axis=0) / np.maximum(accesses.sum(axis=0), 1)
     local = np.where(accesses > 0, misses / np.maximum(accesses, 1), whole)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import PredictionError, SchemaError, UsageError
+from convolver.machine.calibration import Calibration
 from convolver.machine.hierarchy import Level, check_levels, hierarchy_id, parse_levels
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.schema import VERSIONS, document_id, load_document, save_document
@@ -72,6 +73,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     detected: tuple[DetectedLevel, ...] = ()
     maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
+    calibration: Calibration | None = None
     network: dict[str, Any] | None = None
     derived_from: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()

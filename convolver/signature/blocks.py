@@ -33,6 +33,9 @@ PATTERNS = ("unit_references", "strided_references", "random_references", "depen
 """Classes of the sampled references; each sampled reference is in one of them or, the first of its kind, in none."""
 
 FEATURES = ("sampled_references", *PATTERNS, "working_set_bytes")
+LINES = ("new_lines", "strided_lines", "skipped_lines", "coming_references")
+"""Optional columns: of a part of the sampled references, lines that they brought into a small cache, those of them in strided
+streams, the lines left out between these, and the references to lines that were brought just before."""
 TOTALS = ("instructions", "loads", "stores", "memops", "flops", "bytes")
 
 

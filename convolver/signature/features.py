@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,3 +57,11 @@ def line_shares(counts: NDArray[Any], width_bytes: NDArray[Any]) -> NDArray[np.f
     capacities = line_capacities(counts, width_bytes)
     whole = capacities.sum(axis=1, keepdims=True)
     return np.where(whole > 0, capacities / np.where(whole > 0, whole, 1.0), np.array([1.0, 0.0, 0.0, 0.0]))
+
+
+def line_ratios(sums: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]:
+    """Return per block, from sums of :data:`convolver.signature.blocks.LINES`, lines left out before each strided one, and
+    references to lines on their way for each line brought."""
+    strided, lines = (np.asarray(sums[name], dtype=float) for name in ("strided_lines", "new_lines"))
+    between, coming = (np.asarray(sums[name], dtype=float) for name in ("skipped_lines", "coming_references"))
+    return {"between": between / np.maximum(strided, 1), "coming": coming / np.maximum(lines, 1)}

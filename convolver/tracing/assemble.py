@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.trace import Decoder
+from convolver.signature.blocks import LINES
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.features import LINE_BYTES, distinct_lines, site_patterns
+from convolver.tracing.features import LINE_BYTES, distinct_lines, site_features, site_patterns
 from convolver.tracing.names import Names
 
 
@@ -44,6 +45,7 @@ def block_columns(decoder: Decoder, definitions: Definitions, blocks: Blocks, na
     counts["memops"] = counts["loads"] + counts["stores"]
     counts["bytes"] = counts["load_bytes"] + counts["store_bytes"]
     patterns = site_patterns(decoder.features(), decoder.sampled(), definitions.sites["flags"])
+    lines = site_features(decoder)
     return {
         "block": np.arange(len(blocks), dtype=np.uint32),
         "module": [definitions.paths[module] for module in modules],
@@ -56,6 +58,7 @@ def block_columns(decoder: Decoder, definitions: Definitions, blocks: Blocks, na
         **counts,
         **{name: _fold(values, blocks) for name, values in patterns.items()},
         "working_set_bytes": _working_sets(decoder, definitions, blocks),
+        **{name: _fold(lines[name], blocks) for name in LINES},
     }
 
 

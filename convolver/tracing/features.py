@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from convolver._native.trace import Decoder
 from convolver.signature.blocks import PATTERNS
 from convolver.signature.features import line_shares
+from convolver.tracing.definitions import STORE
 
 LINE_BYTES = 64
 DEPENDENT = 4
@@ -52,8 +53,30 @@ def site_patterns(features: NDArray[Any], sampled: NDArray[np.uint64], flags: ND
 
 
 def site_line_shares(decoder: Decoder) -> NDArray[np.float64]:
-    """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent references."""
-    sites = decoder.sites()
-    patterns = site_patterns(decoder.features(), decoder.sampled(), sites["flags"])
-    counts = np.stack([patterns[name] for name in PATTERNS], axis=1)
-    return line_shares(counts, sites["size_bytes"])
+    """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones.
+
+    The decoder tells the lines that come in streams from the others; those of a site whose addresses come from loaded values are
+    dependent unless they come in streams. A site that was not seen to bring a line is judged by its references.
+    """
+    sites, features = decoder.sites(), decoder.features()
+    patterns = site_patterns(features, decoder.sampled(), sites["flags"])
+    by_references = line_shares(np.stack([patterns[name] for name in PATTERNS], axis=1), sites["size_bytes"])
+    dependent = (sites["flags"] & DEPENDENT) != 0
+    lines = features["lines"].astype(float)
+    brought = np.column_stack([lines[:, :2], np.where(dependent, 0, lines[:, 2]), np.where(dependent, lines[:, 2], 0)])
+    total = lines.sum(axis=1, keepdims=True)
+    return np.where(total > 0, brought / np.where(total > 0, total, 1.0), by_references)
+
+
+def site_features(decoder: Decoder) -> dict[str, NDArray[np.uint64]]:
+    """Return per site sampled references, those that load, and the columns of :data:`convolver.signature.blocks.LINES`."""
+    features, sampled = decoder.features(), decoder.sampled()
+    lines = features["lines"]
+    return {
+        "references": sampled,
+        "loads": np.where(decoder.sites()["flags"] & STORE, 0, sampled).astype(np.uint64),
+        "new_lines": lines.sum(axis=1).astype(np.uint64),
+        "strided_lines": lines[:, 1],
+        "skipped_lines": features["between"],
+        "coming_references": features["coming"],
+    }

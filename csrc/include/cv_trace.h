@@ -57,6 +57,10 @@ typedef struct {
     uint64_t strided;
     uint64_t random;
     uint64_t sets; /* set-sampled references */
+    /* Of the references that are looked at, what they do in a small cache (csrc/trace/streams.h): */
+    uint64_t lines[3]; /* lines brought: sequential, strided, random */
+    uint64_t between;  /* lines left out between those of strided streams */
+    uint64_t coming;   /* references to lines that were brought just before */
 } cv_site_features;
 
 cv_trace *cv_trace_new(void);

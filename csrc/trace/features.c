@@ -47,6 +47,17 @@ static cv_status add_lines(cv_trace *trace, const cv_batch_arrays *batch)
     return CV_OK;
 }
 
+static inline void add_line(cv_trace *trace, cv_site_features *site, uint64_t line)
+{
+    const enum cv_line_state state = cv_streams_find(&trace->streams, line);
+    site->coming += state == CV_LINE_COMING;
+    if (state == CV_LINE_NEW) {
+        uint32_t between;
+        site->lines[cv_streams_classify(&trace->streams, line, &between)]++;
+        site->between += between;
+    }
+}
+
 static void add_patterns(cv_trace *trace, const cv_batch_arrays *batch)
 {
     uint64_t stretch = trace->stretch + 1; /* 0 stands for never */
@@ -63,6 +74,7 @@ static void add_patterns(cv_trace *trace, const cv_batch_arrays *batch)
         site->distance = known ? distance : 0;
         site->last = address;
         site->stretch = stretch;
+        add_line(trace, site, address >> 6);
     }
 }
 

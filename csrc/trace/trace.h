@@ -6,6 +6,7 @@
 #include "cv_paths.h"
 #include "cv_trace.h"
 #include "definitions.h"
+#include "streams.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the trace decoder needs a little-endian host"
@@ -61,6 +62,7 @@ struct cv_trace {
     uint8_t **registers; /* per segment; NULL until something is sampled there */
     size_t hot_site_capacity, hot_segment_capacity, feature_capacity, site_segment_capacity, site_line_capacity, register_capacity;
     uint64_t window_batches; /* of the present window */
+    cv_streams streams;
     uint64_t stretch;        /* references of one stretch are neighbours in time */
 
     cv_batch_arrays batch[2]; /* by enum cv_batch_kind */

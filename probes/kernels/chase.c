@@ -3,11 +3,13 @@
 #include "walk.h"
 
 /* The asm keeps each step a load of its own: without it two cursors that the compiler could prove equal would be merged. */
-#define STEP(c)                                                                                                                   \
+#define MOVE(c)                                                                                                                   \
     c = *(void **)c;                                                                                                              \
     __asm__ volatile("" : "+r"(c));
+#define STEP(c) CV_SEEN(8, CV_RECORD_DEPENDENT, c); MOVE(c)
+#define FIRST_STEP(c) CV_SEEN(8, 0, c); MOVE(c)
 
-uint64_t cv_kernel_chase(struct cv_state *state, uint64_t wanted)
+uint64_t CV_NAME(chase)(struct cv_state *state, uint64_t wanted)
 {
     void *a = state->cursor[0];
     uint64_t done = 0;
@@ -18,7 +20,7 @@ uint64_t cv_kernel_chase(struct cv_state *state, uint64_t wanted)
     return done;
 }
 
-uint64_t cv_kernel_chase_2(struct cv_state *state, uint64_t wanted)
+uint64_t CV_NAME(chase_2)(struct cv_state *state, uint64_t wanted)
 {
     void *a = state->cursor[0], *b = state->cursor[1];
     uint64_t done = 0;
@@ -29,7 +31,7 @@ uint64_t cv_kernel_chase_2(struct cv_state *state, uint64_t wanted)
     return done;
 }
 
-uint64_t cv_kernel_chase_4(struct cv_state *state, uint64_t wanted)
+uint64_t CV_NAME(chase_4)(struct cv_state *state, uint64_t wanted)
 {
     void *a = state->cursor[0], *b = state->cursor[1], *c = state->cursor[2], *d = state->cursor[3];
     uint64_t done = 0;
@@ -40,7 +42,7 @@ uint64_t cv_kernel_chase_4(struct cv_state *state, uint64_t wanted)
     return done;
 }
 
-uint64_t cv_kernel_chase_8(struct cv_state *state, uint64_t wanted)
+uint64_t CV_NAME(chase_8)(struct cv_state *state, uint64_t wanted)
 {
     void *a = state->cursor[0], *b = state->cursor[1], *c = state->cursor[2], *d = state->cursor[3];
     void *e = state->cursor[4], *f = state->cursor[5], *g = state->cursor[6], *h = state->cursor[7];
@@ -54,14 +56,14 @@ uint64_t cv_kernel_chase_8(struct cv_state *state, uint64_t wanted)
 }
 
 /* Twelve dependent steps from a fresh random node, as a search makes them: how many searches overlap in the core's window. */
-uint64_t cv_kernel_chase_restarted(struct cv_state *state, uint64_t wanted)
+uint64_t CV_NAME(chase_restarted)(struct cv_state *state, uint64_t wanted)
 {
     const size_t lines = state->bytes / CV_LINE;
     uint64_t done = 0;
     for (; done < wanted; done += 12) {
         state->random = state->random * 6364136223846793005u + 1442695040888963407u;
         void *a = state->base + (((state->random >> 33) * lines) >> 31) * CV_LINE;
-        STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
+        FIRST_STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
         STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
     }
     return done;

@@ -4,39 +4,47 @@
 
 #include "../probe.h"
 
-#define CV_KERNEL(name) uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)
+/* Kernels with memory are compiled twice: to run, and (recorded/) to tell their references. */
+#ifdef CV_RECORDING
+#define CV_NAME(name) cv_recorded_##name
+#else
+#define CV_NAME(name) cv_kernel_##name
+#endif
 
-CV_KERNEL(load);
-CV_KERNEL(load_v16);
-CV_KERNEL(load_v32);
-CV_KERNEL(load_v64);
-CV_KERNEL(stride_2);
-CV_KERNEL(stride_4);
-CV_KERNEL(stride_8);
-CV_KERNEL(stride_16);
-CV_KERNEL(stride_32);
-CV_KERNEL(streams_8);
-CV_KERNEL(stream_hot);
-CV_KERNEL(store);
-CV_KERNEL(store_v16);
-CV_KERNEL(store_v32);
-CV_KERNEL(store_v64);
-CV_KERNEL(store_stride_8);
-CV_KERNEL(copy);
-CV_KERNEL(copy_v32);
-CV_KERNEL(triad);
-CV_KERNEL(update);
-CV_KERNEL(random_load);
-CV_KERNEL(random_store);
-CV_KERNEL(random_update);
-CV_KERNEL(random_hot_3);
-CV_KERNEL(random_hot_15);
-CV_KERNEL(gather);
-CV_KERNEL(chase);
-CV_KERNEL(chase_2);
-CV_KERNEL(chase_4);
-CV_KERNEL(chase_8);
-CV_KERNEL(chase_restarted);
+#define CV_KERNEL(name) uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)
+#define CV_MEMORY_KERNEL(name) CV_KERNEL(name); uint64_t cv_recorded_##name(struct cv_state *state, uint64_t wanted)
+
+CV_MEMORY_KERNEL(load);
+CV_MEMORY_KERNEL(load_v16);
+CV_MEMORY_KERNEL(load_v32);
+CV_MEMORY_KERNEL(load_v64);
+CV_MEMORY_KERNEL(stride_2);
+CV_MEMORY_KERNEL(stride_4);
+CV_MEMORY_KERNEL(stride_8);
+CV_MEMORY_KERNEL(stride_16);
+CV_MEMORY_KERNEL(stride_32);
+CV_MEMORY_KERNEL(streams_8);
+CV_MEMORY_KERNEL(stream_hot);
+CV_MEMORY_KERNEL(store);
+CV_MEMORY_KERNEL(store_v16);
+CV_MEMORY_KERNEL(store_v32);
+CV_MEMORY_KERNEL(store_v64);
+CV_MEMORY_KERNEL(store_stride_8);
+CV_MEMORY_KERNEL(copy);
+CV_MEMORY_KERNEL(copy_v32);
+CV_MEMORY_KERNEL(triad);
+CV_MEMORY_KERNEL(update);
+CV_MEMORY_KERNEL(random_load);
+CV_MEMORY_KERNEL(random_store);
+CV_MEMORY_KERNEL(random_update);
+CV_MEMORY_KERNEL(random_hot_3);
+CV_MEMORY_KERNEL(random_hot_15);
+CV_MEMORY_KERNEL(gather);
+CV_MEMORY_KERNEL(chase);
+CV_MEMORY_KERNEL(chase_2);
+CV_MEMORY_KERNEL(chase_4);
+CV_MEMORY_KERNEL(chase_8);
+CV_MEMORY_KERNEL(chase_restarted);
 
 CV_KERNEL(add);
 CV_KERNEL(add_v16);

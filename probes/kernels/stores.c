@@ -3,7 +3,7 @@
 #include "walk.h"
 
 #define STORES(name, attributes, step, prepare)                                                                                   \
-    CV_WALK(cv_kernel_##name, attributes, 16 * (step), 16, state->bytes, prepare, CV_REPEAT16(BODY_##name))
+    CV_WALK(CV_NAME(name), attributes, 16 * (step), 16, state->bytes, prepare, CV_REPEAT16(BODY_##name))
 
 #define BODY_store(k) CV_STORE(uint64_t, p + 8 * k, one);
 #define BODY_store_v16(k) CV_STORE(cv_v16, p + 16 * k, one);

@@ -8,10 +8,8 @@
 #include "../probe.h"
 
 #if defined(__x86_64__) || defined(__i386__)
-#define CV_TARGET(name) __attribute__((target(name)))
 #define CV_X86 1
 #else
-#define CV_TARGET(name)
 #define CV_X86 0
 #endif
 
@@ -19,8 +17,41 @@ typedef long long cv_v16 __attribute__((vector_size(16)));
 typedef long long cv_v32 __attribute__((vector_size(32)));
 typedef long long cv_v64 __attribute__((vector_size(64)));
 
+/* A reference whose address was computed from a loaded value ends in _BY. */
+#ifdef CV_RECORDING /* recorded/: the same kernels once more, but references go to the recorder instead of to memory */
+#include "../recorder.h"
+#define CV_TARGET(name)
+#define CV_SEEN(size, flags, address) cv_record((uintptr_t)(address), size, flags, __COUNTER__)
+#define CV_LOAD(type, address) CV_SEEN(sizeof(type), 0, address)
+#define CV_LOAD_BY(type, address) CV_SEEN(sizeof(type), CV_RECORD_DEPENDENT, address)
+#define CV_STORE(type, address, value) ((void)(value), CV_SEEN(sizeof(type), CV_RECORD_STORE, address))
+#define CV_STORE_BY(type, address, value)                                                                                         \
+    ((void)(value), CV_SEEN(sizeof(type), CV_RECORD_STORE | CV_RECORD_DEPENDENT, address))
+#define CV_UPDATE(flags, address)                                                                                                 \
+    {                                                                                                                             \
+        const char *const q = address;                                                                                            \
+        CV_SEEN(8, flags, q);                                                                                                     \
+        CV_SEEN(8, (flags) | CV_RECORD_STORE, q);                                                                                 \
+    }
+#define CV_ENTRY(qualifiers, entry) (CV_SEEN(4, 0, entry), *(entry))
+#else
+#if CV_X86
+#define CV_TARGET(name) __attribute__((target(name)))
+#else
+#define CV_TARGET(name)
+#endif
+#define CV_SEEN(size, flags, address)
 #define CV_LOAD(type, address) ((void)*(volatile const type *)(address))
+#define CV_LOAD_BY CV_LOAD
 #define CV_STORE(type, address, value) (*(volatile type *)(address) = (value))
+#define CV_STORE_BY CV_STORE
+#define CV_UPDATE(flags, address)                                                                                                 \
+    {                                                                                                                             \
+        volatile uint64_t *const q = (volatile uint64_t *)(address);                                                              \
+        *q = *q + 1;                                                                                                              \
+    }
+#define CV_ENTRY(qualifiers, entry) (*(qualifiers uint32_t *)(entry))
+#endif
 
 #define CV_REPEAT8(body) body(0) body(1) body(2) body(3) body(4) body(5) body(6) body(7)
 #define CV_REPEAT16(body) CV_REPEAT8(body) body(8) body(9) body(10) body(11) body(12) body(13) body(14) body(15)
@@ -52,7 +83,7 @@ typedef long long cv_v64 __attribute__((vector_size(64)));
 
 /* Sweeps the offset table; after each sweep all offsets are flipped, so that 1024 entries reach every word of the working set.
  * A generator in the loop would cost more than the load it feeds. `body(k)` sees the address of its element as AT(k). */
-#define CV_AT(k) (base + 8 * (size_t)(table[k] ^ flip))
+#define CV_AT(k) (base + 8 * (size_t)(CV_ENTRY(const, table + k) ^ flip))
 #define CV_RANDOM(name, per_element, body)                                                                                        \
     uint64_t name(struct cv_state *state, uint64_t wanted)                                                                        \
     {                                                                                                                             \

@@ -29,7 +29,7 @@ def binary(tmp_path_factory):
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
     program = tmp_path_factory.mktemp("probe") / "probe"
-    sources = [*PROBES.glob("*.c"), *PROBES.glob("kernels/*.c")]
+    sources = [*PROBES.glob("*.c"), *PROBES.glob("kernels/*.c"), *PROBES.glob("recorded/*.c")]
     subprocess.run(["gcc", *FLAGS, *sources, "-o", program, "-lm"], check=True)
     return program
 

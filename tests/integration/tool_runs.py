@@ -88,13 +88,19 @@ class Runner:
         self.environment = {"PATH": os.environ["PATH"], "VALGRIND_LIB": str(tools)}
         self.runs = 0
 
-    def trace(self, command: list[str], *options: str) -> Traced:
+    def trace(self, command: list[str], *options: str, stdin: int | None = None) -> Traced:
         self.runs += 1
         stream, counters = self.folder / f"stream{self.runs}", self.folder / f"counters{self.runs}"
         with stream.open("wb") as out:
             tool = valgrind.tool_command([f"--wire-fd={out.fileno()}", f"--counters={counters}", *options])
             done = subprocess.run(
-                [*tool, *command], env=self.environment, pass_fds=[out.fileno()], capture_output=True, timeout=120, check=False
+                [*tool, *command],
+                env=self.environment,
+                pass_fds=[out.fileno()],
+                stdin=stdin,
+                capture_output=True,
+                timeout=120,
+                check=False,
             )
         traced = Traced(stream.read_bytes(), wire.read_counters(counters), done.returncode, done.stdout, done.stderr)
         stream.unlink()

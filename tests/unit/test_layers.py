@@ -7,7 +7,7 @@ import convolver
 
 ORDER = (
     "errors units schema locations config progress | _native | machine signature | tracing probing simulation | convolution | "
-    "mpi | modeling | pipeline artifacts | plotting | reporting | validating | cli"
+    "calibration | mpi | modeling | pipeline artifacts | plotting | reporting | validating | cli"
 )
 RANK = {name: rank for rank, group in enumerate(ORDER.split("|")) for name in group.split()}
 ROOT = Path(convolver.__file__).parent

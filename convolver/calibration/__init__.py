@@ -1,0 +1,1 @@
+"""From a measured profile to calibrated coefficients: its probe kernels, simulated, against their times."""

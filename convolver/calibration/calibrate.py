@@ -1,0 +1,162 @@
+"""Calibrates a measured profile: seconds of computing, no measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from convolver.calibration.fit import Start, fit, left_out
+from convolver.calibration.rows import Measured, Rows, make_rows, measured_points, runs
+from convolver.convolution.costs import pattern_cost
+from convolver.convolution.falls import Array
+from convolver.errors import MachineError, PredictionError
+from convolver.machine.calibration import Calibration, Residual
+from convolver.machine.hierarchy import Level
+from convolver.machine.maps import MEMORY
+from convolver.machine.profile import MachineProfile
+from convolver.probing.record import CLASSES, KernelRuns
+from convolver.probing.runner import list_kernels
+from convolver.progress import SILENT, Progress
+from convolver.schema import document_id
+from convolver.simulation.cache import REVISION
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.simulate import simulate
+
+LAST_LEVELS = (1.0, 0.5, 1.5, 2.0, 3.0, 4.0)
+"""Last levels that are tried where the machine does not give one program what it reports, as multiples of the one seen."""
+LARGEST_TRIED = 96 << 20
+BETTER = 0.97
+"""Another last level than the detected one is taken where it makes the cost of the fit at most this share."""
+LEAST_ROWS = 60
+_JACKKNIFE = 1.96
+
+
+def simulator_id(profile: MachineProfile, run: KernelRuns) -> str:
+    """Return the hash of everything that decides the rows but the measured times."""
+    return document_id({"hierarchy": profile.hierarchy_id, "kernels": run.id, "revision": REVISION})
+
+
+def _fitting(level: Level, size_bytes: float) -> Level:
+    """Return the level with about this size, and a number of sets that a set sample can hold."""
+    step = level.ways * level.line_bytes * CLASSES
+    return msgspec.structs.replace(level, size_bytes=max(round(size_bytes / step), 1) * step)
+
+
+def candidates(profile: MachineProfile) -> list[MachineProfile]:
+    """Return the profile with the hierarchies that are tried: its own first.
+
+    Where the last level was seen to be far smaller than reported, its size depends on how fast a program goes through it; the
+    sizes tried are those between the level before and the reported one.
+    """
+    *inner, last = profile.hierarchy
+    if not profile.hierarchy_reported or not inner:
+        return [profile]
+    least, most = 2 * inner[-1].size_bytes, min(profile.hierarchy_reported[-1].size_bytes, LARGEST_TRIED)
+    levels = dict.fromkeys(_fitting(last, last.size_bytes * factor) for factor in LAST_LEVELS)
+    kept = [one for one in levels if least <= one.size_bytes <= most]
+    return [msgspec.structs.replace(profile, hierarchy=(*inner, one)) for one in kept] or [profile]
+
+
+def starting_point(profile: MachineProfile) -> Start:
+    """Return coefficients that are right in size: from the curves of the plain kernels; latencies are final."""
+    levels = profile.hierarchy
+    chase, load = pattern_cost(profile.curve("chase"), levels), pattern_cost(profile.curve("unit", "load"), levels)
+    random = pattern_cost(profile.curve("random"), levels)
+    least = 0.02 * load.reference_seconds
+
+    def positive(values: Sequence[float]) -> tuple[float, ...]:
+        return tuple(max(value, least) for value in values)
+
+    return Start(
+        Calibration(
+            simulator="",
+            exponent=2.7,
+            sequential=positive(load.line_seconds),
+            random=positive(random.line_seconds),
+            write_back=positive([0.2 * seconds for seconds in load.line_seconds]),
+            latency=tuple(chase.reference_seconds + seconds for seconds in chase.line_seconds),
+            first_latency=chase.reference_seconds,
+            between=0.6,
+            coming=0.5 * load.reference_seconds,
+            window=150.0,
+            points=0,
+            median_error=0.0,
+            mean_error=0.0,
+            intervals={},
+        )
+    )
+
+
+def _best(
+    profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates
+) -> tuple[MachineProfile, Rows, Start, Array]:
+    """Return the hierarchy on which the fit costs least, its rows, and the fit. Rows near an edge count nowhere, so that all
+    compare."""
+    tried = []
+    for number, profile in enumerate(profiles):
+        rows = make_rows(points, run, rates, str(number), profile)
+        start = starting_point(profile)
+        vector, cost = fit(rows, start)
+        tried.append((cost / max(rows.weight.sum(), 1.0), number, profile, rows, start, vector))
+    own, best = tried[0], min(tried, key=lambda one: one[0])
+    _, _, profile, rows, start, vector = best if best[0] < BETTER * own[0] else own
+    return profile, rows, start, vector
+
+
+def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> MachineProfile:
+    """Return the profile with its calibration, and the last level that explains its curves best where that is uncertain.
+
+    Raises :class:`MachineError` for a profile without enough curves, such as a projected one: calibrate its base, then project.
+    """
+    known, _ = list_kernels()
+    points = measured_points(profile, known)
+    if profile.projected or len(points) < LEAST_ROWS:
+        raise MachineError(
+            f"'{profile.name}' has {len(points)} measured points, {LEAST_ROWS} are needed; calibrate a profile that "
+            "`convolver probe` wrote, and project from it."
+        )
+    profiles = candidates(profile)
+    run = runs(points, max(one.hierarchy[-1].size_bytes for one in profiles), str(profile.provenance.get("pages", "default")))
+    machines = [
+        {"name": str(number), "hierarchy": [msgspec.to_builtins(level) for level in one.hierarchy]}
+        for number, one in enumerate(profiles)
+    ]
+    rates = simulate(run, machines, progress=progress)
+    best, rows, start, vector = _best(profiles, points, run, rates)
+    errors, vectors = left_out(rows, start, vector)
+    return msgspec.structs.replace(best, calibration=_document(best, run, rows, start, vector, errors, vectors))
+
+
+def calibrated(profile: MachineProfile, *, progress: Progress = SILENT) -> tuple[MachineProfile, str]:
+    """Return :func:`calibrate` of a fresh profile; or, where it has too few curves, the profile and one sentence that says so."""
+    try:
+        return calibrate(profile, progress=progress), ""
+    except (MachineError, PredictionError) as error:
+        return profile, f"The profile is not calibrated: {error}"
+
+
+def _document(
+    profile: MachineProfile, run: KernelRuns, rows: Rows, start: Start, vector: Array, errors: Array, vectors: Array
+) -> Calibration:
+    places = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
+    # The jackknife over kernels: how far the coefficients move when one is left out.
+    count = len(vectors)
+    deviation = np.sqrt((count - 1) / count * ((vectors - vectors.mean(axis=0)) ** 2).sum(axis=0))
+    names = start.names(places)
+    low, high = (start.values(vector + sign * _JACKKNIFE * deviation) for sign in (-1, 1))
+    bounds = zip(names, low, high, strict=True)
+    relative = np.abs(np.expm1(errors))
+    return msgspec.structs.replace(
+        start.with_vector(vector),
+        simulator=simulator_id(profile, run),
+        points=len(errors),
+        median_error=float(np.median(relative)),
+        mean_error=float(relative.mean()),
+        intervals={name: (float(one), float(other)) for name, one, other in bounds},
+        residuals=tuple(
+            Residual(kernel=str(kernel), working_set_bytes=int(size), place=place, error=round(float(error), 4))
+            for kernel, size, place, error in zip(rows.kernels, rows.working_sets, rows.place, errors, strict=True)
+        ),
+    )

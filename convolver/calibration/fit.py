@@ -1,0 +1,109 @@
+"""The fit of the rate model's coefficients on rows, and how far it errs on kernels it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from convolver.calibration.rows import Rows
+from convolver.convolution.falls import Array
+from convolver.convolution.rates import Work, seconds
+from convolver.machine.calibration import Calibration
+
+_TOLERATED = 0.1
+"""Relative error from which on a row counts less than with its square."""
+_PRIOR = 0.02
+"""Pull of each coefficient's logarithm towards its start: decides only what no row tells."""
+_LEAST_EXPONENT = 1.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Coefficients before the fit, those that are not fitted included."""
+
+    calibration: Calibration
+
+    def vector(self) -> Array:
+        """Return the logarithms of what is fitted."""
+        one = self.calibration
+        scalars = [one.between, one.coming * 1e9, one.window, one.exponent - _LEAST_EXPONENT]
+        return np.log([*one.sequential, *one.random, *one.write_back, *scalars])
+
+    def values(self, vector: Array) -> Array:
+        """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`."""
+        values = np.exp(vector)
+        values[-3] *= 1e-9
+        values[-1] += _LEAST_EXPONENT
+        return values
+
+    def with_vector(self, vector: Array) -> Calibration:
+        """Return the coefficients of a vector."""
+        values = self.values(vector).tolist()
+        places = len(self.calibration.sequential)
+        sequential, random, write_back = (tuple(values[first * places : (first + 1) * places]) for first in range(3))
+        between, coming, window, exponent = values[3 * places :]
+        return msgspec.structs.replace(
+            self.calibration,
+            sequential=sequential,
+            random=random,
+            write_back=write_back,
+            between=between,
+            coming=coming,
+            window=window,
+            exponent=exponent,
+        )
+
+    def names(self, places: list[str]) -> list[str]:
+        """Return the names of what is fitted, in the order of the vector."""
+        groups = ("sequential", "random", "write_back")
+        return [*(f"{group} {place}" for group in groups for place in places), "between", "coming", "window", "exponent"]
+
+
+def chosen(rows: Rows, which: Any) -> Rows:
+    """Return some of the rows."""
+    work = Work(**{name: value[which] for name, value in vars(rows.work).items()})
+    place = tuple(np.array(rows.place)[which])
+    return replace(
+        rows,
+        kernels=rows.kernels[which],
+        working_sets=rows.working_sets[which],
+        seconds=rows.seconds[which],
+        work=work,
+        weight=rows.weight[which],
+        place=place,
+    )
+
+
+def errors(rows: Rows, calibration: Calibration) -> Array:
+    """Return log(model / measured) of each row."""
+    return np.log(seconds(rows.work, calibration) / rows.seconds)
+
+
+def fit(rows: Rows, start: Start, at: Array | None = None) -> tuple[Array, float]:
+    """Return the fitted vector and the cost; ``at``: a vector to begin from."""
+    from scipy.optimize import least_squares
+
+    used = chosen(rows, rows.weight > 0)
+    origin = start.vector()
+
+    def residuals(vector: Array) -> Array:
+        return np.concatenate([used.weight * errors(used, start.with_vector(vector)), _PRIOR * (vector - origin)])
+
+    bounds = (origin - np.log(30.0), origin + np.log(30.0))
+    inside = origin if at is None else np.clip(at, bounds[0] + 1e-9, bounds[1] - 1e-9)
+    found = least_squares(residuals, inside, bounds=bounds, loss="soft_l1", f_scale=_TOLERATED, xtol=1e-4, ftol=1e-4, max_nfev=60)
+    return found.x, float(found.cost)
+
+
+def left_out(rows: Rows, start: Start, at: Array) -> tuple[Array, Array]:
+    """Return each row's error when its kernel was left out of the fit, and the fitted vectors (one a kernel)."""
+    found, vectors = np.zeros(len(rows.kernels)), []
+    for kernel in dict.fromkeys(rows.kernels.tolist()):
+        own = rows.kernels == kernel
+        vector, _ = fit(chosen(rows, ~own), start, at)
+        found[own] = errors(chosen(rows, own), start.with_vector(vector))
+        vectors.append(vector)
+    return found, np.array(vectors)

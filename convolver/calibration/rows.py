@@ -1,0 +1,136 @@
+"""The rows of a calibration: for each measured point, the work that the simulated caches see, and the seconds of a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.convolution.falls import Array, fold
+from convolver.convolution.rates import Work, lines_of
+from convolver.machine.hierarchy import Level
+from convolver.machine.maps import MEMORY, Curve, plateau
+from convolver.machine.profile import MachineProfile
+from convolver.probing.record import KernelRuns, Recorded
+from convolver.probing.runner import Kernel
+from convolver.simulation.hit_rates import HitRates
+
+REFERENCES = 24576
+"""Of a point, simulated: a multiple of :data:`convolver.probing.record.WHOLE_TURNS`."""
+WARM = 1.1
+"""Lines brought before that, as a multiple of those of the largest last level."""
+RESTARTED = "chase_restarted"
+"""A kernel of chains that overlap as far as the core's window reaches: how many run side by side is not known."""
+
+
+class Measured(NamedTuple):
+    """One point of a curve."""
+
+    curve: Curve
+    working_set_bytes: int
+    seconds: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of all points on one hierarchy. ``weight``: how much a row counts in the fit, 0 for none. ``place``: what serves
+    it."""
+
+    kernels: NDArray[np.str_]
+    working_sets: NDArray[np.int64]
+    seconds: Array
+    work: Work
+    weight: Array
+    place: tuple[str, ...]
+
+
+def is_power(size_bytes: int) -> bool:
+    """True for a power of two."""
+    return size_bytes & (size_bytes - 1) == 0
+
+
+def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> list[Measured]:
+    """Return the points of one thread, one an octave, of kernels that this probe knows.
+
+    They are ordered by working set, chases last in each: so the probe makes each of their cycles once.
+    """
+    found = [
+        Measured(curve, point.working_set_bytes, point.seconds_per_reference, point.spread)
+        for curve in profile.maps
+        if curve.threads == 1 and curve.kernel in known and curve.pattern != RESTARTED
+        for point in curve.points
+        if is_power(point.working_set_bytes)
+    ]
+    return sorted(found, key=lambda one: (one.working_set_bytes, one.curve.pattern.startswith("chase"), one.curve.kernel))
+
+
+def runs(points: Sequence[Measured], largest_bytes: int, pages: str) -> KernelRuns:
+    """Return what is simulated for the points, with last levels of up to ``largest_bytes``."""
+    warm = int(WARM * largest_bytes / 64)
+    recorded = [Recorded(one.curve.kernel, one.working_set_bytes, REFERENCES, warm) for one in points]
+    return KernelRuns(recorded, pages)
+
+
+def is_chase(curve: Curve) -> bool:
+    """True when each load of the kernel waits for the one before it in its chain."""
+    return curve.pattern.startswith("chase")
+
+
+def core_seconds(profile: MachineProfile) -> dict[str, float]:
+    """Return by kernel the seconds of a reference when all of them hit the first level and none waits: the curve's first
+    plateau, for chases that of independent loads."""
+    levels, first = profile.hierarchy, profile.hierarchy[0].level
+    plain = plateau(profile.curve("unit", "load"), levels, first).seconds_per_reference
+    return {
+        curve.kernel: plain if is_chase(curve) else plateau(curve, levels, first).seconds_per_reference
+        for curve in profile.maps
+        if curve.threads == 1
+    }
+
+
+def _weights(points: Sequence[Measured], levels: Sequence[Level]) -> Array:
+    """Return 0 for working sets about as large as a level, where conflicts decide, and less for points that did not settle."""
+    sizes = np.array([one.working_set_bytes for one in points], dtype=float)
+    edge = np.zeros(len(points), dtype=bool)
+    for level in levels[1:]:
+        edge |= (sizes > 0.7 * level.size_bytes) & (sizes < 1.45 * level.size_bytes)
+    spread = np.array([one.spread for one in points])
+    return np.where(edge, 0.0, 0.1 / np.hypot(0.1, spread))
+
+
+def make_rows(points: Sequence[Measured], run: KernelRuns, rates: HitRates, machine: str, profile: MachineProfile) -> Rows:
+    """Return the rows of the points on one of the simulated hierarchies. Everything is per reference as the kernel counts
+    them."""
+    levels = [level.level for level in profile.hierarchy]
+    where = fold(rates.table, machine, levels, len(points) + 1)
+    features = run.features(len(points) + 1)
+    seen = features["references"][1:] / REFERENCES  # tables of offsets are read beside the references that are counted
+    lines = lines_of(where, np.concatenate([[0.0], seen]))[1:]
+    core, chases = core_seconds(profile), np.array([is_chase(one.curve) for one in points])
+    missed = (1 - where.served[1:, 0]) * seen
+    work = Work(
+        core=np.array([core[one.curve.kernel] for one in points]),
+        lines=lines,
+        written=where.written_back[1:] * seen[:, None],
+        between=features["between"][1:],
+        coming=features["coming"][1:] * missed,
+        loads=features["loads"][1:] / REFERENCES,
+        chased=chases.astype(float),
+        chased_share=chases.astype(float),
+        chains=np.array([one.curve.chains if is_chase(one.curve) else 1 for one in points], dtype=float),
+    )
+    names = [*levels, MEMORY]
+    far = np.column_stack([where.served[1:, 0], lines.sum(axis=2)])
+    far[:, 0] = 0.02  # a place that serves fewer lines does not decide
+    return Rows(
+        kernels=np.array([one.curve.kernel for one in points]),
+        working_sets=np.array([one.working_set_bytes for one in points]),
+        seconds=np.array([one.seconds for one in points]),
+        work=work,
+        weight=_weights(points, profile.hierarchy),
+        place=tuple(names[index] for index in far.argmax(axis=1)),
+    )

@@ -1,0 +1,87 @@
+"""The rate model: seconds of a block from the lines that its references move.
+
+    T = (core^p + place_2^p + ... + memory^p + serial^p + window^p)^(1/p)
+
+``place_k`` is the time in which a place delivers the lines that are asked of it, by how they are asked for, and takes dirty lines
+back; ``serial`` that of loads which wait for one another; ``window`` that of misses which the core cannot see in time, since
+only so many loads fit into its window. Every part is linear in the work, so the time of twice the work is twice the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from convolver.convolution.falls import Array, Falls
+from convolver.machine.calibration import Calibration
+
+SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What blocks (rows) ask of a machine, in totals.
+
+    ``core``: seconds when every reference hits the first level and none waits for another. ``lines``: by farther place and class,
+    shape (blocks, places, 4). ``written``: dirty lines that arrive at each place. ``between``: lines left out before each
+    strided one. ``coming``: references to lines on their way. ``loads``. ``chased``: loads that wait for one another;
+    ``chased_share``: of the dependent lines, those that they bring; ``chains``: how many such chains run side by side.
+    """
+
+    core: Array
+    lines: Array
+    written: Array
+    between: Array
+    coming: Array
+    loads: Array
+    chased: Array
+    chased_share: Array
+    chains: Array
+
+
+def lines_of(where: Falls, references: Array) -> Array:
+    """Return the lines by farther place and class, given the number of references of each block."""
+    return where.served[:, 1:, None] * where.brought * references[:, None, None]
+
+
+def parts(work: Work, machine: Calibration) -> Array:
+    """Return the seconds of each part, shape (parts, blocks): core, the farther places, serial, window."""
+    sequential, random = np.array(machine.sequential), np.array(machine.random)
+    scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
+    strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
+    places = (
+        (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * random + work.written * np.array(machine.write_back)
+    )
+    chased_lines = work.lines[:, :, DEPENDENT] * work.chased_share[:, None]
+    farther = np.array(machine.latency) - machine.first_latency
+    serial = (work.chased * machine.first_latency + chased_lines @ farther) / work.chains
+    window = _window(scattered - chased_lines, work.loads - work.chased, machine)
+    return np.vstack([work.core + work.coming * machine.coming, places.T, serial, window])
+
+
+def _window(lines: Array, loads: Array, machine: Calibration) -> Array:
+    """Return the time of the longest latencies, one a window: that of the farthest place that a window's lines come from."""
+    windows = np.maximum(loads, 0.0) / machine.window
+    left = windows.copy()
+    seconds = np.zeros_like(left)
+    for place in reversed(range(lines.shape[1])):
+        waiting = np.minimum(left, np.maximum(lines[:, place], 0.0))
+        seconds += waiting * machine.latency[place]
+        left -= waiting
+    return seconds
+
+
+def combine(parts: Array, exponent: float) -> Array:
+    """Return the p-norm of the parts (rows) per block: the maximum for infinity, the sum for 1."""
+    largest = parts.max(axis=0)
+    if np.isinf(exponent):
+        return largest
+    # Relative to the largest part, so that a part alone comes out exactly and nothing underflows.
+    relative = parts / np.where(largest > 0, largest, 1.0)
+    return np.maximum(largest, largest * (relative**exponent).sum(axis=0) ** (1 / exponent))
+
+
+def seconds(work: Work, machine: Calibration) -> Array:
+    """Return the time of each block."""
+    return combine(parts(work, machine), machine.exponent)

@@ -1,0 +1,34 @@
+#include "streams.h"
+
+#define NEAR 64 /* lines: a page of 4 KiB */
+
+/* One pass without branches over all streams, which the compiler can make vector code of: for each, what the line is to it. */
+static void compare(const cv_streams *s, uint32_t line, uint8_t *what)
+{
+    for (int i = 0; i < CV_STREAMS; i++) {
+        const uint32_t distance = line - s->last[i]; /* modulo 2^32: negative ones wrap, in the comparisons too */
+        const int beside = distance + 1 <= 2;
+        const int again = (distance == (uint32_t)s->step[i]) & (distance + CV_STREAM_LONGEST <= 2 * CV_STREAM_LONGEST);
+        const int near = distance + NEAR <= 2 * NEAR;
+        what[i] = (uint8_t)(beside << 2 | again << 1 | near);
+    }
+}
+
+enum cv_line_class cv_streams_classify(cv_streams *s, uint64_t line, uint32_t *between)
+{
+    uint8_t what[CV_STREAMS];
+    int best = 0;
+    compare(s, (uint32_t)line, what);
+    for (int i = 1; i < CV_STREAMS; i++)
+        best = what[i] > what[best] ? i : best;
+    const uint8_t found = what[best];
+    if (!found) { /* a new stream */
+        best = (int)s->oldest;
+        s->oldest = (s->oldest + 1) % CV_STREAMS;
+    }
+    s->step[best] = found ? (int32_t)((uint32_t)line - s->last[best]) : 0;
+    s->last[best] = (uint32_t)line;
+    const uint32_t step = (uint32_t)s->step[best], left = (s->step[best] < 0 ? -step : step) - 1;
+    *between = (found & 6) != 2 ? 0 : left < CV_STREAM_BETWEEN ? left : CV_STREAM_BETWEEN;
+    return found & 4 ? CV_LINE_SEQUENTIAL : found & 2 ? CV_LINE_STRIDED : CV_LINE_RANDOM;
+}

@@ -1,0 +1,2 @@
+#define CV_RECORDING
+#include "../kernels/random.c"

@@ -1,0 +1,128 @@
+"""The fit: coefficients that made the times come back, and what cannot be calibrated is refused."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from convolver.calibration.calibrate import calibrate, calibrated, candidates
+from convolver.calibration.fit import Start, errors, fit, left_out
+from convolver.calibration.rows import Rows
+from convolver.convolution.rates import Work, parts, seconds
+from convolver.errors import MachineError
+from convolver.machine.calibration import Calibration
+from convolver.machine.hierarchy import Level
+from convolver.machine.profile import MachineProfile
+from tests.synthetic import machine
+
+NS = 1e-9
+TRUE = Calibration(
+    simulator="none",
+    exponent=2.5,
+    sequential=(0.4 * NS, 4 * NS),
+    random=(1.0 * NS, 16 * NS),
+    write_back=(0.5 * NS, 2 * NS),
+    latency=(5 * NS, 90 * NS),
+    first_latency=1.3 * NS,
+    between=0.5,
+    coming=0.05 * NS,
+    window=180.0,
+    points=0,
+    median_error=0.0,
+    mean_error=0.0,
+    intervals={},
+)
+
+
+def made_rows(count=240, kernels=8, noise=0.0):
+    """Rows of random work, timed by the true coefficients."""
+    random = np.random.default_rng(3)
+    lines = random.uniform(0, 1, (count, 2, 4)) * (random.uniform(0, 1, (count, 2, 4)) < 0.4)
+    work = Work(
+        core=np.full(count, 0.1 * NS),
+        lines=lines,
+        written=random.uniform(0, 0.5, (count, 2)) * (random.uniform(0, 1, (count, 1)) < 0.5),
+        between=random.uniform(0, 3, count),
+        coming=random.uniform(0, 7, count),
+        loads=random.uniform(1, 20, count),
+        chased=np.zeros(count),
+        chased_share=np.zeros(count),
+        chains=np.ones(count),
+    )
+    times = seconds(work, TRUE) * np.exp(noise * random.standard_normal(count))
+    names = np.array([f"kernel{index % kernels}" for index in range(count)])
+    return Rows(names, np.full(count, 4096), times, work, np.ones(count), ("memory",) * count)
+
+
+def start(factor):
+    scaled = {name: tuple(factor * value for value in getattr(TRUE, name)) for name in ("sequential", "random", "write_back")}
+    return Start(msgspec.structs.replace(TRUE, **scaled, between=0.8, exponent=2.9, window=140.0))
+
+
+def test_the_coefficients_that_made_the_times_are_found():
+    rows, begin = made_rows(), start(1.6)
+    vector, _ = fit(rows, begin)
+    found = begin.with_vector(vector)
+    assert np.median(np.abs(errors(rows, found))) < 0.01
+    assert found.sequential == pytest.approx(TRUE.sequential, rel=0.1)
+    assert found.random == pytest.approx(TRUE.random, rel=0.1)
+    assert found.between == pytest.approx(TRUE.between, rel=0.15)
+
+
+def test_the_error_of_left_out_kernels_is_about_the_noise():
+    rows, begin = made_rows(noise=0.05), start(1.3)
+    vector, _ = fit(rows, begin)
+    found, vectors = left_out(rows, begin, vector)
+    assert 0.02 < np.median(np.abs(found)) < 0.08
+    assert vectors.shape == (8, len(begin.names(["L2", "memory"])))
+
+
+def test_rows_without_weight_do_not_count():
+    rows, begin = made_rows(), start(1.2)
+    spoilt = rows.seconds.copy()
+    spoilt[::3] *= 5
+    weight = np.where(np.arange(len(spoilt)) % 3 == 0, 0.0, 1.0)
+    vector, _ = fit(msgspec_replace(rows, seconds=spoilt, weight=weight), begin)
+    assert np.median(np.abs(errors(rows, begin.with_vector(vector)))) < 0.01
+
+
+def msgspec_replace(rows, **changes):
+    from dataclasses import replace
+
+    return replace(rows, **changes)
+
+
+def test_a_vector_and_its_coefficients_are_the_same():
+    begin = Start(TRUE)
+    assert begin.with_vector(begin.vector()).exponent == pytest.approx(TRUE.exponent)
+    assert begin.values(begin.vector())[-3] == pytest.approx(TRUE.coming)
+
+
+def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
+    zero = np.zeros((1, 2, 4))
+    zero[0, 1, 3] = 1.0
+    one = {name: np.ones(1) for name in ("loads", "chased", "chased_share", "chains")}
+    work = Work(core=np.zeros(1), lines=zero, written=np.zeros((1, 2)), between=np.zeros(1), coming=np.zeros(1), **one)
+    serial = parts(work, TRUE)[-2, 0]
+    assert serial == pytest.approx(TRUE.latency[1])
+    four = Work(**{**vars(work), "chains": np.full(1, 4.0)})
+    assert parts(four, TRUE)[-2, 0] == pytest.approx(serial / 4)
+
+
+def test_a_projected_profile_is_not_calibrated():
+    small = machine("small")
+    with pytest.raises(MachineError, match="measured points"):
+        calibrate(msgspec.structs.replace(small, projected=True))
+    same, why = calibrated(small)
+    assert same is small
+    assert "not calibrated" in why
+
+
+def test_last_levels_are_tried_only_where_the_report_is_doubtful():
+    levels = (Level(level="L1", size_bytes=49152, ways=12), Level(level="L2", size_bytes=2 << 20, ways=16))
+    seen = Level(level="L3", size_bytes=16 << 20, ways=16)
+    sure = MachineProfile(name="m", hierarchy=(*levels, seen))
+    assert candidates(sure) == [sure]
+    reported = (*levels, Level(level="L3", size_bytes=480 << 20, ways=20))
+    tried = candidates(msgspec.structs.replace(sure, hierarchy_reported=reported))
+    assert [one.hierarchy[-1].size_bytes >> 20 for one in tried] == [16, 8, 24, 32, 48, 64]
+    assert all(one.hierarchy[-1].sets % 16 == 0 for one in tried)
