@@ -66,8 +66,12 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
         network = replace(network, rendezvous_bytes=parse_bytes(options["eager"]))
     elif options["never_rendezvous"]:
         network = replace(network, rendezvous_bytes=NEVER)
+    wire = options["wire_latency"]
     network = replace(
-        network, wire_latency_seconds=options["wire_latency"], gap_seconds=options["gap"], quirks=options["dimemas_quirks"]
+        network,
+        wire_latency_seconds=network.wire_latency_seconds if wire is None else wire,
+        gap_seconds=options["gap"],
+        quirks=options["dimemas_quirks"],
     )
     return what_if(
         network,
@@ -102,7 +106,9 @@ def run_command(
     latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
     bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
     no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
-    wire_latency: Annotated[float, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)] = 0.0,
+    wire_latency: Annotated[
+        float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)
+    ] = None,
     gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0,
     algorithms: Annotated[
         str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
@@ -168,7 +174,7 @@ def analyze_command(
     from convolver.mpi.replay import Replayer
 
     events = read_events(trace)
-    network = _network(config, events, {**dict.fromkeys(_OPTIONS), "eager": eager, "wire_latency": 0.0, "gap": 0.0})
+    network = _network(config, events, {**dict.fromkeys(_OPTIONS), "eager": eager, "gap": 0.0})
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
     path = critical_path(timeline)

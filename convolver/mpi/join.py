@@ -75,12 +75,14 @@ def predict_run(
     timeline = run(1.0, there, record=True)
     middle = timeline.predicted_seconds
     measured = events.notes.get("measured_seconds")
+    # The recorder's own time is in the run, but neither in its bursts nor in its communication.
+    own = float(events.notes.get("recorder_seconds", 0.0))
     return RunPrediction(
         middle,
         middle if high == 1.0 else run(high, there).predicted_seconds,
         middle if low == 1.0 and slower is None else run(low, slower or there).predicted_seconds,
         replayer.run(as_network(base, ranks)).predicted_seconds,
-        float(measured) if measured is not None else None,
+        float(measured) - own if measured is not None else None,
         timeline,
     )
 

@@ -29,13 +29,48 @@ _NODE_FIELDS = {
 
 
 @dataclass(frozen=True)
+class MessageCosts:
+    """What messages of some sizes were measured to cost, linear in between: seconds that the sender is busy, from then to the
+    arrival, and that the receiver is busy once the message is there; ``post_seconds`` is what posting a receive takes."""
+
+    sizes: tuple[float, ...]
+    send: tuple[float, ...]
+    transfer: tuple[float, ...]
+    receive: tuple[float, ...]
+    post_seconds: float = 0.0
+
+    def scaled(self, latency: float, transfer: float) -> MessageCosts:
+        """Return the costs with factors on what a message of no bytes takes, and on what its bytes add."""
+
+        def one(values: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(max(0.0, values[0] * latency + (x - values[0]) * transfer) for x in values)
+
+        return MessageCosts(self.sizes, one(self.send), one(self.transfer), one(self.receive), self.post_seconds * latency)
+
+    def at(self, latency_seconds: float | None, bandwidth_bytes_per_second: float | None) -> MessageCosts:
+        """Return the costs scaled so that the smallest message takes this latency and the largest travel at this bandwidth."""
+        smallest, largest = (sum(values[end] for values in (self.send, self.transfer, self.receive)) for end in (0, -1))
+        per_byte = (largest - smallest) / self.sizes[-1] if self.sizes[-1] else 0.0
+        latency = 1.0 if latency_seconds is None or not smallest else latency_seconds / smallest
+        given = bandwidth_bytes_per_second
+        return self.scaled(latency, 1.0 if given is None or not per_byte else 1 / (given * per_byte) if given else 0.0)
+
+    def native(self) -> dict[str, Any]:
+        """Return the fields of ``cv_replay_network``."""
+        columns = {"bytes": self.sizes, "send": self.send, "transfer": self.transfer, "receive": self.receive}
+        arrays: dict[str, Any] = {f"cost_{name}": np.array(values, np.float64) for name, values in columns.items()}
+        return {"cost_points": len(self.sizes), **arrays, "cost_post": self.post_seconds}
+
+
+@dataclass(frozen=True)
 class Network:
     """A parallel machine for :func:`convolver.mpi.replay.replay`.
 
     ``rendezvous_bytes``: messages of at least so many bytes wait for their receiver; ``TRUST_TRACE`` takes the trace's own bit,
     ``NEVER`` makes all sends eager. ``wire_latency_seconds`` (between the end of a transfer and its arrival) and ``gap_seconds``
     (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
-    the LogGP model (Alexandrov et al., SPAA 1995).
+    the LogGP model (Alexandrov et al., SPAA 1995). ``costs`` replace latency and bandwidth of point-to-point messages by measured
+    ones; ``sends_wait``: a blocking rendezvous send ends with its transfer, as in real libraries (Dimemas: when it begins).
     """
 
     configuration: Configuration
@@ -43,6 +78,8 @@ class Network:
     wire_latency_seconds: float = 0.0
     gap_seconds: float = 0.0
     quirks: bool = False
+    costs: MessageCosts | None = None
+    sends_wait: bool = False
     _cache: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def placement(self, ranks: int) -> NDArray[np.int32]:
@@ -72,6 +109,8 @@ class Network:
             "wire_latency": self.wire_latency_seconds,
             "gap": self.gap_seconds,
             "quirks": QUIRK_ANY_COLLECTIVE_WAIT if self.quirks else 0,
+            "sends_wait": int(self.sends_wait),
+            **(self.costs.native() if self.costs else {}),
         }
         self._cache[ranks] = fields
         return fields
@@ -176,7 +215,26 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
     config = flat_configuration(
         ranks, latency_seconds=overhead, bandwidth_bytes_per_second=rate, tasks_per_node=per_node, links=1, intra=within
     )
-    return Network(config, rendezvous_bytes=eager, wire_latency_seconds=latency - overhead)
+    costs = _measured_costs(measured, ranks, per_node)
+    wire = latency - overhead
+    return Network(config, rendezvous_bytes=eager, wire_latency_seconds=wire, costs=costs, sends_wait=costs is not None)
+
+
+def _measured_costs(measured: dict[str, Any], ranks: int, per_node: int) -> MessageCosts | None:
+    """Return the measured costs of messages where they hold for all pairs of tasks: all on one node, or each on its own."""
+    found = measured.get("costs")
+    if not found or not (per_node >= ranks if measured.get("same_host") else per_node == 1):
+        return None
+    try:
+        sizes = tuple(map(float, found["bytes"]))
+        send, transfer, receive = (tuple(map(float, found[f"{name}_seconds"])) for name in ("send", "transfer", "receive"))
+        costs = MessageCosts(sizes, send, transfer, receive, float(found["post_seconds"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"The costs in the machine's network section cannot be used: {error!r}; measure it again.") from error
+    rising = costs.sizes[:1] == (0.0,) and all(a < b for a, b in zip(costs.sizes, costs.sizes[1:], strict=False))
+    if not rising or any(len(c) != len(costs.sizes) or min(c) < 0 for c in (send, transfer, receive)):
+        raise UsageError("The costs in the machine's network section are no curves over rising sizes from 0; measure it again.")
+    return costs
 
 
 def what_if(
@@ -192,6 +250,8 @@ def what_if(
     """
     config = network.configuration
     changes: dict[str, Any] = {}
+    if network.costs is not None:
+        network = replace(network, costs=network.costs.at(latency_seconds, bandwidth_bytes_per_second))
     if latency_seconds is not None:
         changes |= {"latency_intra_seconds": latency_seconds, "latency_inter_seconds": latency_seconds}
     if bandwidth_bytes_per_second is not None:

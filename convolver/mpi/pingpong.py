@@ -43,16 +43,14 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
 
 
 def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return latency, bandwidth, eager limit and overhead from the ping-pong's lines; all samples are kept.
+    """Return latency, bandwidth, eager limit and the costs of a message from the ping-pong's lines; all samples are kept.
 
     Each size counts with its fastest repeat. The one-way time of small messages is the latency; the bandwidth is the median slope
     between any two large ones (64 KiB and more; Theil, Sen), which one disturbed size does not move; the eager limit is the
-    smallest size whose blocking sends all waited for a late receiver (``NEVER`` where none did).
+    smallest size above all those whose blocking sends mostly went on before their receiver came (``NEVER`` where all did).
     """
     samples: dict[str, dict[int, list[float]]] = {
-        "pingpong": defaultdict(list),
-        "overhead": defaultdict(list),
-        "late": defaultdict(list),
+        kind: defaultdict(list) for kind in ("pingpong", "overhead", "post", "receive", "late")
     }
     same_host = True
     for line in lines:
@@ -68,7 +66,8 @@ def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     slope = float(np.median([(best[b] - best[a]) / (b - a) for a in large for b in large if a < b]))
     if slope <= 0:
         raise ProbeError("Large messages took no longer than small ones; run the ping-pong on a quiet machine.")
-    waited = sorted(size for size, values in samples["late"].items() if min(values) > LATE_SECONDS / 2)
+    went_on = [size for size, values in samples["late"].items() if np.median(values) <= LATE_SECONDS / 2]
+    waited = sorted(size for size in samples["late"] if size > max(went_on, default=-1))
     overheads = [min(values) for size, values in samples["overhead"].items() if size <= 1024]
     measured = {
         "latency_seconds": latency,
@@ -78,9 +77,28 @@ def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "same_host": same_host,
         "samples_seconds": {str(size): values for size, values in sorted(samples["pingpong"].items())},
     }
+    if samples["receive"]:
+        measured["costs"] = _costs(samples)
     if same_host:
         measured |= {"intra_latency_seconds": latency, "intra_bandwidth_bytes_per_second": 1.0 / slope}
     return measured
+
+
+def _costs(samples: dict[str, dict[int, list[float]]]) -> dict[str, Any]:
+    """Return what a message of each size costs its sender, takes on its way and costs its receiver: together the one-way time.
+
+    The receiver's part is what a receive takes when the message came, or could have come, long before: it copies.
+    """
+    sizes = sorted(size for size in samples["pingpong"] if samples["receive"][size] and samples["overhead"][size])
+    columns: dict[str, list[float]] = {"send_seconds": [], "transfer_seconds": [], "receive_seconds": []}
+    for size in sizes:
+        one_way = min(samples["pingpong"][size])
+        send = min(min(samples["overhead"][size]), one_way)
+        receive = min(min(samples["receive"][size]), one_way - send)
+        for name, value in zip(columns, (send, one_way - send - receive, receive), strict=True):
+            columns[name].append(value)
+    posts = [min(values) for size, values in samples["post"].items() if size <= 4096 and values]
+    return {"bytes": sizes, **columns, "post_seconds": float(np.median(posts)) if posts else 0.0}
 
 
 def save_network(measured: dict[str, Any], output: str | Path, machine: str | Path | None = None) -> None:

@@ -29,6 +29,8 @@ HEADER = np.dtype(
         ("lost", "<u4"),
         ("host", "S64"),
         ("library", "S128"),
+        ("own_ns", "<u8"),
+        ("polled_ns", "<u8"),
     ]
 )
 RECORD = np.dtype(
@@ -199,6 +201,8 @@ def _notes(ranks: list[RankRecording], clock: Clock) -> dict[str, Any]:
         "ended": sorted({ENDS.get(h["end"], "unknown") for h in headers}),
         "complete": all(h["end"] == 1 and not h["lost"] for h in headers),
         "clock": clock,
+        "recorder_seconds": max(h["own_ns"] for h in headers) * 1e-9,
+        "polled_seconds": max(h["polled_ns"] for h in headers) * 1e-9,
     }
 
 

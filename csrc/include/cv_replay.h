@@ -113,6 +113,15 @@ typedef struct {
     int64_t rendezvous_bytes;    /* >= 0: messages of at least so many bytes; or CV_REPLAY_TRUST_TRACE, CV_REPLAY_NEVER */
     double wire_latency;         /* from the end of the transfer to the arrival; Dimemas: 0 */
     double gap;                  /* links and bus are held at least so long (LogGP's g); Dimemas: 0 */
+    /* What messages of some sizes were measured to cost, linear in between; it replaces startup and transfer time of point-to-point
+     * messages. cost_points 0: Dimemas' rule. */
+    uint32_t cost_points;
+    const double *cost_bytes;    /* rising, from 0 */
+    const double *cost_send;     /* the sender is busy */
+    const double *cost_transfer; /* from the send to the arrival */
+    const double *cost_receive;  /* the receiver is busy once the message is there */
+    double cost_post;            /* posting a receive */
+    uint32_t sends_wait;         /* 1: a blocking rendezvous send ends when its receiver has copied; Dimemas: when that may begin */
     uint32_t quirks;
 } cv_replay_network;
 

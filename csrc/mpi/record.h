@@ -23,6 +23,8 @@ struct cvm_header {
     uint32_t lost;     /* 1: recording stopped early because the file could not grow */
     char host[64];
     char library[128]; /* name of the MPI library */
+    uint64_t own_ns;    /* spent in the interposer itself, in no burst and no call */
+    uint64_t polled_ns; /* inside calls that left no record: unsuccessful tests and probes */
 };
 
 enum cvm_call {

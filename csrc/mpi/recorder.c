@@ -118,8 +118,12 @@ void cvm_close(cvm_scope *s)
         return;
     r.wall = clock_ns(CLOCK_MONOTONIC);
     cpu_after(r.wall - s->entered);
-    if (r.header)
+    if (r.header) {
         r.header->end_ns = r.wall;
+        r.header->own_ns += r.wall - s->entered - s->begin;
+        if (s->first)
+            r.header->polled_ns += s->begin;
+    }
     cvm_bursts_begin();
     if (r.threads)
         pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
-/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, cost, links, record, collective, engine,
- * deadlock. All times are seconds in double; equal times are served in the order in which they were scheduled, so a run is
+/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, cost, message_cost, links, record, collective,
+ * messages, engine, deadlock. All times are seconds in double; equal times are served in the order in which they were scheduled, so a run is
  * deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
@@ -93,7 +93,7 @@ typedef struct {
     uint32_t channel; /* or instance of a Reduce */
     uint32_t next, older, newer;
     bool has_out, has_in, waits_in, on_bus, inside; /* inside: one node */
-    bool reduce, sender_blocked, by_receiver;
+    bool reduce, sender_blocked, by_receiver, sender_waits;
     uint8_t uses;   /* arrival not consumed, resources not released */
     double arrival; /* physical receive */
 } message;
@@ -128,7 +128,7 @@ typedef struct {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
     uint32_t next_blocked;
     uint32_t unclaimed; /* quirk: finished non-blocking collectives without a wait */
-    uint8_t stage;      /* 1: the startup of the current record is paid */
+    uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival */
     bool blocked, finished, waits_any;
 } rank_state;
 
@@ -195,6 +195,9 @@ bool cv_layouts_build(simulation *s);
 double cv_collective_seconds(const simulation *s, uint32_t instance_id);
 double cv_collective_latency(const simulation *s, uint32_t comm, uint32_t rank);
 
+/* message_cost.c: measured costs of a message */
+double cv_message_cost(const simulation *s, const double *curve, int64_t bytes);
+
 /* links.c: transfers */
 bool cv_links_build(simulation *s);
 uint32_t cv_message_new(simulation *s);
@@ -211,8 +214,17 @@ void cv_collective_begin(simulation *s, uint32_t instance_id);
 void cv_collective_end(simulation *s, uint32_t instance_id);
 void cv_reduce_arrival(simulation *s, uint32_t id);
 
+/* messages.c */
+bool cv_message_step(simulation *s, uint32_t rank, const record *r);
+void cv_receive_post(simulation *s, const record *r);
+void cv_message_arrival(simulation *s, uint32_t id);
+
 /* engine.c */
 void cv_rank_resume(simulation *s, uint32_t rank);
+/* Returns true when the rank can go on at `time` right away, false when it was put into the queue. */
+bool cv_goes_on_at(simulation *s, uint32_t rank, double time);
+/* Pays the startup of the current record; returns as cv_goes_on_at. */
+bool cv_startup(simulation *s, uint32_t rank, double latency);
 
 /* record.c */
 void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row,

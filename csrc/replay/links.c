@@ -216,6 +216,10 @@ static void start(simulation *s, uint32_t id)
     double rate = m->inside ? s->net->bytes_per_second_intra[node_of(s, m->source)] : s->net->bytes_per_second;
     double travel = rate == 0 ? 0 : (double)m->bytes / rate;
     double wire = m->inside ? 0 : s->net->wire_latency, held = m->inside ? travel : fmax(travel, s->net->gap);
+    if (s->net->cost_points && !m->reduce) {
+        travel = held = cv_message_cost(s, s->net->cost_transfer, m->bytes);
+        wire = 0;
+    }
     m->physical_send = s->now;
     if (wire == 0 && held == travel) {
         schedule(s, s->now + travel, EVENT_END, id);

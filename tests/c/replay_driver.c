@@ -29,6 +29,8 @@ static void add(uint8_t kind, int32_t partner, int64_t bytes, uint8_t flags, uin
     t.seconds[used++] = seconds;
 }
 
+static uint32_t measured; /* 1: with costs of messages as measured */
+
 static void replay_case(const char *name, int32_t links, int32_t buses, int64_t rendezvous)
 {
     cv_replay_trace trace = {RANKS, 1, t.first, t.kind, t.flags, t.op, t.partner, t.tag, t.comm, t.bytes, t.extra, t.seconds,
@@ -53,8 +55,14 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
     cv_replay_module modules[] = {{7, 1, -0.25}, {7, 2, 0}};
     cv_status status = cv_replay_new(&trace, &handle, &fault);
     if (status == CV_OK) {
-        cv_replay_network net = {RANKS, buses, 1e8,  latency, latency, rate,       none, link, none,
-                                 link,  link,  node, rules,   rendezvous, 1e-6, 2e-6, 1};
+        static const double sizes[] = {0, 1000, 65536}, send[] = {1e-7, 2e-7, 2e-6}, travel[] = {1e-7, 1e-7, 3e-6},
+                            receive[] = {2e-7, 9e-7, 1e-5};
+        cv_replay_network net = {.nodes = RANKS, .buses = buses, .bytes_per_second = 1e8, .latency_inter = latency,
+                                 .latency_intra = latency, .bytes_per_second_intra = rate, .buses_intra = none, .in_intra = link,
+                                 .out_intra = none, .in_inter = link, .out_inter = link, .node_of_rank = node, .collectives = rules,
+                                 .rendezvous_bytes = rendezvous, .wire_latency = 1e-6, .gap = 2e-6, .quirks = 1,
+                                 .cost_points = measured ? 3 : 0, .cost_bytes = sizes, .cost_send = send,
+                                 .cost_transfer = travel, .cost_receive = receive, .cost_post = 5e-8, .sends_wait = measured};
         status = cv_replay_scale(handle, ratio, NULL, modules, 2);
         if (status == CV_OK)
             status = cv_replay_run(handle, &net, 1, &result);
@@ -111,6 +119,11 @@ int main(void)
     replay_case("half", 0, 1, CV_REPLAY_NEVER);
     ring(20, CV_REPLAY_RENDEZVOUS, true);
     replay_case("posted", 2, 2, CV_REPLAY_TRUST_TRACE);
+    measured = 1;
+    replay_case("costs-posted", 2, 2, CV_REPLAY_TRUST_TRACE);
+    ring(20, 0, false);
+    replay_case("costs-eager", 1, 0, CV_REPLAY_NEVER);
+    measured = 0;
     ring(2, CV_REPLAY_RENDEZVOUS, false);
     replay_case("deadlock", 1, 1, CV_REPLAY_TRUST_TRACE);
     ring(20, CV_REPLAY_RENDEZVOUS | CV_REPLAY_IMMEDIATE, false);

@@ -2,6 +2,8 @@
  *
  *   {"kind": "pingpong", "bytes": n, "seconds": one-way time}            best half round trip, as many lines as repeats
  *   {"kind": "overhead", "bytes": n, "seconds": time inside MPI_Isend}   what a send costs its processor
+ *   {"kind": "receive", "bytes": n, "seconds": time inside MPI_Recv}     the message has been there for a while
+ *   {"kind": "post", "bytes": n, "seconds": time inside MPI_Irecv}       before the message
  *   {"kind": "late", "bytes": n, "seconds": time inside MPI_Send}        the receiver comes 2 ms late: a rendezvous waits for it
  *   {"kind": "hosts", "same": true}                                      both tasks on one host */
 #include <mpi.h>
@@ -9,7 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST = 4 << 20, REPEATS = 5 };
+enum { LARGEST = 4 << 20, REPEATS = 9, POOL = 32 << 20 };
+
+/* Large messages take turns through a pool: a program's buffers are rarely all in the nearest caches. */
+static char *place(char *pool, int bytes)
+{
+    static size_t next;
+    if (bytes < 4096)
+        return pool;
+    if (next + (size_t)bytes > POOL)
+        next = 0;
+    next += ((size_t)bytes + 4095) / 4096 * 4096;
+    return pool + next - ((size_t)bytes + 4095) / 4096 * 4096;
+}
 
 static void spin(double seconds)
 {
@@ -18,11 +32,12 @@ static void spin(double seconds)
         ;
 }
 
-static double round_trips(int rank, char *buffer, int bytes, int count)
+static double round_trips(int rank, char *pool, int bytes, int count)
 {
     MPI_Barrier(MPI_COMM_WORLD);
     double begin = MPI_Wtime();
     for (int i = 0; i < count; i++) {
+        char *buffer = place(pool, bytes);
         if (rank == 0) {
             MPI_Send(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
             MPI_Recv(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -34,19 +49,44 @@ static double round_trips(int rank, char *buffer, int bytes, int count)
     return (MPI_Wtime() - begin) / count / 2;
 }
 
-static double overhead(int rank, char *buffer, int bytes)
+/* Task 0 sends, task 1 has posted the receive: what each spends in its non-blocking call. */
+static double posted(int rank, char *pool, int bytes, double *post)
 {
     MPI_Request request;
+    char *buffer = place(pool, bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        spin(2e-6);
+    double begin = MPI_Wtime();
+    if (rank == 0)
+        MPI_Isend(buffer, bytes, MPI_CHAR, 1, 1, MPI_COMM_WORLD, &request);
+    else
+        MPI_Irecv(buffer, bytes, MPI_CHAR, 0, 1, MPI_COMM_WORLD, &request);
+    double spent = MPI_Wtime() - begin, other = 0;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&spent, 1, MPI_DOUBLE, 1 - rank, 4, &other, 1, MPI_DOUBLE, 1 - rank, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    *post = other;
+    return spent;
+}
+
+/* Task 1 receives what was sent long ago; task 0 learns how long that took. */
+static double receive(int rank, char *pool, int bytes)
+{
     double spent = 0;
+    MPI_Request request;
+    char *buffer = place(pool, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        double begin = MPI_Wtime();
-        MPI_Isend(buffer, bytes, MPI_CHAR, 1, 1, MPI_COMM_WORLD, &request);
-        spent = MPI_Wtime() - begin;
+        MPI_Isend(buffer, bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Recv(&spent, 1, MPI_DOUBLE, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-        MPI_Irecv(buffer, bytes, MPI_CHAR, 0, 1, MPI_COMM_WORLD, &request);
+        spin(1e-4);
+        double begin = MPI_Wtime();
+        MPI_Recv(buffer, bytes, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        spent = MPI_Wtime() - begin;
+        MPI_Send(&spent, 1, MPI_DOUBLE, 0, 4, MPI_COMM_WORLD);
     }
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
     return spent;
 }
 
@@ -74,10 +114,12 @@ static void print(int rank, const char *kind, int bytes, double seconds)
 int main(int argc, char **argv)
 {
     int rank, size, length;
-    char host[2][MPI_MAX_PROCESSOR_NAME] = {"", ""}, *buffer = calloc(1, LARGEST);
+    char host[2][MPI_MAX_PROCESSOR_NAME] = {"", ""}, *buffer = calloc(1, POOL);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (buffer)
+        memset(buffer, 1, POOL);
     if (size != 2 || buffer == NULL) {
         if (rank == 0)
             fprintf(stderr, "the ping-pong needs exactly two tasks\n");
@@ -93,7 +135,10 @@ int main(int argc, char **argv)
         round_trips(rank, buffer, bytes, count / 10 + 1);
         for (int r = 0; r < REPEATS; r++) {
             print(rank, "pingpong", bytes, round_trips(rank, buffer, bytes, count));
-            print(rank, "overhead", bytes, overhead(rank, buffer, bytes));
+            double post, send = posted(rank, buffer, bytes, &post);
+            print(rank, "overhead", bytes, send);
+            print(rank, "post", bytes, post);
+            print(rank, "receive", bytes, receive(rank, buffer, bytes));
         }
         if (bytes >= 64 && bytes <= 1 << 20)
             for (int r = 0; r < 7; r++)
