@@ -23,7 +23,7 @@ PARQUET_KEY = "convolver"
 """Key of the artifact header in a Parquet file's own metadata."""
 
 VERSIONS = {
-    "convolver.machine": 1,
+    "convolver.machine": 2,
     "convolver.trace": 1,
     "convolver.signature": 1,
     "convolver.hit_rates": 1,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.simulator import OwnerLimitError, make_refs
+from convolver._native.simulator import OwnerLimitError, Simulator, make_refs
 from convolver._native.status import check
 
 INCLUSIONS = ("non-inclusive", "inclusive", "exclusive", "victim")
@@ -86,6 +86,10 @@ class DetailedSimulator:
         check(lib.cv_detailed_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
         self._limited = True
 
+    def warm(self, on: bool) -> None:
+        """Let what is fed from now on fill the caches without being counted, or count again."""
+        lib.cv_detailed_warm(self.handle, on)
+
     def feed(
         self,
         addresses: NDArray[np.uint64],
@@ -120,3 +124,7 @@ class DetailedSimulator:
     def resident(self, level: int) -> int:
         """Lines that a level holds now, in all cores together."""
         return int(lib.cv_detailed_resident(self.handle, level))
+
+
+AnySimulator = Simulator | DetailedSimulator
+"""What references can be fed to."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.detailed import DetailedSimulator
 from convolver._native.simulator import Simulator
 from convolver._native.status import check
 from convolver.errors import ConvolverError, FormatError
@@ -114,10 +115,15 @@ class Decoder:
             raise ConvolverError(f"{self._where} cannot be read: {os.strerror(ffi.errno or errno.EIO)}.")
         check(status, f"Decoding {self._where[0].lower()}{self._where[1:]}")
 
-    def add_simulator(self, simulator: Simulator, kind: int = WINDOW) -> None:
-        """Feed every reference of one kind of batch to ``simulator``; the owner of a reference is its site."""
+    def add_simulator(self, simulator: Simulator | DetailedSimulator, kind: int = WINDOW) -> None:
+        """Feed every reference of one kind of batch to ``simulator``; the owner of a reference is its site.
+
+        A detailed simulator takes those of windows only.
+        """
         self._kept.append(simulator)
         sink = lib.cv_trace_simulate if kind == WINDOW else lib.cv_trace_simulate_sets
+        if isinstance(simulator, DetailedSimulator):
+            sink = lib.cv_trace_simulate_detailed
         self._check(lib.cv_trace_add_sink(self.handle, sink, simulator.handle))
 
     def add_collector(self) -> Collector:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import HierarchyError
-from convolver.schema import document_id
+from convolver.machine.level_options import Prefetcher, check_neighbours, check_options
 
 MAX_WAYS = 64
 MAX_LEVELS = 8
@@ -18,13 +18,26 @@ POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", 
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One cache level. ``size_bytes`` is the capacity one core sees; any number of sets is allowed."""
+    """One cache level. ``size_bytes`` is the capacity one core sees; any number of sets is allowed.
+
+    The fields below ``policy`` are told in docs/cache-model.md; a level that has one of them is simulated by the detailed engine.
+    """
 
     level: str
     size_bytes: int
     ways: int
     line_bytes: int = 64
     policy: str = "lru"
+    seed: int = 0
+    inclusion: str = "non-inclusive"
+    write: str = "back"
+    write_allocate: bool = True
+    write_combining: int = 0
+    sector_bytes: int = 0
+    index: str = "modulo"
+    slices: int = 1
+    prefetcher: Prefetcher | None = None
+    shared: bool = False
 
     @property
     def sets(self) -> int:
@@ -52,13 +65,14 @@ def _check_level(level: Level) -> None:
         raise HierarchyError(f"{name} has {level.size_bytes} bytes; at most 1 TiB can be simulated.")
     if level.sets > MAX_SETS:
         raise HierarchyError(f"{name} has {level.sets} sets; at most {MAX_SETS} can be simulated: give it more ways.")
+    check_options(level)
 
 
 def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     """Return the levels as a tuple, nearest first.
 
     Raises :class:`HierarchyError` for an impossible geometry: no level, more than eight, a name twice, a number of ways, a line
-    size or a capacity that cannot be, or a line size that differs between levels.
+    size or a capacity that cannot be, or options that do not go together.
     """
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise HierarchyError(f"A hierarchy has 1 to {MAX_LEVELS} cache levels, not {len(levels)}.")
@@ -67,8 +81,7 @@ def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     names = [level.level for level in levels]
     if len(set(names)) != len(names):
         raise HierarchyError(f"The cache levels {', '.join(names)} do not have different names.")
-    if len({level.line_bytes for level in levels}) != 1:
-        raise HierarchyError("All cache levels of a machine need the same line_bytes.")
+    check_neighbours(levels)
     return tuple(levels)
 
 
@@ -80,8 +93,3 @@ def parse_levels(documents: Iterable[Mapping[str, Any]], where: str = "The hiera
         raise HierarchyError(f"{where} is not valid: {error}.") from error
     except HierarchyError as error:
         raise HierarchyError(f"{where} is not possible: {error}") from error
-
-
-def hierarchy_id(levels: Sequence[Level]) -> str:
-    """Return the id of a geometry: equal hierarchies need to be simulated only once."""
-    return document_id({"levels": [msgspec.to_builtins(level) for level in levels]})

@@ -11,8 +11,10 @@ import msgspec
 
 from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
-from convolver.machine.hierarchy import Level, check_levels, hierarchy_id, parse_levels
+from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
+from convolver.machine.system import PAGE_BYTES, MemorySystem, make_system, parse_system
+from convolver.machine.tlb import TlbLevel
 from convolver.schema import VERSIONS, document_id, load_document, save_document
 
 __all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate", "Throughput"]
@@ -61,11 +63,15 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What is known of a machine. Times are in seconds, sizes in bytes.
 
     ``hierarchy`` is what simulations use; ``hierarchy_reported`` is what the operating system said, where it differs;
-    ``detected`` is what the measured curves show. ``provenance`` says when, where and how the numbers were made.
+    ``detected`` is what the measured curves show. ``tlb`` has levels for each size of page, of which those for ``page_bytes`` are
+    simulated; ``semantics`` is what a write does. ``provenance`` says when, where and how the numbers were made.
     """
 
     name: str
     hierarchy: tuple[Level, ...]
+    tlb: tuple[TlbLevel, ...] = ()
+    page_bytes: int = PAGE_BYTES
+    semantics: str = "write-back"
     projected: bool = False
     provenance: dict[str, Any] = {}
     cpu: dict[str, Any] = {}
@@ -96,7 +102,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         levels = document.get("hierarchy")
         if not isinstance(levels, list):
             raise SchemaError(f"{where} has no 'hierarchy': give it a list of cache levels, nearest first.")
-        parse_levels(levels, f"The hierarchy of {where}")
+        parse_system(document, where)
         try:
             profile = msgspec.convert(document, cls)
             maps = check_curves(profile.maps)
@@ -105,7 +111,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise SchemaError(f"{where} is no valid machine profile: {error}.") from error
         if not profile.name or "/" in profile.name:
             raise SchemaError(f"{where} is no valid machine profile: its name is empty or holds a '/'.")
-        return msgspec.structs.replace(profile, maps=maps, hierarchy=check_levels(profile.hierarchy))
+        return msgspec.structs.replace(profile, maps=maps)
 
     def to_document(self) -> dict[str, Any]:
         """Return the profile as a JSON document with schema and version, without id."""
@@ -123,7 +129,12 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def hierarchy_id(self) -> str:
         """Hash of the simulated geometry alone: machines that share it need one simulation."""
-        return hierarchy_id(self.hierarchy)
+        return self.system.id
+
+    @property
+    def system(self) -> MemorySystem:
+        """What simulations use: caches, the TLB for the pages that programs have, what a write does."""
+        return make_system(self.hierarchy, self.tlb, self.semantics, self.page_bytes)
 
     def curve(
         self,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from convolver import __version__
 from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError
@@ -15,6 +14,7 @@ from convolver.locations import cache_folder
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.machines import Target
 from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
@@ -34,7 +34,7 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
         raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
     wanted = {machine.hierarchy_id: machine for machine in machines}
     known = {key: _cached(trace, key) for key in wanted}
-    missing = [{"name": key, "hierarchy": _levels(wanted[key])} for key, rates in known.items() if rates is None]
+    missing = [Target(key, wanted[key].system) for key, rates in known.items() if rates is None]
     if missing:
         fresh = simulate(trace, missing, progress=progress)
         for document in fresh.header["machines"]:
@@ -45,12 +45,6 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
     if len({name for _, name in names}) < len(names):
         raise ProvenanceError("Two machines with one name have different caches; rename one of the profiles.")
     return join_hit_rates([_renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None])
-
-
-def _levels(machine: MachineProfile) -> list[dict[str, Any]]:
-    import msgspec
-
-    return [msgspec.to_builtins(level) for level in machine.hierarchy]
 
 
 def _renamed(rates: HitRates, names: Iterable[tuple[str, str]]) -> HitRates:

@@ -51,7 +51,11 @@ def variants(
         raise UsageError(f"{len(found)} variants are too many for one pass; ask for at most 256.")
     try:
         return [
-            Target(_label(own, each), check_levels([*own.hierarchy[:place], each, *own.hierarchy[place + 1 :]])) for each in found
+            Target(
+                _label(own, each),
+                own.system._replace(hierarchy=check_levels([*own.hierarchy[:place], each, *own.hierarchy[place + 1 :]])),
+            )
+            for each in found
         ]
     except HierarchyError as error:
         raise HierarchyError(f"A variant of {level} is not possible: {error}") from error

@@ -8,47 +8,80 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import GROUPS, POLICIES, Counts, Geometry, Simulator
+from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator
 
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
+_NO_DETAILS = Details()
 
 
 class Group:
-    """The machines of one pass; those with equal hierarchies share one simulation."""
+    """The machines of one pass; those with equal memory systems share one simulation.
 
-    def __init__(self, machines: list[Target]) -> None:
-        distinct = {machine.hierarchy_id: machine.hierarchy for machine in machines}
-        self._place = {key: place for place, key in enumerate(distinct)}
+    Plain ones go through the fast engine together, the others each through the detailed engine, as do all where ``details`` are
+    asked for.
+    """
+
+    def __init__(self, machines: list[Target], details: Details = _NO_DETAILS) -> None:
+        distinct = {machine.hierarchy_id: machine.system for machine in machines}
+        fast = {key: system.hierarchy for key, system in distinct.items() if system.plain and not details}
+        self._place = {key: place for place, key in enumerate(fast)}
         self._hierarchies = [
             [Geometry(level.sets, level.ways, level.line_bytes, POLICIES.index(level.policy)) for level in levels]
-            for levels in distinct.values()
+            for levels in fast.values()
         ]
+        self._detailed = {key: DetailedMachine(system, details) for key, system in distinct.items() if key not in fast}
         self._shared: ParallelSimulator | None = None
 
     @cached_property
     def simulator(self) -> Simulator:
-        """The simulator of all machines, on one thread."""
+        """The simulator of all plain machines, on one thread."""
         return Simulator(self._hierarchies)
 
-    def share(self, jobs: int) -> ParallelSimulator:
-        """Return a simulator that does the same on several threads; the counts then come from it."""
+    @property
+    def simulators(self) -> list[AnySimulator]:
+        """All simulators; each is to be fed every reference. The fast one comes first, if there is one."""
+        fast: list[AnySimulator] = [self.simulator] if self._hierarchies else []
+        return [*fast, *(machine.simulator for machine in self._detailed.values())]
+
+    def share(self, jobs: int) -> list[ParallelSimulator | AnySimulator]:
+        """Return simulators of which the fast one works on several threads; its counts then come from there."""
+        if not self._hierarchies:
+            return list(self.simulators)
         self._shared = ParallelSimulator(self._hierarchies, jobs)
-        return self._shared
+        return [self._shared, *(machine.simulator for machine in self._detailed.values())]
+
+    @property
+    def _fed(self) -> ParallelSimulator | AnySimulator:
+        return self._shared or self.simulators[0]
 
     @property
     def owners(self) -> int:
         """One more than the largest owner fed."""
-        return (self._shared or self.simulator).owners
+        return self._fed.owners
+
+    @property
+    def references(self) -> int:
+        """References fed."""
+        return self._fed.references
 
     def __contains__(self, machine: Target) -> bool:
-        return machine.hierarchy_id in self._place
+        return machine.hierarchy_id in self._place or machine.hierarchy_id in self._detailed
 
     def counts(self, machine: Target, level: int) -> Counts:
         """Return the counts per owner of one level of a machine."""
+        if detailed := self._detailed.get(machine.hierarchy_id):
+            return detailed.counts(level)
         return (self._shared or self.simulator).counts(self._place[machine.hierarchy_id], level)
+
+    def more_counts(self, machine: Target, level: int) -> dict[str, NDArray[np.uint64]]:
+        """Return the counts per owner that only the detailed engine has: none of a machine that the fast engine simulated."""
+        detailed = self._detailed.get(machine.hierarchy_id)
+        return detailed.more_counts(level) if detailed else {}
 
     def grouped_counts(self, machine: Target, level: int) -> Counts:
         """Return the counts of shape (owners, groups) of one level, where the simulator groups its owners."""

@@ -16,6 +16,13 @@ SCHEMA = "convolver.hit_rates"
 COUNTS = ("accesses", "hits", "misses", "write_backs")
 PATTERN_MISSES = ("strided_misses", "random_misses", "dependent_misses")
 """Columns of hit rates from a trace: misses by the pattern of the site that missed; the others are sequential ones."""
+MORE_COUNTS = (
+    *("writes_through", "fetches", "castouts", "back_invalidations", "fills", "evictions"),
+    *("prefetches", "useful_prefetches", "unused_prefetches"),
+    *("compulsory", "capacity", "conflict"),
+    *("bytes_read", "bytes_written"),
+)
+"""Columns that are there where a machine went through the detailed engine; null in the rows of the others."""
 COLUMNS = ("block", "machine", "level", *COUNTS)
 
 
@@ -92,16 +99,33 @@ class HitRates(TableArtifact):
         import polars as pl
 
         samples = {level["level"]: level for level in self._document(machine).get("samples", [])}
-        sums = self.table.filter(pl.col("machine") == machine).group_by("level").agg(pl.col(COUNTS).sum())
+        rows = self.table.filter(pl.col("machine") == machine)
+        counts = [*COUNTS, *(name for name in MORE_COUNTS if name in rows.columns and rows[name].null_count() < rows.height)]
+        sums = rows.group_by("level").agg(pl.col(counts).sum())
         by_level = {row["level"]: row for row in sums.iter_rows(named=True)}
-        empty = dict.fromkeys(COUNTS, 0)
+        empty = dict.fromkeys(counts, 0)
         return [
-            {"level": name, **{count: by_level.get(name, empty)[count] for count in COUNTS}, **samples.get(name, {})}
+            {"level": name, **{count: by_level.get(name, empty)[count] for count in counts}, **samples.get(name, {})}
             for name in self.levels(machine)
         ]
+
+    def tlb_totals(self, machine: str) -> list[dict[str, Any]]:
+        """Return per level of the TLB, nearest first, level, page_bytes, accesses, hits and misses over all blocks."""
+        import polars as pl
+
+        found = []
+        for level in self._document(machine).get("tlb", []):
+            rows = self.table.filter((pl.col("machine") == machine) & (pl.col("level") == level["level"]))
+            sums = {count: int(rows[count].sum()) for count in COUNTS[:3]}
+            found.append({"level": level["level"], "page_bytes": level.get("page_bytes", 4096), **sums})
+        return found
 
     def summary(self) -> dict[str, Any]:
         """Return id, inputs, references, sampling and the totals of every machine as a JSON-able document."""
         fields = ("schema", "version", "id", "inputs", "references", "sampling")
-        machines = [{"machine": name, "levels": self.totals(name)} for name in self.machines]
+        machines = [{"machine": name, "levels": self.totals(name), **self._tlb_summary(name)} for name in self.machines]
         return {**{name: self.header[name] for name in fields}, "machines": machines}
+
+    def _tlb_summary(self, machine: str) -> dict[str, Any]:
+        totals = self.tlb_totals(machine)
+        return {"tlb": totals} if totals else {}

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
-import msgspec
-
 from convolver.errors import UsageError
-from convolver.machine.hierarchy import Level, check_levels, hierarchy_id, parse_levels
+from convolver.machine.hierarchy import Level, check_levels
+from convolver.machine.system import MemorySystem, parse_system
 
 
 @runtime_checkable
@@ -29,17 +28,21 @@ class Target(NamedTuple):
     """One machine to simulate."""
 
     name: str
-    hierarchy: tuple[Level, ...]
+    system: MemorySystem
+
+    @property
+    def hierarchy(self) -> tuple[Level, ...]:
+        """Its cache levels, nearest first."""
+        return self.system.hierarchy
 
     @property
     def hierarchy_id(self) -> str:
-        """Id of the geometry."""
-        return hierarchy_id(self.hierarchy)
+        """Id of the memory system."""
+        return self.system.id
 
     def to_document(self) -> dict[str, Any]:
         """Return the machine as a JSON-able document."""
-        levels = [msgspec.to_builtins(level) for level in self.hierarchy]
-        return {"machine": self.name, "hierarchy_id": self.hierarchy_id, "hierarchy": levels}
+        return {"machine": self.name, "hierarchy_id": self.hierarchy_id, **self.system.to_document()}
 
 
 MachineLike = HasHierarchy | Mapping[str, Any] | Sequence[Level] | str | Path
@@ -53,11 +56,12 @@ def _target(machine: MachineLike, number: int) -> Target:
         machine = find_machine(machine)
     if isinstance(machine, Mapping):
         name = str(machine.get("name") or f"machine-{number}")
-        return Target(name, parse_levels(machine.get("hierarchy") or (), f"The hierarchy of {name}"))
+        return Target(name, parse_system(machine, name))
     if isinstance(machine, HasHierarchy):
-        return Target(machine.name, check_levels(machine.hierarchy))
+        own = getattr(machine, "system", None)
+        return Target(machine.name, own if own is not None else MemorySystem(check_levels(machine.hierarchy)))
     if isinstance(machine, Sequence) and all(isinstance(level, Level) for level in machine):
-        return Target(f"machine-{number}", check_levels(cast("Sequence[Level]", machine)))
+        return Target(f"machine-{number}", MemorySystem(check_levels(cast("Sequence[Level]", machine))))
     raise UsageError(f"{type(machine).__name__} is no machine; give a profile, its name or path, or a list of cache levels.")
 
 

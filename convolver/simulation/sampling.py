@@ -46,7 +46,11 @@ def sampled(plan: Mapping[str, Any] | None) -> Sampled:
 
 def fits_sets(machine: Target, classes: int) -> bool:
     """True when 1/K of the sets of every level of the machine are exactly the sets that a sample of 1/K holds."""
-    return classes > 1 and all(
-        level.line_bytes == LINE_BYTES and level.sets % classes == 0 and level.policy not in DEPENDENT_POLICIES
-        for level in machine.hierarchy
+    return (
+        classes > 1
+        and machine.system.plain
+        and all(
+            level.line_bytes == LINE_BYTES and level.sets % classes == 0 and level.policy not in DEPENDENT_POLICIES
+            for level in machine.hierarchy
+        )
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
+from convolver.simulation.detailed import Details
 from convolver.simulation.group import LINE_BYTES, Blocks, Group
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
@@ -24,6 +26,7 @@ FEED = 1 << 19
 """References of one call into the C core, so that an interrupt is seen soon."""
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""
+NO_DETAILS = Details()
 
 
 class TraceLike(Protocol):
@@ -41,31 +44,38 @@ class TraceLike(Protocol):
     def site_blocks(self) -> NDArray[np.uint32]:
         """Block of each site."""
 
-    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
-        """Stream all references into a simulator, set-sampled ones into a second one; the owner of a reference is its site."""
+    def feed(
+        self,
+        simulator: AnySimulator,
+        *,
+        sets: Simulator | None = None,
+        also: Iterable[AnySimulator] = (),
+        progress: Progress = SILENT,
+    ) -> None:
+        """Stream all references into simulators, set-sampled ones into ``sets``; the owner of a reference is its site."""
 
 
 def _hit_rates(machines: list[Target], runs: Runs, references: int, inputs: dict[str, Any], sampling: Any) -> HitRates:
     import polars as pl
 
-    table = pl.concat([runs.rows(machine) for machine in machines])
+    table = pl.concat([runs.rows(machine) for machine in machines], how="diagonal")
     documents = [runs.document(machine) for machine in machines]
     return HitRates.make(table, machines=documents, references=references, inputs=inputs, sampling=sampling)
 
 
-def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
+def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DETAILS) -> Group | None:
     """Return the group that is fed the set-sampled references: the machines whose sets such a sample holds."""
-    fitting = [machine for machine in machines if fits_sets(machine, holds.classes)]
+    fitting = [machine for machine in machines if fits_sets(machine, holds.classes) and not details]
     for machine in machines:
         if holds.windows is None and machine not in fitting:
             raise SimulationError(
-                f"Only 1/{holds.classes} of the cache sets is given, but a level of '{machine.name}' has a number of sets "
-                "or a line size that does not fit; take all references or bursts."
+                f"Only 1/{holds.classes} of the cache sets is given, but a level of '{machine.name}' has a number of sets, "
+                "a line size or an option that does not fit; take all references or bursts."
             )
         if machine not in fitting:
             warnings.warn(
-                f"A level of '{machine.name}' has a number of sets or a line size that 1/{holds.classes} of the sets do "
-                "not fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",
+                f"A level of '{machine.name}' has a number of sets, a line size or an option that 1/{holds.classes} of the "
+                "sets do not fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",
                 SamplingWarning,
                 stacklevel=3,
             )
@@ -77,59 +87,73 @@ def _set_group(machines: list[Target], holds: Sampled) -> Group | None:
     return group
 
 
-def simulate(trace: TraceLike, machines: MachineLike | Iterable[MachineLike], *, progress: Progress = SILENT) -> HitRates:
+def simulate(
+    trace: TraceLike,
+    machines: MachineLike | Iterable[MachineLike],
+    *,
+    details: Details = NO_DETAILS,
+    progress: Progress = SILENT,
+) -> HitRates:
     """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
 
     Where the trace has bursts and a set sample, the first level of each machine is taken from the bursts and the larger ones from
-    the set sample (:mod:`convolver.simulation.sampling`). Raises :class:`UsageError` and :class:`MachineError` for machines that
-    cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace without
-    addresses and :class:`FormatError` for a damaged one.
+    the set sample (:mod:`convolver.simulation.sampling`), unless the detailed engine simulates the machine: it takes all from the
+    bursts. ``details`` asks for more than the fast engine has. Raises :class:`UsageError` and :class:`MachineError` for
+    machines that cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace
+    without addresses and :class:`FormatError` for a damaged one.
     """
     found = targets(machines)
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
-    windows, sets = Group(found), _set_group(found, holds) if holds.classes else None
-    if sets is None:
-        trace.feed(windows.simulator, progress=progress)
-    else:
-        trace.feed(windows.simulator, sets=sets.simulator, progress=progress)
+    windows = Group(found, details)
+    sets = _set_group(found, holds, details) if holds.classes else None
+    first, *others = windows.simulators
+    more: dict[str, Any] = {"also": others} if others else {}
+    if sets:
+        more["sets"] = sets.simulator
+    trace.feed(first, **more, progress=progress)
     site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
-    owners = max(windows.simulator.owners, -(-sets.simulator.owners // GROUPS) if sets else 0)
+    owners = max(windows.owners, -(-sets.simulator.owners // GROUPS) if sets else 0)
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     line_shares = getattr(trace, "site_line_shares", None)
     runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares)
-    references = windows.simulator.references + (sets.simulator.references if sets else 0)
+    references = windows.references + (sets.simulator.references if sets else 0)
     return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling"))
 
 
-def _feed(simulator: Simulator | ParallelSimulator, refs: References, progress: Progress) -> None:
+Simulators = Sequence[AnySimulator | ParallelSimulator]
+
+
+def _feed(simulators: Simulators, refs: References, progress: Progress) -> None:
     progress.start("Simulating", total=len(refs.addresses))
     try:
         for start in range(0, len(refs.addresses), FEED):
             part = [None if array is None else array[start : start + FEED] for array in refs]
-            simulator.feed(*part)  # type: ignore[arg-type]
+            for simulator in simulators:
+                simulator.feed(*part)  # type: ignore[arg-type]
             progress.advance(len(part[0]))  # type: ignore[arg-type]
     finally:
         progress.finish()
 
 
 def _fed(
-    make: Callable[[], tuple[Group, Simulator | ParallelSimulator]], refs: References, progress: Progress
+    make: Callable[[], tuple[Group, Simulators]], refs: References, progress: Progress
 ) -> tuple[Group, NDArray[np.uint32] | None]:
     """Return a group that was fed, and the block of each of its owners (None: owners are blocks)."""
-    group, simulator = make()
-    simulator.limit_owners(DENSE_BLOCKS)
+    group, simulators = make()
+    for simulator in simulators:
+        simulator.limit_owners(DENSE_BLOCKS)
     try:
-        _feed(simulator, refs, progress)
+        _feed(simulators, refs, progress)
         return group, None
     except OwnerLimitError:
         if refs.blocks is None:
             raise
     owner_blocks, owners = np.unique(refs.blocks, return_inverse=True)
-    group, simulator = make()
-    _feed(simulator, refs._replace(blocks=owners.astype(np.uint32)), progress)
+    group, simulators = make()
+    _feed(simulators, refs._replace(blocks=owners.astype(np.uint32)), progress)
     return group, owner_blocks
 
 
@@ -143,6 +167,7 @@ def simulate_arrays(
     sets: int = 1,
     set_class: int = 0,
     jobs: int = 1,
+    details: Details = NO_DETAILS,
     progress: Progress = SILENT,
 ) -> HitRates:
     """Simulate references given as arrays of one length on machines, in one pass, without copying them.
@@ -150,7 +175,8 @@ def simulate_arrays(
     ``addresses`` are first bytes, ``sizes`` bytes touched (default 1), ``writes`` true for writes (default: reads), ``blocks``
     what the counts are kept for (default: all in block 0). A reference that straddles a line touches both lines. ``sets``
     simulates only the lines of one of so many classes of sets, ``set_class``, and gives standard errors. ``jobs`` is how many
-    threads may be used; the counts are the same. Raises :class:`SimulationError` for arrays of another type, length or layout,
+    threads may be used by the fast engine; the counts are the same. ``details`` asks for more than
+    it has. Raises :class:`SimulationError` for arrays of another type, length or layout,
     and :class:`UsageError` for machines that cannot be simulated and for impossible classes.
     """
     found = targets(machines)
@@ -158,9 +184,9 @@ def simulate_arrays(
     if sets > 1:
         return _simulate_class(found, refs, sets, set_class, progress)
 
-    def make() -> tuple[Group, Simulator | ParallelSimulator]:
-        group = Group(found)
-        return group, group.share(jobs) if jobs > 1 else group.simulator
+    def make() -> tuple[Group, Simulators]:
+        group = Group(found, details)
+        return group, group.share(jobs) if jobs > 1 else group.simulators
 
     group, owner_blocks = _fed(make, refs, progress)
     runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.owners))
@@ -172,11 +198,11 @@ def _simulate_class(machines: list[Target], refs: References, classes: int, set_
         raise UsageError(f"There is no class {set_class} of {classes}; the number of classes must be a power of two.")
     holds = Sampled(None, classes)
 
-    def make() -> tuple[Group, Simulator]:
+    def make() -> tuple[Group, Simulators]:
         group = _set_group(machines, holds)
         assert group is not None  # without bursts, machines that do not fit are refused
         group.simulator.select(classes - 1, set_class)
-        return group, group.simulator
+        return group, [group.simulator]
 
     group, owner_blocks = _fed(make, refs, progress)
     blocks = Blocks(owner_blocks, -(-group.simulator.owners // GROUPS))

@@ -85,8 +85,34 @@ class Runs:
                 "standard_error": pl.Series(error, dtype=pl.Float64, nan_to_null=True),
             }
             columns |= {name: array[touched] for name, array in self._pattern_misses(machine, place).items()}
+            columns |= {name: self.blocks.fold(array)[touched] for name, array in self._more_counts(machine, place).items()}
             frames.append(pl.DataFrame(columns))
-        return pl.concat(frames)
+        return pl.concat([*frames, *self._tlb_rows(machine)], how="diagonal")
+
+    def _more_counts(self, machine: Target, place: int) -> dict[str, NDArray[np.uint64]]:
+        return self._windows.more_counts(machine, place)
+
+    def _tlb_rows(self, machine: Target) -> list[pl.DataFrame]:
+        """Return the rows of the TLB levels, whose names no cache level has."""
+        import polars as pl
+
+        frames = []
+        for place, level in enumerate(machine.system.tlb, len(machine.hierarchy)):
+            counts = self._windows.counts(machine, place)
+            accesses, misses = self.blocks.fold(counts.accesses), self.blocks.fold(counts.misses)
+            touched = np.flatnonzero(accesses)
+            columns: dict[str, Any] = {
+                "block": self.blocks.numbers[touched],
+                "machine": pl.repeat(machine.name, len(touched), eager=True, dtype=pl.String),
+                "level": pl.repeat(level.level, len(touched), eager=True, dtype=pl.String),
+                "accesses": accesses[touched],
+                "hits": (accesses - misses)[touched],
+                "misses": misses[touched],
+                "write_backs": pl.repeat(0, len(touched), eager=True, dtype=pl.UInt64),
+                "sample": pl.repeat(str(self.sampled.windows), len(touched), eager=True, dtype=pl.String),
+            }
+            frames.append(pl.DataFrame(columns))
+        return frames
 
     def _whole_error(self, machine: Target, place: int) -> float | None:
         """Standard error of a level's miss rate over the whole program; None where it is not known."""

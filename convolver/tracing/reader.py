@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import Simulator
 from convolver._native.trace import SETS, Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError
@@ -165,14 +166,24 @@ class Trace:
         decoder.warmup(bool((self.header.get("sampling") or {}).get("warmup")))
         return decoder
 
-    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
+    def feed(
+        self,
+        simulator: AnySimulator,
+        *,
+        sets: Simulator | None = None,
+        also: Iterable[AnySimulator] = (),
+        progress: Progress = SILENT,
+    ) -> None:
         """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site.
+
+        Those in ``also`` get the same references.
 
         ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (``header["sampling"]`` has
         ``sets``, the number of classes, and ``set_class``).
         """
         decoder = self._decoder()
-        decoder.add_simulator(simulator)
+        for each in (simulator, *also):
+            decoder.add_simulator(each)
         if sets is not None:
             decoder.add_simulator(sets, SETS)
         self._decode(decoder, progress, "Simulating")

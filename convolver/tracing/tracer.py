@@ -6,13 +6,14 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import Simulator
 from convolver._native.trace import SETS, Decoder
 from convolver.errors import FormatError
@@ -194,11 +195,19 @@ class LiveTrace:
         self.site_line_shares: Any = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
-    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
-        """Run the program and stream its references into a simulator, set-sampled ones into ``sets``."""
+    def feed(
+        self,
+        simulator: AnySimulator,
+        *,
+        sets: Simulator | None = None,
+        also: Iterable[AnySimulator] = (),
+        progress: Progress = SILENT,
+    ) -> None:
+        """Run the program and stream its references into simulators, set-sampled ones into ``sets``."""
         decoder = Decoder()
         self._plan.choose(decoder)
-        decoder.add_simulator(simulator)
+        for each in (simulator, *also):
+            decoder.add_simulator(each)
         if sets is not None:
             decoder.add_simulator(sets, SETS)
         session = Session(self._command, self._plan, decoder)

@@ -94,6 +94,9 @@ typedef struct cv_detailed cv_detailed;
 cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, const cv_detailed_level *tlbs, uint32_t n_tlbs,
                           uint32_t cores, uint32_t semantics, cv_detailed **made);
 
+/* References fed from now on are warm-up, or no more: they change the caches and nothing is counted for them. */
+void cv_detailed_warm(cv_detailed *d, int on);
+
 /* Simulate references of one core, one after another. */
 cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs);
 

@@ -114,6 +114,8 @@ cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners) {
     return CV_OK;
 }
 
+void cv_detailed_warm(cv_detailed *d, int on) { d->warm = on != 0; }
+
 static cv_status reserve(cv_detailed *d, uint64_t owners) {
     if (owners > d->owners_limit)
         return CV_ERROR_LIMIT;
@@ -163,7 +165,7 @@ cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs) {
         uint64_t first = refs->address[i], size = refs->size ? refs->size[i] : 1;
         uint64_t last = size - 1 > UINT64_MAX - first ? UINT64_MAX : first + size - 1;
         simulate(d, core, (cv_bytes){first, last}, refs->owner ? refs->owner[i] : 0, refs->write && refs->write[i]);
-        d->references++;
+        d->references += !d->warm;
         if (d->out_of_memory)
             status = CV_ERROR_MEMORY;
     }

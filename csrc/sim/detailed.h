@@ -65,10 +65,12 @@ struct cv_detailed {
     cv_wish *wishes;
     size_t n_wishes, wishes_capacity;
     bool out_of_memory;
+    bool warm;
+    uint64_t uncounted[CV_DETAILED_COUNTS]; /* what happens meanwhile */
 };
 
 static inline uint64_t *cv_counts_of(const cv_node *n, uint32_t owner) {
-    return n->of->counts[n->number] + (uint64_t)owner * CV_DETAILED_COUNTS;
+    return n->of->warm ? n->of->uncounted : n->of->counts[n->number] + (uint64_t)owner * CV_DETAILED_COUNTS;
 }
 
 static inline void cv_count(const cv_node *n, uint32_t owner, enum cv_detailed_count which, uint64_t amount) {

@@ -1,3 +1,4 @@
+#include "cv_detailed.h"
 #include "cv_sim.h"
 #include "cv_trace.h"
 
@@ -12,4 +13,12 @@ cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch
 cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch)
 {
     return batch->kind == CV_BATCH_SETS ? cv_sim_feed(simulator, refs) : CV_OK;
+}
+
+cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const cv_batch *batch)
+{
+    if (batch->kind != CV_BATCH_WINDOW)
+        return CV_OK;
+    cv_detailed_warm(simulator, (int)batch->warm);
+    return cv_detailed_feed(simulator, 0, refs);
 }

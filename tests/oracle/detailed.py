@@ -301,20 +301,20 @@ class Cache:
         if (hit or self.allocates) and self.is_.write == "back":
             self.line(number).dirty |= need
         else:
-            self.pass_on(where, owner)
+            self.pass_on(where, owner, complete)
         self.learn(number, where, owner, news)
 
     def inclusive_below(self) -> bool:
         below = self.below
         return below is not None and (below.is_.inclusion == "inclusive" or below.inclusive_below())
 
-    def pass_on(self, where: Bytes, owner: int) -> None:
+    def pass_on(self, where: Bytes, owner: int, complete: bool) -> None:
         if self.combining:
             while out := self.combining.make_room(where):
                 self.send_combined(out)
             self.send_combined(self.combining.add(where, owner))
         else:
-            self.send_store(where, owner, False)
+            self.send_store(where, owner, complete)
 
     def send_combined(self, entry: tuple[Bytes, int, bool] | None) -> None:
         if entry:

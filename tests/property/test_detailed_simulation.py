@@ -110,3 +110,19 @@ def test_fewer_ways_of_lru_never_hit_more_and_one_set_has_no_conflicts(reference
         misses.append(totals["misses"])
         assert sets > 1 or totals["conflict"] == 0
     assert misses == sorted(misses, reverse=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(streams(4), streams(4), any_hierarchy())
+def test_what_a_warm_up_would_have_counted_is_missing(before, after, levels):
+    warmed, first, both = _made(levels), _made(levels), _made(levels)
+    warmed.warm(True)
+    _feed(warmed, before)
+    warmed.warm(False)
+    _feed(warmed, after)
+    _feed(first, before)
+    _feed(both, before)
+    _feed(both, after)
+    assert warmed.references == len(after)
+    for place in range(len(levels)):
+        assert np.array_equal(warmed.counts(place).sum(axis=0), both.counts(place).sum(axis=0) - first.counts(place).sum(axis=0))

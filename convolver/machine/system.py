@@ -1,0 +1,64 @@
+"""The part of a machine that is simulated: caches, TLB, and what a write does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from convolver.errors import HierarchyError
+from convolver.machine.hierarchy import POLICIES, Level, check_levels, parse_levels
+from convolver.machine.level_options import check_semantics, is_plain
+from convolver.machine.tlb import TlbLevel, check_tlb, levels_for
+from convolver.schema import document_id
+
+PAGE_BYTES = 4096
+
+
+class MemorySystem(NamedTuple):
+    """``tlb`` has the levels for one size of page."""
+
+    hierarchy: tuple[Level, ...]
+    tlb: tuple[TlbLevel, ...] = ()
+    semantics: str = "write-back"
+
+    @property
+    def plain(self) -> bool:
+        """True for what the fast engine simulates."""
+        return not self.tlb and self.semantics == "write-back" and is_plain(self.hierarchy)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return hierarchy, tlb and semantics as JSON-able values; the latter two only where they are not the usual ones."""
+        document: dict[str, Any] = {"hierarchy": [msgspec.to_builtins(level) for level in self.hierarchy]}
+        if self.tlb:
+            document["tlb"] = [msgspec.to_builtins(level) for level in self.tlb]
+        if self.semantics != "write-back":
+            document["semantics"] = self.semantics
+        return document
+
+    @property
+    def id(self) -> str:
+        """Equal systems need to be simulated only once."""
+        document = self.to_document()
+        return document_id({"levels": document.pop("hierarchy"), **document})
+
+
+def make_system(levels: Sequence[Level], tlb: Sequence[TlbLevel], semantics: str, page_bytes: int) -> MemorySystem:
+    """Return the system with the TLB for pages of ``page_bytes``; raises :class:`HierarchyError` for one that is not possible."""
+    checked = check_levels(levels)
+    check_semantics(semantics, checked)
+    return MemorySystem(checked, levels_for(check_tlb(tlb, POLICIES), page_bytes), semantics)
+
+
+def parse_system(document: Mapping[str, Any], where: str) -> MemorySystem:
+    """Return the system in a machine's JSON document; raises :class:`HierarchyError` for one that is not possible."""
+    levels = parse_levels(document.get("hierarchy") or (), f"The hierarchy of {where}")
+    try:
+        tlb = msgspec.convert(document.get("tlb") or [], list[TlbLevel])
+        semantics = msgspec.convert(document.get("semantics", "write-back"), str)
+        return make_system(levels, tlb, semantics, msgspec.convert(document.get("page_bytes", PAGE_BYTES), int))
+    except msgspec.ValidationError as error:
+        raise HierarchyError(f"The memory system of {where} is not valid: {error}.") from error
+    except HierarchyError as error:
+        raise HierarchyError(f"The memory system of {where} is not possible: {error}") from error
