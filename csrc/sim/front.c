@@ -6,6 +6,14 @@
 /* Writes of a stream without any; readable from HISTORY before the first. */
 static const uint8_t NO_WRITES[HISTORY + BATCH];
 
+static uint32_t no_owners[BATCH], indices[BATCH];
+
+/* Labels of references without an owner, and of those whose owners have too many bits. */
+__attribute__((constructor)) static void number_indices(void) {
+    for (uint32_t i = 0; i < BATCH; i++)
+        indices[i] = i;
+}
+
 cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies) {
     f->simd = simd;
     f->line_shift = line_shift;
@@ -15,15 +23,14 @@ cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, ui
         /* Every level passes on at most the misses of the batch and one dirty line per record it got. */
         f->out[i] = malloc(((CV_SIM_MAX_LEVELS + 1) * BATCH + PREFETCH) * sizeof *f->out[i]);
     }
-    f->numbers = malloc((CV_SIM_MAX_LEVELS + 1) * BATCH * sizeof *f->numbers);
-    if (!f->hierarchy || !f->records[0] || !f->records[1] || !f->out[0] || !f->out[1] || !f->numbers)
+    if (!f->hierarchy || !f->records[0] || !f->records[1] || !f->out[0] || !f->out[1])
         return CV_ERROR_MEMORY;
     cv_status status = cv_lines_new(&f->lines);
     return status == CV_OK ? cv_regions_new(&f->regions) : status;
 }
 
 void cv_front_free(cv_front *f) {
-    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1], f->numbers};
+    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1]};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     cv_lines_free(&f->lines);
@@ -47,26 +54,25 @@ void cv_front_complete(cv_front *f) {
     cv_adapt_new(&f->adapt, lag, lag ? f->filter.slots : 0);
 }
 
-static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n) {
+static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n, uint32_t largest) {
     if (f->warm)
         return CV_OK;
     if (cv_tally_expect(&f->accesses, n) != CV_OK)
         return CV_ERROR_MEMORY;
     if (owner)
-        f->simd->tally(&f->accesses, owner, n);
+        f->simd->tally(&f->accesses, owner, n, largest);
     else
         f->accesses.lanes[0][0] += (uint32_t)n;
     return CV_OK;
 }
 
-/* Charge the records that leave a level to the owners of their references. */
+/* Charge the records that leave a level to the owners of their references; `owner` where labels are indices. */
 static cv_status count_level(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
     if (f->warm)
         return CV_OK;
-    f->simd->charges(f->numbers, owner, out, n);
     if (cv_tally_expect(&l->counts, n) != CV_OK)
         return CV_ERROR_MEMORY;
-    f->simd->tally(&l->counts, f->numbers, n);
+    f->simd->charge(&l->counts, owner, out, n);
     return CV_OK;
 }
 
@@ -138,10 +144,13 @@ static cv_status run_trial(cv_front *f, cv_pack_job *job, const uint32_t *owner)
     return CV_OK;
 }
 
-cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64_t lines) {
+cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey) {
+    const uint64_t lines = survey->lines;
+    const bool by_index = batch->owner && survey->max_owner >= LABELS;
     cv_pack_job job = {
         .address = batch->address,
         .write = batch->write ? batch->write : NO_WRITES + HISTORY,
+        .label = by_index ? indices : batch->owner ? batch->owner : no_owners,
         .end = batch->count,
         .history = history < HISTORY ? history : HISTORY,
         .line_shift = f->line_shift,
@@ -150,9 +159,9 @@ cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64
     };
     if (!job.high && lines >= f->line_end)
         f->line_end = lines + 1;
-    if (count_accesses(f, batch->owner, batch->count) != CV_OK)
+    if (count_accesses(f, batch->owner, batch->count, survey->max_owner) != CV_OK)
         return CV_ERROR_MEMORY;
     if (cv_adapt_trial_due(&f->adapt, batch->count))
-        return run_trial(f, &job, batch->owner);
-    return run_part(f, &job, batch->owner, &f->adapt.plans[f->adapt.best]);
+        return run_trial(f, &job, by_index ? batch->owner : NULL);
+    return run_part(f, &job, by_index ? batch->owner : NULL, &f->adapt.plans[f->adapt.best]);
 }

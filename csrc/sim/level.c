@@ -75,6 +75,7 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     l->first = first;
     l->power_of_two = (l->sets & (l->sets - 1)) == 0;
     l->shift = (uint32_t)__builtin_ctzll(l->sets);
+    l->shift = l->shift < SHIFT_MAX ? l->shift : SHIFT_MAX;
     l->magic = UINT64_MAX / l->sets + 1;
     l->policy = geometry->policy;
     if (l->policy != CV_SIM_LRU)

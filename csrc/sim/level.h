@@ -6,6 +6,7 @@
 
 #define DIRTY UINT32_C(0x80000000) /* in a 32-bit tag */
 #define EMPTY (DIRTY - 1)          /* no line has this tag */
+#define SHIFT_MAX (LINE_BITS - 31) /* from there on 31 bits hold the rest of a line: a tag may repeat bits of the set */
 #define WIDE_DIRTY (UINT64_C(1) << 63)
 #define WIDE_EMPTY (WIDE_DIRTY - 1)
 

@@ -14,23 +14,25 @@ ALWAYS uint64_t record_of(cv_pack_job *job, size_t i) {
         if (status != CV_OK)
             job->status = status;
     }
-    return (line & LINE_MASK) | (job->write[i] ? FLAG : 0) | (uint64_t)i << INDEX_SHIFT;
+    return (line & LINE_MASK) | (job->write[i] ? FLAG : 0) | (uint64_t)job->label[i] << LABEL_SHIFT;
 }
 
 ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag);
 ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out);
 
 /* Fetch from memory what the next batch needs while this one is worked on. A prefetch behind an array's end does nothing. */
-ALWAYS void prefetch_next(const cv_pack_job *job, size_t i) {
-    __builtin_prefetch(job->address + i + BATCH);
-    __builtin_prefetch(job->write + i + BATCH);
+ALWAYS void prefetch_next(const cv_pack_job *job, size_t i, size_t step) {
+    for (size_t j = i; j < i + step; j += 8)
+        __builtin_prefetch(job->address + j + BATCH, 0, 2);
+    if (i % CACHE_LINE < step)
+        __builtin_prefetch(job->write + i + BATCH, 0, 2);
 }
 
 ALWAYS size_t pack_all(cv_pack_job *job, uint64_t *records) {
     uint64_t *out = records;
     size_t i = job->begin;
     for (; i + 8 <= job->end; i += 8) {
-        prefetch_next(job, i);
+        prefetch_next(job, i, 8);
         out = emit8(job, i, 0xff, out);
     }
     for (; i < job->end; i++)
@@ -49,7 +51,7 @@ ALWAYS size_t pack_lag(cv_pack_job *job, const unsigned lag, uint64_t *records) 
     for (; i < job->end && i + job->history < job->begin + lag; i++)
         *out++ = record_of(job, i);
     for (; i + step <= job->end; i += step) {
-        prefetch_next(job, i);
+        prefetch_next(job, i, step);
         uint32_t differing = 0;
         for (unsigned g = 0; g < groups; g++)
             differing |= differing8(job, i + 8 * g, lag) << (8 * g);

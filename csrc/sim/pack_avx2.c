@@ -1,12 +1,12 @@
 /* Front of the simulator with AVX2. */
 #if defined(__x86_64__)
-#pragma GCC target("avx2,bmi,bmi2")
+#pragma GCC target("avx2,bmi,bmi2,popcnt")
 #include <immintrin.h>
 
 #include "pack.h"
 #include "select.h"
 #include "survey.h"
-#include "tally.h"
+#include "tally_few.h"
 
 ALWAYS uint32_t same4(const cv_pack_job *job, size_t i, unsigned lag) {
     __m256i now = _mm256_loadu_si256((const __m256i *)(job->address + i));
@@ -29,20 +29,44 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out;
 }
 
-ALWAYS uint32_t selected4(const uint64_t *address, __m256i mask, __m256i value) {
+ALWAYS uint32_t equal4(const uint64_t *address, __m256i mask, __m256i value) {
     __m256i bits = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)address), mask);
     return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(bits, value)));
 }
 
-ALWAYS uint32_t selected8(const uint64_t *address, cv_selection selection) {
+ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
     __m256i mask = _mm256_set1_epi64x((long long)selection.mask), value = _mm256_set1_epi64x((long long)selection.value);
-    return selected4(address, mask, value) | selected4(address + 4, mask, value) << 4;
+    uint32_t found = 0;
+    for (uint32_t j = 0; j < 16; j += 4)
+        found |= equal4(address + i + j, mask, value) << j;
+    for (; found; found &= found - 1)
+        *place++ = i + (uint32_t)__builtin_ctz(found);
+    return place;
+}
+
+ALWAYS uint32_t equal32(const uint16_t *number, __m256i all) {
+    __m256i low = _mm256_cmpeq_epi16(_mm256_load_si256((const __m256i *)number), all);
+    __m256i high = _mm256_cmpeq_epi16(_mm256_load_si256((const __m256i *)(number + 16)), all);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xd8));
+}
+
+ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
+    const __m256i all = _mm256_set1_epi16((short)wanted);
+    return equal32(number, all) | (uint64_t)equal32(number + 32, all) << 32;
 }
 
 size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
-void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
-void cv_charges_avx2(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
-    charges(number, owner, out, n);
+void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest) {
+    if (largest <= UINT16_MAX)
+        tally_few(t, id, n);
+    else
+        tally(t, id, n);
+}
+void cv_charge_avx2(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
+    if (owner)
+        charge(t, owner, out, n);
+    else
+        charge_few(t, out, n);
 }
 void cv_select_avx2(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
     select_lines(lines, refs, line_shift, selection, cursor);

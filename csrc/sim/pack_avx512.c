@@ -6,7 +6,7 @@
 #include "pack.h"
 #include "select.h"
 #include "survey.h"
-#include "tally.h"
+#include "tally_few.h"
 
 ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
     __m512i now = _mm512_loadu_si512(job->address + i), before = _mm512_loadu_si512(job->address + i - lag);
@@ -43,8 +43,8 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     __m512i line = _mm512_srl_epi64(_mm512_loadu_si512(job->address + i), _mm_cvtsi32_si128((int)job->line_shift));
     if (job->high)
         line = translate8(job, line);
-    __m512i index = _mm512_add_epi64(_mm512_set1_epi64((long long)i), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-    __m512i record = _mm512_or_si512(line, _mm512_slli_epi64(index, INDEX_SHIFT));
+    __m512i label = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(job->label + i)));
+    __m512i record = _mm512_or_si512(line, _mm512_slli_epi64(label, LABEL_SHIFT));
     __m128i writes = _mm_loadl_epi64((const __m128i *)(job->write + i));
     __mmask8 written = (__mmask8)_mm_test_epi8_mask(writes, writes);
     record = _mm512_mask_or_epi64(record, written, record, _mm512_set1_epi64((long long)FLAG));
@@ -52,9 +52,21 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out + __builtin_popcount(keep);
 }
 
-ALWAYS uint32_t selected8(const uint64_t *address, cv_selection selection) {
-    __m512i bits = _mm512_and_si512(_mm512_loadu_si512(address), _mm512_set1_epi64((long long)selection.mask));
-    return _mm512_cmpeq_epi64_mask(bits, _mm512_set1_epi64((long long)selection.value));
+ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
+    const __m512i mask = _mm512_set1_epi64((long long)selection.mask), value = _mm512_set1_epi64((long long)selection.value);
+    uint32_t low = _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_loadu_si512(address + i), mask), value);
+    uint32_t high = _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_loadu_si512(address + i + 8), mask), value);
+    const __m512i within = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i all = _mm512_add_epi32(_mm512_set1_epi32((int)i), within);
+    _mm512_storeu_si512(place, _mm512_maskz_compress_epi32((__mmask16)(low | high << 8), all));
+    return place + __builtin_popcount(low | high << 8);
+}
+
+ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
+    const __m512i all = _mm512_set1_epi16((short)wanted);
+    uint64_t low = _mm512_cmpeq_epi16_mask(_mm512_load_si512(number), all);
+    uint64_t high = _mm512_cmpeq_epi16_mask(_mm512_load_si512(number + 32), all);
+    return low | high << 32;
 }
 
 size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
@@ -64,9 +76,17 @@ size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
     job->status = local.status;
     return n;
 }
-void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
-void cv_charges_avx512(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
-    charges(number, owner, out, n);
+void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest) {
+    if (largest <= UINT16_MAX)
+        tally_few(t, id, n);
+    else
+        tally(t, id, n);
+}
+void cv_charge_avx512(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
+    if (owner)
+        charge(t, owner, out, n);
+    else
+        charge_few(t, out, n);
 }
 void cv_select_avx512(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
     select_lines(lines, refs, line_shift, selection, cursor);

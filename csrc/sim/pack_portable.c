@@ -19,18 +19,20 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out;
 }
 
-ALWAYS uint32_t selected8(const uint64_t *address, cv_selection selection) {
-    uint32_t bits = 0;
-    for (unsigned j = 0; j < 8; j++)
-        bits |= (uint32_t)((address[j] & selection.mask) == selection.value) << j;
-    return bits;
+ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
+    for (uint32_t j = i; j < i + 16; j++) {
+        *place = j;
+        place += (address[j] & selection.mask) == selection.value;
+    }
+    return place;
 }
 
 size_t cv_pack_portable(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
-void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n) { tally(t, id, n); }
-void cv_charges_portable(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n) {
-    charges(number, owner, out, n);
+void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest) {
+    (void)largest;
+    tally(t, id, n);
 }
+void cv_charge_portable(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) { charge(t, owner, out, n); }
 void cv_select_portable(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
     select_lines(lines, refs, line_shift, selection, cursor);
 }

@@ -100,13 +100,13 @@ static cv_status flush(cv_sim *sim, cv_front *f) {
         return CV_ERROR_LIMIT;
     cv_survey survey = sim->simd->survey(&refs, f->line_shift);
     cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
-    return status == CV_OK ? cv_front_run(f, &refs, 0, survey.lines) : status;
+    return status == CV_OK ? cv_front_run(f, &refs, 0, &survey) : status;
 }
 
 static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool straddles) {
     cv_cursor cursor = {0, 0};
     while (cursor.at < batch->count) {
-        if (f->lines.count + 8 > BATCH) {
+        if (f->lines.count > BATCH / 2) {
             cv_status status = flush(sim, f);
             if (status != CV_OK)
                 return status;
@@ -130,7 +130,7 @@ static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size
     bool after_split = f->after_split;
     f->after_split = survey.straddles;
     if (!survey.straddles)
-        return cv_front_run(f, batch, after_split ? 0 : history, survey.lines);
+        return cv_front_run(f, batch, after_split ? 0 : history, &survey);
     status = collect(sim, f, batch, true);
     return status == CV_OK ? flush(sim, f) : status;
 }

@@ -6,7 +6,8 @@
  *
  *   bits 47..0  line: the line number, its region renumbered densely (regions.c)
  *   bit  48     flag: a write (first level) or a write-back from the level above (deeper levels)
- *   bits 63..49 index of the reference in its batch, through which its owner is found when a miss is counted
+ *   bits 63..49 label: the owner that a miss is charged to, or where an owner of the batch has more bits, the index of the
+ *               reference in its batch, through which the owner is found
  *
  * Only misses and write-backs touch the counters of a level (counters.c): hits follow from the accesses. */
 #ifndef CV_SIM_INTERNAL_H
@@ -22,8 +23,9 @@
 #define LINE_BITS 48
 #define LINE_MASK ((UINT64_C(1) << LINE_BITS) - 1)
 #define FLAG (UINT64_C(1) << LINE_BITS)
-#define INDEX_SHIFT (LINE_BITS + 1)
-#define BATCH 8192   /* references of a batch; at most 1 << (64 - INDEX_SHIFT) */
+#define LABEL_SHIFT (LINE_BITS + 1)
+#define LABELS (UINT64_C(1) << (64 - LABEL_SHIFT))
+#define BATCH 8192   /* references of a batch; at most LABELS */
 #define PREFETCH 32  /* records behind the end of an array that are read to prefetch for them: zeros */
 #define HISTORY 8    /* references before a batch that a filter may look at */
 #define CACHE_LINE 64
@@ -72,7 +74,7 @@ struct cv_level {
     uint64_t offsets_end;
     uint64_t line_limit;     /* lines below it have tags that fit */
     uint32_t ways, stride;   /* stride: tags from one row to the next */
-    uint32_t shift;          /* log2(sets) where that is whole */
+    uint32_t shift;          /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
     uint32_t policy;         /* enum cv_sim_policy */
     uint64_t *state;         /* of each set, of other policies than LRU */
@@ -93,6 +95,7 @@ cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end);
 typedef struct {
     const uint64_t *address; /* of the batch; `history` more lie before it */
     const uint8_t *write;    /* likewise */
+    const uint32_t *label;   /* of the batch */
     size_t begin, end;       /* references of the batch to handle now */
     size_t history;          /* references that may be looked at before `begin` */
     uint32_t line_shift;
@@ -136,14 +139,14 @@ struct cv_simd {
     const char *name;
     cv_pack pack;
     cv_survey (*survey)(const cv_refs *refs, uint32_t line_shift);
-    /* Append the selected references of a batch without straddling ones, until BATCH - 8 or more are there. */
+    /* Append the selected references of a batch without straddling ones, from the cursor on as far as there is room for sure. */
     void (*select)(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
     /* Choose the functions and the row layout of a level with 32-bit tags. */
     void (*level)(cv_level *l);
-    /* Add one to the counter of each number. */
-    void (*tally)(cv_tally *t, const uint32_t *id, size_t n);
-    /* Numbers of the counters (of cv_level.counts) that records which leave a level belong to. */
-    void (*charges)(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n);
+    /* Add one to the counter of each number, of which none is above `largest`. */
+    void (*tally)(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
+    /* Count (in cv_level.counts) the records that leave a level. `owner`: of the batch's references, where labels are indices. */
+    void (*charge)(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
 };
 
 extern const cv_simd cv_simd_portable;
@@ -206,7 +209,6 @@ typedef struct {
     uint64_t line_end;         /* dense lines so far are below it */
     cv_tally accesses;         /* per owner: lines touched */
     uint64_t *records[2], *out[2];
-    uint32_t *numbers;         /* counters that a level's output goes to */
     cv_lines lines;            /* references that were split or selected */
 } cv_front;
 
@@ -215,8 +217,8 @@ void cv_front_free(cv_front *f);
 /* All hierarchies are there. */
 void cv_front_complete(cv_front *f);
 /* Simulate a batch of at most BATCH references of one line each; `history` more lie before it and were simulated just before.
- * `lines`: all line numbers or-ed. */
-cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, uint64_t lines);
+ */
+cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey);
 
 struct cv_sim {
     const cv_simd *simd;

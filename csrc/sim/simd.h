@@ -11,16 +11,16 @@ size_t cv_pack_portable(cv_pack_job *job, unsigned lag, uint64_t *records);
 size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records);
 size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records);
 void cv_select_portable(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n);
-void cv_charges_portable(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n);
+void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
+void cv_charge_portable(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
 cv_survey cv_survey_portable(const cv_refs *refs, uint32_t line_shift);
 void cv_select_avx2(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n);
-void cv_charges_avx2(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n);
+void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
+void cv_charge_avx2(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
 cv_survey cv_survey_avx2(const cv_refs *refs, uint32_t line_shift);
 void cv_select_avx512(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n);
-void cv_charges_avx512(uint32_t *number, const uint32_t *owner, const uint64_t *out, size_t n);
+void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
+void cv_charge_avx512(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
 cv_survey cv_survey_avx512(const cv_refs *refs, uint32_t line_shift);
 
 #ifndef ALWAYS

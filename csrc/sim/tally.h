@@ -56,14 +56,18 @@ ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n) {
     }
 }
 
-/* The counters that the records which leave a level belong to. */
-ALWAYS void charges(uint32_t *restrict number, const uint32_t *restrict owner, const uint64_t *restrict out, size_t n) {
-    if (owner)
-        for (size_t i = 0; i < n; i++)
-            number[i] = 2 * owner[out[i] >> INDEX_SHIFT] + (uint32_t)((out[i] >> LINE_BITS) & 1);
-    else
-        for (size_t i = 0; i < n; i++)
-            number[i] = (uint32_t)((out[i] >> LINE_BITS) & 1);
+ALWAYS size_t number_of(const uint32_t *owner, uint64_t record) {
+    size_t number = record >> LINE_BITS; /* twice the label, and the flag */
+    return owner ? 2 * (size_t)owner[number / 2] + number % 2 : number;
+}
+
+ALWAYS void charge(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
+    size_t i = 0;
+    for (; i + CV_TALLY_LANES <= n; i += CV_TALLY_LANES)
+        for (size_t lane = 0; lane < CV_TALLY_LANES; lane++)
+            t->lanes[number_of(owner, out[i + lane])][lane]++;
+    for (; i < n; i++)
+        t->lanes[number_of(owner, out[i])][0]++;
 }
 
 #endif

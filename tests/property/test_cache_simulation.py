@@ -168,3 +168,30 @@ def test_groups_of_sets_add_up_to_the_owner(references, levels, first_bit):
             padded = np.zeros(len(one) * GROUPS, dtype=np.uint64)
             padded[: len(other)] = other
             assert np.array_equal(padded.reshape(-1, GROUPS).sum(axis=1), one)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(streams(), st.just(18), st.sampled_from([2, 8]))
+def test_levels_of_very_many_sets_count_like_the_slow_model(simd, references, log_sets, ways):
+    small, large = [
+        Level(level="L1", size_bytes=2 * 64 * 64, ways=2),
+        Level(level="L2", size_bytes=(ways << log_sets) * 64, ways=ways),
+    ]
+    near = [(address % (1 << 40), *rest) for address, *rest in references]
+    found = [[small, large]]
+    rates = simulate_arrays(**arrays(near), machines=_machines(found))
+    assert rates.table.select(COLUMNS).rows() == _expected(near, found[0], "m0")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(loops(), hierarchies(max_levels=2), st.sampled_from([1, 1 << 14, 1 << 15, 1 << 16]))
+def test_large_owners_are_counted_as_small_ones(simd, references, levels, factor):
+    geometry = [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]]
+    address, size, write, block = arrays(references).values()
+    small, large = Simulator(geometry), Simulator(geometry)
+    small.feed(address, size, write, block)
+    large.feed(address, size, write, (block * factor).astype(np.uint32))
+    for level in range(len(levels)):
+        for one, other in zip(small.counts(0, level), large.counts(0, level), strict=True):
+            assert np.array_equal(one, other[::factor])
+            assert other.sum() == one.sum()
