@@ -25,7 +25,7 @@ def library(request, tmp_path_factory):
         pytest.skip(f"{request.param} with mpirun and mpicc is not installed")
     launcher, mpicc = tools
     program = tmp_path_factory.mktemp(request.param) / "halo"
-    subprocess.run([mpicc, "-O2", "-w", Path(__file__).parent / "halo.c", "-o", program], check=True)
+    subprocess.run([mpicc, "-O2", "-w", Path(__file__).parents[3] / "examples" / "halo.c", "-o", program], check=True)
     words = [launcher, *(["--oversubscribe"] if request.param == "openmpi" else [])]
     return words, mpicc, program
 
