@@ -49,6 +49,10 @@ class Paths:
         self._kept: list[Any] = []
         decoder.build_paths(self)
 
+    def thin(self, whole: int, every: int) -> None:
+        """Behind the first ``whole`` pieces of a window, build only one in ``every``."""
+        lib.cv_paths_thin(self.handle, whole, every)
+
     def add_sink(self, sink: Any, context: Any, *owners: object) -> None:
         """Hand every piece to a C function with ``context``; it and its ``owners`` are kept alive."""
         self._kept.append((context, owners))

@@ -29,7 +29,8 @@ int cv_tage_step(cv_tage *tage, uint64_t branch, int taken);
 
 /* ---- targets.c: targets of indirect branches and returns ---- */
 
-#define CV_TARGET_HISTORY 8192 /* entries by branch and the last four targets */
+#define CV_TARGET_TABLES 2     /* by branch and the last 4, the last 16 targets */
+#define CV_TARGET_ENTRIES 8192 /* of each of them */
 #define CV_TARGET_LAST 2048    /* entries by branch alone */
 #define CV_RETURNS 32          /* depth of the return stack */
 
@@ -39,9 +40,9 @@ typedef struct {
 } cv_target_entry;
 
 typedef struct {
-    cv_target_entry by_history[CV_TARGET_HISTORY];
+    cv_target_entry by_history[CV_TARGET_TABLES][CV_TARGET_ENTRIES];
     cv_target_entry last[CV_TARGET_LAST];
-    uint32_t history;
+    uint64_t history; /* four bits a target, at least */
     uint64_t returns[CV_RETURNS];
     uint64_t depth; /* of the stack, including what was lost */
     uint64_t floor; /* entries up to here were overwritten */

@@ -1,5 +1,5 @@
-/* Where indirect jumps, calls and returns go. An indirect branch is looked up with the last four targets, which tells interpreters'
- * dispatches apart, and without them where that is not known. */
+/* Where indirect jumps, calls and returns go. An indirect branch is looked up with the last 16 targets, which tells the places of an
+ * interpreted program apart, where that is not known with the last four, and at last by itself. */
 #include "predictors.h"
 
 static uint64_t mix(uint64_t branch, uint64_t history)
@@ -10,14 +10,19 @@ static uint64_t mix(uint64_t branch, uint64_t history)
 
 int cv_targets_step(cv_targets *targets, uint64_t branch, uint64_t target)
 {
-    uint64_t key = mix(branch, targets->history & 0xffff);
-    cv_target_entry *by_history = &targets->by_history[(key >> 1) % CV_TARGET_HISTORY];
+    static const unsigned history_bits[CV_TARGET_TABLES] = {16, 64};
     cv_target_entry *last = &targets->last[branch % CV_TARGET_LAST];
-    uint64_t predicted = by_history->key == key ? by_history->target : last->key == branch ? last->target : 0;
-    *by_history = (cv_target_entry){key, target};
+    uint64_t predicted = last->key == branch ? last->target : 0;
     *last = (cv_target_entry){branch, target};
+    for (int table = 0; table < CV_TARGET_TABLES; table++) {
+        uint64_t key = mix(branch, targets->history << (64 - history_bits[table]));
+        cv_target_entry *entry = &targets->by_history[table][(key >> 1) % CV_TARGET_ENTRIES];
+        if (entry->key == key)
+            predicted = entry->target;
+        *entry = (cv_target_entry){key, target};
+    }
     /* The product's high bits: low bits of the targets alone would make aligned handlers look alike. */
-    targets->history = targets->history << 4 ^ (uint32_t)(target * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+    targets->history = targets->history << 4 ^ target * UINT64_C(0x9e3779b97f4a7c15) >> 48;
     return predicted != target;
 }
 

@@ -1,4 +1,4 @@
-/* Branch prediction along executed paths: a small TAGE for directions, a history-indexed table for indirect targets, a return stack.
+/* Branch prediction along executed paths: a small TAGE for directions, history-indexed tables for indirect targets, a return stack.
  *
  * How each segment ends is read from its code bytes; which way it went is seen in the visit that follows. A segment that was only
  * cut (at 60 instructions, at an exit within an instruction) ends in no branch. Outcomes that are not known, at the end of a

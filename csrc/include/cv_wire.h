@@ -48,7 +48,8 @@ enum cv_wire_kind {
     CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: memops executed before this point */
     CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
-    CV_WIRE_END = 34          /* payload: struct cv_wire_end; the stream is complete */
+    CV_WIRE_END = 34,         /* payload: struct cv_wire_end; the stream is complete */
+    CV_WIRE_FLOW = 35         /* payload: struct cv_wire_flow[], behind the definition of its segment */
 };
 
 /* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path, whose
@@ -106,6 +107,23 @@ struct cv_wire_segment {
     uint16_t code_bytes; /* instruction bytes that follow the sites, padded with zeros to whole words */
 };
 
+/* Where the values in a segment come from. `registers`: bits 63..62 kind, bits 61..40 index, bits 32..0 a set of the registers with
+ * which the segment begins (general ones in the order of their encoding, vector ones, the flags). `references`: a set of the segment's
+ * own loads by number, those behind the 64th left out. The first element is a head: `registers` is the segment's id. Addresses and
+ * stored values without an element depend on nothing (a constant), registers without an element are left as they were. */
+enum cv_wire_flow_kind {
+    CV_WIRE_FLOW_ADDRESS = 0, /* of the reference with this index */
+    CV_WIRE_FLOW_VALUE = 1,   /* what the reference with this index stores */
+    CV_WIRE_FLOW_REGISTER = 2 /* the register with this index when the segment ends */
+};
+
+enum cv_wire_flow_register { CV_WIRE_FLOW_VECTOR = 16, CV_WIRE_FLOW_FLAGS = 32, CV_WIRE_FLOW_REGISTERS = 33 };
+
+struct cv_wire_flow {
+    uint64_t registers;
+    uint64_t references;
+};
+
 /* The record for an exec is written before it, since a successful one never returns. If it fails, further records follow: the last
  * CV_WIRE_END of a stream is the true one. */
 enum cv_wire_end_reason { CV_WIRE_EXITED = 0, CV_WIRE_SIGNALED = 1, CV_WIRE_EXECED = 2 };
@@ -134,6 +152,7 @@ _Static_assert(sizeof(struct cv_wire_instruction) == 8, "wire layout");
 _Static_assert(sizeof(struct cv_wire_site) == 24, "wire layout");
 _Static_assert(sizeof(struct cv_wire_segment) == 40, "wire layout");
 _Static_assert(sizeof(struct cv_wire_end) == 16, "wire layout");
+_Static_assert(sizeof(struct cv_wire_flow) == 16, "wire layout");
 #endif
 
 #endif

@@ -228,8 +228,10 @@ static cv_status defined(cv_trace *trace, unsigned kind, const uint64_t *words, 
     cv_status status;
     if (kind == CV_WIRE_MODULE)
         status = cv_define_module(&trace->definitions, (uint32_t)(ARGUMENT(words[0]) >> 32), words + 1, payload, &why);
-    else
+    else if (kind == CV_WIRE_SEGMENT)
         status = cv_define_segment(&trace->definitions, words + 1, payload, &why);
+    else
+        status = cv_define_flow(&trace->definitions, words + 1, payload, &why);
     if (status == CV_ERROR_FORMAT)
         return cv_trace_refuse(trace, why, trace->totals.words);
     if (!status && kind == CV_WIRE_SEGMENT)
@@ -241,7 +243,7 @@ static cv_status defined(cv_trace *trace, unsigned kind, const uint64_t *words, 
 
 static cv_status long_record(cv_trace *trace, unsigned kind, const uint64_t *words, size_t payload)
 {
-    if (kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT)
+    if (kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_FLOW)
         return defined(trace, kind, words, payload);
     struct cv_wire_end end;
     if (payload * 8 < sizeof end)
@@ -269,7 +271,7 @@ size_t cv_record_words(const cv_trace *trace, const uint64_t *words, size_t coun
 
 static int is_known_long(unsigned kind)
 {
-    return kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_END;
+    return kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_FLOW || kind == CV_WIRE_END;
 }
 
 static cv_status pass_by(cv_trace *trace, uint64_t records)

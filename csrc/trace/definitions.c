@@ -17,6 +17,7 @@ void cv_definitions_free(cv_definitions *definitions)
     free(definitions->instructions);
     free(definitions->sites);
     free(definitions->code);
+    cv_flows_free(&definitions->flows);
     memset(definitions, 0, sizeof *definitions);
 }
 

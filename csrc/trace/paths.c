@@ -15,6 +15,9 @@
 struct cv_paths {
     size_t max_visits, max_references;
     int warmup;
+    size_t whole, every; /* which pieces of a long window are built */
+    size_t built;        /* pieces of this window that were full */
+    size_t skip;         /* visits to be left out */
 
     uint32_t *segments, *first, *sites;
     uint64_t *addresses;
@@ -42,6 +45,7 @@ cv_paths *cv_paths_new(size_t max_visits, int warmup)
     paths->max_visits = max_visits < 1 ? 1 : max_visits > UINT32_MAX / 16 ? UINT32_MAX / 16 : max_visits;
     paths->max_references = REFERENCES_A_VISIT * paths->max_visits;
     paths->warmup = warmup;
+    paths->every = 1;
     paths->stretch = 1; /* 0 stands for never */
     paths->segments = malloc(paths->max_visits * sizeof *paths->segments);
     paths->first = malloc((paths->max_visits + 1) * sizeof *paths->first);
@@ -72,6 +76,12 @@ cv_status cv_paths_add_sink(cv_paths *paths, cv_path_sink sink, void *context)
     paths->sinks[paths->sink_count].eat = sink;
     paths->sinks[paths->sink_count++].context = context;
     return CV_OK;
+}
+
+void cv_paths_thin(cv_paths *paths, size_t whole, size_t every)
+{
+    paths->whole = whole;
+    paths->every = every < 1 ? 1 : every;
 }
 
 static cv_status remember_end(cv_paths *paths)
@@ -110,6 +120,16 @@ static cv_status hand_out(cv_paths *paths, uint32_t following)
     return status;
 }
 
+static cv_status hand_out_full(cv_paths *paths, uint32_t following)
+{
+    cv_status status = hand_out(paths, following);
+    if (++paths->built >= paths->whole && paths->every > 1) {
+        paths->skip = (paths->every - 1) * paths->max_visits;
+        paths->stretch++;
+    }
+    return status;
+}
+
 static cv_status reserve(cv_paths *paths, size_t references)
 {
     CV_RESERVE(paths->addresses, paths->address_capacity, references);
@@ -140,8 +160,15 @@ cv_status cv_paths_visits(cv_paths *paths, cv_trace *trace, uint32_t segment, co
     cv_status status = CV_OK;
     for (; records && !status; records--, at += length) {
         if (paths->now.visits == paths->max_visits || paths->now.references >= paths->max_references)
-            if ((status = hand_out(paths, segment)))
+            if ((status = hand_out_full(paths, segment)))
                 break;
+        if (paths->skip) {
+            size_t left_out = paths->skip < records ? paths->skip : records;
+            paths->skip -= left_out;
+            records -= left_out - 1;
+            at += (left_out - 1) * length;
+            continue;
+        }
         size_t to = paths->now.references;
         if (hot->sites && to + hot->sites > paths->site_capacity && (status = reserve(paths, to + hot->sites)))
             break;
@@ -172,6 +199,7 @@ cv_status cv_paths_control(cv_paths *paths, const cv_batch *now, unsigned kind)
         paths->warming = 0;
     } else if (kind == CV_WIRE_WINDOW_OPEN || kind == CV_WIRE_WINDOW_CLOSE) {
         status = cv_paths_gap(paths);
+        paths->built = paths->skip = 0;
         paths->warming = paths->warmup && kind == CV_WIRE_WINDOW_OPEN;
     } else if (now->thread != paths->now.thread) {
         status = hand_out(paths, CV_PATH_UNKNOWN);

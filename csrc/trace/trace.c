@@ -129,3 +129,9 @@ const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment)
 {
     return segment < trace->definitions.segment_count ? trace->registers[segment] : NULL;
 }
+
+void cv_trace_flows(const cv_trace *trace, cv_flow *flow)
+{
+    const cv_flows *flows = &trace->definitions.flows;
+    *flow = (cv_flow){flows->segments, flows->sites, flows->registers, flows->segment_count};
+}

@@ -188,8 +188,10 @@ Bool cv_segment_make(const IRSB *block, Int first, Int end, const struct cv_refe
     grow();
     hash_payload((const ULong *)payload, bytes / 8, hash);
     struct known *known = slot_of(hash);
-    if (!known->id)
+    if (!known->id) {
         define(head, sites, guarded, bytes, known, hash);
+        cv_flow_write(block, first, end, references, from, to, head->id);
+    }
     segment->id = known->id - 1;
     segment->counter = known->counter;
     segment->first_site = known->first_site;

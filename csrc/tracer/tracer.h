@@ -164,6 +164,11 @@ extern struct cv_segment_info *cv_segment_infos;
 Bool cv_segment_make(const IRSB *block, Int first, Int end, const struct cv_references *references, Int from, Int to,
                      struct cv_segment *segment);
 
+/* ---- flow.c ---- */
+
+/* Writes where the values in statements [first, end) of the block come from; the segment was just defined. */
+void cv_flow_write(const IRSB *block, Int first, Int end, const struct cv_references *references, Int from, Int to, UInt segment);
+
 /* ---- sampling.c: helpers that inline code calls ---- */
 
 extern Long cv_countdown;                /* memops until the next window; negative while one is open */

@@ -82,26 +82,27 @@ class Tage:
 
 
 class Targets:
-    """Indirect targets by branch and the last four targets; return addresses on a stack of 32."""
+    """Indirect targets by branch and the last 16 or 4 targets, or by itself; return addresses on a stack of 32."""
 
     def __init__(self) -> None:
-        self.by_history: dict[int, tuple[int, int]] = {}
+        self.tables: dict[int, dict[int, tuple[int, int]]] = {16: {}, 64: {}}
         self.last: dict[int, tuple[int, int]] = {}
         self.history = 0
         self.stack: list[int] = []
         self.lost = 0
 
     def step(self, branch: int, target: int) -> bool:
-        h = (branch + (self.history & 0xFFFF) * 0xD6E8FEB86659FD93) * 0x9E3779B97F4A7C15 & M64
-        key = (h ^ h >> 32) | 1
-        predicted = 0
-        if self.by_history.get((key >> 1) % 8192, (0, 0))[0] == key:
-            predicted = self.by_history[(key >> 1) % 8192][1]
-        elif self.last.get(branch % 2048, (0, 0))[0] == branch:
-            predicted = self.last[branch % 2048][1]
-        self.by_history[(key >> 1) % 8192] = (key, target)
+        known, predicted = self.last.get(branch % 2048, (0, 0))
+        predicted = predicted if known == branch else 0
         self.last[branch % 2048] = (branch, target)
-        self.history = (self.history << 4 & 0xFFFFFFFF) ^ ((target * 0x9E3779B97F4A7C15 & M64) >> 48)
+        for bits, table in self.tables.items():
+            past = self.history << (64 - bits) & M64
+            h = (branch + past * 0xD6E8FEB86659FD93) * 0x9E3779B97F4A7C15 & M64
+            key = (h ^ h >> 32) | 1
+            if table.get((key >> 1) % 8192, (0, 0))[0] == key:
+                predicted = table[(key >> 1) % 8192][1]
+            table[(key >> 1) % 8192] = (key, target)
+        self.history = (self.history << 4 & M64) ^ ((target * 0x9E3779B97F4A7C15 & M64) >> 48)
         return predicted != target
 
     def call(self, behind: int) -> None:
