@@ -47,15 +47,17 @@ class Patterns(NamedTuple):
 def patterns(table: pl.DataFrame) -> Patterns:
     """Return the pattern shares that are costed.
 
-    The signature's dependent references have addresses computed from loaded values. That is a gather (``x[index[i]]``: the values
-    come from regular references, many are in flight at once) or a pointer chase (the values come from references that depend
-    themselves). As many as there are regular references to feed them are taken as gathers, which cost as random ones do; the
-    rest are chased. A block without a sample counts as sequential here; its time comes from other blocks.
+    Where executed paths were walked, the signature's dependent references are chased. In other signatures (column
+    ``path_references`` missing or 0) they are all with addresses computed from loaded values: a gather (``x[index[i]]``: the
+    values come from regular references, many are in flight at once) or a pointer chase (the values come from references that
+    depend themselves). As many as there are regular references to feed them are taken as gathers then, which cost as random ones
+    do; the rest are chased. A block without a sample counts as sequential here; its time comes from other blocks.
     """
     sequential, strided, random, dependent = (
         series.fill_null(0).to_numpy() for series in table.select(pattern_shares()).get_columns()
     )
-    gathered = np.minimum(dependent, sequential + strided)
+    walked = table["path_references"].to_numpy() > 0 if "path_references" in table.columns else False
+    gathered = np.where(walked, 0.0, np.minimum(dependent, sequential + strided))
     sequential = np.where(table["sampled_references"].to_numpy() > 0, sequential, 1.0)
     return Patterns(sequential, strided, random + gathered, dependent - gathered, dependent)
 

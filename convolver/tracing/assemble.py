@@ -15,6 +15,7 @@ from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import LINE_BYTES, distinct_lines, site_features, site_patterns
 from convolver.tracing.names import Names
+from convolver.tracing.path_features import PathFeatures, path_columns
 
 
 def _fold(values: NDArray[np.uint64], blocks: Blocks) -> NDArray[np.uint64]:
@@ -37,14 +38,16 @@ def _working_sets(decoder: Decoder, definitions: Definitions, blocks: Blocks) ->
     return result
 
 
-def block_columns(decoder: Decoder, definitions: Definitions, blocks: Blocks, names: Names | None) -> dict[str, Any]:
+def block_columns(
+    decoder: Decoder, definitions: Definitions, blocks: Blocks, names: Names | None, chains: NDArray[Any] | None = None
+) -> dict[str, Any]:
     """Return the columns of a signature's table."""
     modules = blocks.module.tolist()
     names = names or Names.empty(len(blocks), len(definitions.paths))
     counts = dict(blocks.counts)
     counts["memops"] = counts["loads"] + counts["stores"]
     counts["bytes"] = counts["load_bytes"] + counts["store_bytes"]
-    patterns = site_patterns(decoder.features(), decoder.sampled(), definitions.sites["flags"])
+    patterns = site_patterns(decoder.features(), decoder.sampled(), definitions.sites["flags"], chains)
     lines = site_features(decoder)
     return {
         "block": np.arange(len(blocks), dtype=np.uint32),
@@ -69,10 +72,18 @@ def assemble_signature(
     names: Names | None,
     header: Mapping[str, Any],
     inputs: Mapping[str, str],
+    paths: PathFeatures | None = None,
 ) -> Signature:
-    """Return the signature of what ``decoder`` decoded; ``header`` gives the fields that a signature keeps."""
+    """Return the signature of what ``decoder`` decoded; ``header`` gives the fields that a signature keeps.
+
+    ``paths``: what was seen along its paths, for more columns.
+    """
     import polars as pl
 
-    table = pl.DataFrame(block_columns(decoder, Definitions.of(decoder), blocks, names))
+    definitions = Definitions.of(decoder)
+    columns = block_columns(decoder, definitions, blocks, names, paths.sites() if paths else None)
+    if paths is not None:
+        columns |= path_columns(paths, definitions, blocks, counters)
+    table = pl.DataFrame(columns)
     extra = {name: header[name] for name in DEFAULTS if name in header}
     return Signature(table, inputs=inputs, **extra)

@@ -31,39 +31,52 @@ def distinct_lines(registers: NDArray[np.uint8]) -> int:
     return round(estimate)
 
 
-def site_patterns(features: NDArray[Any], sampled: NDArray[np.uint64], flags: NDArray[np.uint8]) -> dict[str, NDArray[np.uint64]]:
+def _dependent_share(flags: NDArray[np.uint8], chains: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Return the share of each site's irregular references that are dependent."""
+    flagged = ((flags & DEPENDENT) != 0).astype(float)
+    if chains is None:
+        return flagged
+    walked = chains["references"]
+    return np.where(walked > 0, chains["serial"] / np.maximum(walked, 1), flagged)
+
+
+def site_patterns(
+    features: NDArray[Any], sampled: NDArray[np.uint64], flags: NDArray[np.uint8], chains: NDArray[Any] | None = None
+) -> dict[str, NDArray[np.uint64]]:
     """Return per site how many sampled references are unit, strided, random and dependent: each in one class at most.
 
     What was not looked at (the first reference of a site in a window; most of a long window) is counted like the site's others.
-    A site without any distance stays unclassified. Random references whose address comes from a loaded value are dependent.
+    A site without any distance stays unclassified. ``chains``: what executed paths say about each site
+    (:meth:`convolver.tracing.path_features.PathFeatures.sites`). Of the random references as many are dependent as were on the
+    longest chain of loads among those in flight; where no path was walked, all whose address was loaded in the same block.
     """
     known = (features["unit"] + features["strided"] + features["random"]).astype(np.uint64)
     share = np.where(known > 0, sampled / np.maximum(known, 1), 0.0)
     unit = np.minimum(np.rint(features["unit"] * share).astype(np.uint64), sampled)
     strided = np.minimum(np.rint(features["strided"] * share).astype(np.uint64), sampled - unit)
     rest = np.where(known > 0, sampled - unit - strided, 0).astype(np.uint64)
-    dependent = (flags & DEPENDENT) != 0
+    dependent = np.rint(rest * _dependent_share(flags, chains)).astype(np.uint64)
     return {
         "sampled_references": sampled,
         "unit_references": unit,
         "strided_references": strided,
-        "random_references": np.where(dependent, 0, rest).astype(np.uint64),
-        "dependent_references": np.where(dependent, rest, 0).astype(np.uint64),
+        "random_references": rest - dependent,
+        "dependent_references": dependent,
     }
 
 
-def site_line_shares(decoder: Decoder) -> NDArray[np.float64]:
+def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones.
 
-    The decoder tells the lines that come in streams from the others; those of a site whose addresses come from loaded values are
-    dependent unless they come in streams. A site that was not seen to bring a line is judged by its references.
+    The decoder tells the lines that come in streams from the others; as many of those as of a site's irregular references
+    (:func:`site_patterns`) are dependent. A site that was not seen to bring a line is judged by its references.
     """
     sites, features = decoder.sites(), decoder.features()
-    patterns = site_patterns(features, decoder.sampled(), sites["flags"])
+    patterns = site_patterns(features, decoder.sampled(), sites["flags"], chains)
     by_references = line_shares(np.stack([patterns[name] for name in PATTERNS], axis=1), sites["size_bytes"])
-    dependent = (sites["flags"] & DEPENDENT) != 0
+    dependent = _dependent_share(sites["flags"], chains)
     lines = features["lines"].astype(float)
-    brought = np.column_stack([lines[:, :2], np.where(dependent, 0, lines[:, 2]), np.where(dependent, lines[:, 2], 0)])
+    brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent])
     total = lines.sum(axis=1, keepdims=True)
     return np.where(total > 0, brought / np.where(total > 0, total, 1.0), by_references)
 

@@ -23,6 +23,7 @@ from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
+from convolver.tracing.path_features import PathFeatures
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,8 +127,9 @@ class Trace:
         if self._signature is not None:
             return Signature.load(io.BytesIO(self._signature))  # type: ignore[arg-type]
         decoder = Decoder(str(self.path))
+        paths = PathFeatures(decoder, self.header.get("sampling"))
         self._decode(decoder)
-        return assemble_signature(decoder, self.counters, self.blocks, None, self.header, {"trace": self.id})
+        return assemble_signature(decoder, self.counters, self.blocks, None, self.header, {"trace": self.id}, paths)
 
     def _content_id(self) -> str:
         digest = hashlib.sha256()
@@ -186,8 +188,9 @@ class Trace:
             decoder.add_simulator(each)
         if sets is not None:
             decoder.add_simulator(sets, SETS)
+        paths = PathFeatures(decoder, self.header.get("sampling"))
         self._decode(decoder, progress, "Simulating")
-        self.site_line_shares = site_line_shares(decoder)
+        self.site_line_shares = site_line_shares(decoder, paths.sites())
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""

@@ -26,6 +26,7 @@ from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
 from convolver.tracing.launch import rank
+from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
@@ -73,17 +74,21 @@ def _ending(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, Any
 class _Ended:
     """What is known after the run: definitions, counters, blocks, signature."""
 
-    def __init__(self, decoder: Decoder, counters: bytes, header: dict[str, Any], counts: Signature | None) -> None:
+    def __init__(
+        self, decoder: Decoder, counters: bytes, header: dict[str, Any], counts: Signature | None, paths: PathFeatures
+    ) -> None:
         self.counters = np.frombuffer(counters, dtype="<u8").astype(np.uint64)
         self.definitions = Definitions.of(decoder)
         self.blocks: Blocks = rebuild_blocks(self.definitions, self.counters)
         self._decoder = decoder
         self._header = header
         self._counts = counts
+        self.paths = paths
 
     def signature(self, trace_id: str) -> Signature:
         names = resolve_names(self.definitions, self.blocks)
-        made = assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, {"trace": trace_id})
+        inputs = {"trace": trace_id}
+        made = assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, inputs, self.paths)
         return made if self._counts is None else with_counts(made, self._counts)
 
 
@@ -135,6 +140,7 @@ def trace(
     decoder = Decoder()
     plan.choose(decoder)
     decoder.record()
+    paths = PathFeatures(decoder, plan.document())
     output = Path(output)
     session = Session(command, plan, decoder)
     try:
@@ -155,7 +161,7 @@ def trace(
         finally:
             progress.finish()
         ending = _ending(outcome, decoder, time.monotonic() - began)
-        _finish(writer, _Ended(decoder, session.counters(), {**_meta(argv, plan), **ending}, counts), ending)
+        _finish(writer, _Ended(decoder, session.counters(), {**_meta(argv, plan), **ending}, counts, paths), ending)
     finally:
         session.close()
     _reraise(outcome)
@@ -206,6 +212,7 @@ class LiveTrace:
         """Run the program and stream its references into simulators, set-sampled ones into ``sets``."""
         decoder = Decoder()
         self._plan.choose(decoder)
+        paths = PathFeatures(decoder, self._plan.document())
         for each in (simulator, *also):
             decoder.add_simulator(each)
         if sets is not None:
@@ -216,8 +223,8 @@ class LiveTrace:
         try:
             self._outcome = session.run(lambda: None, lambda: None, progress)
             self.header |= _ending(self._outcome, decoder, time.monotonic() - began)
-            self._ended = _Ended(decoder, session.counters(), self.header, self._counts)
-            self.site_line_shares = site_line_shares(decoder)
+            self._ended = _Ended(decoder, session.counters(), self.header, self._counts, paths)
+            self.site_line_shares = site_line_shares(decoder, paths.sites())
         finally:
             progress.finish()
             session.close()
