@@ -10,103 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli.common import new_file, say, wrote
+from convolver.cli.trace_plan import Choice, chosen_blocks, sampling_plan
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
     from convolver.tracing.sampling import SamplingPlan
-
-
-@dataclass(frozen=True)
-class _Choice:
-    top: int | None
-    cover: float | None
-    functions: list[str]
-    ranges: list[str]
-    addresses: bool
-
-    @property
-    def hottest(self) -> bool:
-        return self.top is not None or self.cover is not None
-
-
-def _chosen(choice: _Choice, source: Signature | None, program: str) -> tuple[tuple[str, int, int], ...] | None:
-    from convolver.tracing.places import range_blocks
-    from convolver.tracing.preflight import find_program
-    from convolver.tracing.selection import function_blocks, hot_blocks
-
-    if (choice.hottest or choice.addresses) and source is None:
-        raise UsageError("--top-blocks, --cover and --addresses need the signature of an earlier run; name it with --from SIG.")
-    if source is not None and not (choice.hottest or choice.addresses):
-        raise UsageError("--from SIG belongs to --top-blocks, --cover or --addresses; say what it is for.")
-    if choice.functions or choice.ranges:
-        if choice.hottest:
-            raise UsageError("--function and --range contradict --top-blocks and --cover; choose one.")
-        found = find_program(program)
-        named = function_blocks(found, choice.functions) if choice.functions else ()
-        return (*named, *range_blocks(found, choice.ranges))
-    return hot_blocks(source, top=choice.top, cover=choice.cover) if source is not None and choice.hottest else None
-
-
-def _warmup(text: str | None, sample: int) -> int:
-    """A number of references, or with a percent sign a share of each burst."""
-    from convolver.units import parse_count
-
-    if text is None:
-        return 0
-    if not text.endswith("%"):
-        return parse_count(text)
-    try:
-        return round(float(text[:-1]) / 100 * sample)
-    except ValueError as error:
-        raise UsageError(f"'{text}' is no warm-up; write a number of references or a share like 20%.") from error
-
-
-def _phase(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    number, slash, count = text.partition("/")
-    if not (slash and number.isdigit() and count.isdigit()):
-        raise UsageError(f"'{text}' is no phase; write for example 1/4.")
-    return int(number), int(count)
-
-
-def _plan(
-    interval: str | None,
-    sample: str | None,
-    full: bool,
-    counts_only: bool,
-    block_limit: str,
-    sets: int | None,
-    phase: str | None,
-    blocks: tuple[tuple[str, int, int], ...] | None,
-    paths: bool | None,
-    warmup: str | None,
-    start_at: str | None,
-    stop_at: str | None,
-) -> SamplingPlan:
-    from convolver.tracing.sampling import SamplingPlan
-    from convolver.units import parse_count
-
-    if full and counts_only:
-        raise UsageError("--full and --counts-only contradict each other; choose one.")
-    if (full or counts_only) and (interval or sample or warmup or sets is not None):
-        raise UsageError("--interval, --sample, --warmup and --sets belong to sampling; leave out --full and --counts-only.")
-    default = SamplingPlan()
-    burst = parse_count(sample) if sample else default.sample
-    return SamplingPlan(
-        mode="full" if full else "counts" if counts_only else "sample",
-        interval=parse_count(interval) if interval else default.interval,
-        sample=burst,
-        warmup=_warmup(warmup, burst),
-        sets=default.sets if sets is None else sets,
-        block_limit=parse_count(block_limit),
-        phase=_phase(phase),
-        blocks=blocks,
-        paths=paths,
-        start_at=start_at,
-        stop_at=stop_at,
-    ).check()
 
 
 def _report(signature: Signature, reason: str, json: bool) -> None:
@@ -180,6 +89,30 @@ def _recorded(job: _Job) -> int:
     return int(recorded.header["exit_status"])
 
 
+def _followed(job: _Job, pattern: str | None) -> int:
+    """Trace the program with its children."""
+    from convolver.reporting.console import terminal_progress
+    from convolver.tracing.children import trace_children
+    from convolver.tracing.reader import Trace
+    from convolver.tracing.tracer import signature_path
+
+    status, traces = trace_children(
+        job.command, output=pattern, sampling=job.plan, progress=terminal_progress(), scan=job.scan, force=job.force
+    )
+    documents = []
+    for child in traces:
+        recorded = Trace.load(child.path)
+        wrote(child.path)
+        wrote(signature_path(child.path))
+        documents.append({"trace": str(child.path), **recorded.summary()})
+        if not job.json:
+            say(f"Process {child.process.pid}, {' '.join(child.process.command)}:")
+            _report(recorded.signature, child.outcome.reason, False)
+    if job.json:
+        typer.echo(dumps(documents, ensure_ascii=False, allow_nan=False), err=True)
+    return status
+
+
 def trace_command(
     command: Annotated[list[str], typer.Argument(help="Command to trace with its arguments, behind '--'.")],
     output: Annotated[
@@ -216,6 +149,9 @@ def trace_command(
         list[str] | None,
         typer.Option("--simulate", "-m", help="Simulate this machine while tracing, store no addresses; repeatable."),
     ] = None,
+    children: Annotated[
+        bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
+    ] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
@@ -234,11 +170,15 @@ def trace_command(
     from convolver.tracing.launch import default_name, expand_name
 
     earlier = Signature.load(source) if source else None
-    choice = _Choice(top_blocks, cover, function or [], code_range or [], addresses)
-    blocks = _chosen(choice, earlier, command[0])
-    plan = _plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths, warmup, start_at, stop_at)
+    choice = Choice(top_blocks, cover, function or [], code_range or [], addresses)
+    blocks = chosen_blocks(choice, earlier, command[0])
+    plan = sampling_plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths, warmup, start_at, stop_at)
+    if children and (simulate or addresses):
+        raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
     target = expand_name(output) if output else default_name(command[0])
     job = _Job(command, plan, target, force, json, scan, earlier if addresses else None)
+    if children:
+        raise typer.Exit(_followed(job, None if output is None else str(output)))
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))
 
 

@@ -35,9 +35,9 @@ def descriptors(environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
     return (int(number),)
 
 
-def expand_name(pattern: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
+def expand_name(pattern: str | Path, environment: Mapping[str, str] = os.environ, process: int | None = None) -> Path:
     """Return a file name with ``%r`` replaced by the rank (0 outside a launcher), ``%p`` by the process id, ``%%`` by ``%``."""
-    values = {"r": str(rank(environment) or 0), "p": str(os.getpid()), "%": "%"}
+    values = {"r": str(rank(environment) or 0), "p": str(process or os.getpid()), "%": "%"}
     parts = str(pattern).split("%")
     result, at = parts[0], 1
     while at < len(parts):

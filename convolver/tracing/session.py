@@ -45,7 +45,7 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[int], None]) -> Iterator[None]:
+def stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
     """Call ``stop`` on Ctrl-C and SIGTERM instead of ending in the middle of a write."""
 
     def handler(number: int, _frame: FrameType | None) -> None:
@@ -62,7 +62,7 @@ def _signals(stop: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def _folder() -> str | None:
+def shared_folder() -> str | None:
     """Shared memory for the counter file where there is room, so that counting never waits for a disk."""
     try:
         free = shutil.disk_usage("/dev/shm").free
@@ -80,7 +80,7 @@ class Session:
         self._decoder = decoder
         self._stopped_by: int | None = None
         self._stopped_at = 0.0
-        self._folder = tempfile.TemporaryDirectory(prefix="convolver-", dir=_folder())
+        self._folder = tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder())
         self._counters = Path(self._folder.name) / "counters"
         self._log = Path(self._folder.name) / "log"
 
@@ -109,7 +109,7 @@ class Session:
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         process = None
         try:
-            with _signals(self._stop):
+            with stop_signals(self._stop):
                 try:
                     process = self._start(writing)
                 finally:
@@ -169,33 +169,39 @@ class Session:
                 self._pass_on(process)
 
     def _outcome(self, code: int) -> Outcome:
-        totals = self._decoder.totals
         status = code if code >= 0 else 128 - code
-        if not totals["words"]:
-            raise TracerError(f"'{self._argv[0]}' could not be traced: {self._message(status)}")
-        if self._stopped_by is not None:
-            return Outcome(status, False, "interrupted", self._stopped_by)
-        try:
-            self._decoder.flush()
-        except FormatError:
-            return Outcome(status, False, "the tracer was killed")
-        if not totals["ended"]:
-            return Outcome(status, False, f"the tracer was killed: {self._message(status)}")
-        if totals["end_reason"] == SIGNALED:
-            return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}")
-        if totals["end_reason"] == EXECED:
-            return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
-        return Outcome(status, True, "exited")
+        if not self._decoder.totals["words"]:
+            raise TracerError(f"'{self._argv[0]}' could not be traced: {last_words(self._log, status)}")
+        return outcome_of(self._decoder, status, self._stopped_by, self._log)
 
-    def _message(self, status: int) -> str:
-        """Return Valgrind's last words as one sentence."""
-        try:
-            lines = self._log.read_text(errors="replace").splitlines()
-        except OSError:
-            lines = []
-        said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
-        said = [line for line in said if line and not line.endswith("==")]
-        return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
+
+def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path) -> Outcome:
+    """Return how a run ended, from the records of its stream."""
+    totals = decoder.totals
+    if stopped_by is not None:
+        return Outcome(status, False, "interrupted", stopped_by)
+    try:
+        decoder.flush()
+    except FormatError:
+        return Outcome(status, False, "the tracer was killed")
+    if not totals["ended"]:
+        return Outcome(status, False, f"the tracer was killed: {last_words(log, status)}")
+    if totals["end_reason"] == SIGNALED:
+        return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}")
+    if totals["end_reason"] == EXECED:
+        return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
+    return Outcome(status, True, "exited")
+
+
+def last_words(log: Path, status: int) -> str:
+    """Return what Valgrind said last as one sentence."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
+    said = [line for line in said if line and not line.endswith("==")]
+    return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
 
 
 def _rate(words: int, seconds: float) -> str:

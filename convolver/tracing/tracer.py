@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import Simulator
@@ -19,77 +15,19 @@ from convolver._native.trace import SETS, Decoder
 from convolver.errors import FormatError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
-from convolver.signature.counted import with_counts
-from convolver.tracing import format as cvt
-from convolver.tracing.assemble import assemble_signature
-from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
-from convolver.tracing.launch import rank
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
+from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish, signature_path
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Outcome, Session
-from convolver.tracing.symbols import resolve_names
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
-SNAPSHOT_SECONDS = 20.0
-"""How often the counters are written while the program runs, for the case that Convolver itself is killed."""
-
-
-def signature_path(output: Path) -> Path:
-    """Return where the signature of a trace file lies: ``APP.sig.parquet`` beside ``APP.cvt``."""
-    return output.with_name(output.name.removesuffix(".cvt") + ".sig.parquet")
-
-
-def _meta(argv: Sequence[str], plan: SamplingPlan) -> dict[str, Any]:
-    return {
-        "command": list(argv),
-        "sampling": plan.document(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": {"name": platform.node(), "system": platform.release(), "machine": platform.machine()},
-        "engine": "valgrind",
-        "rank": rank(),
-    }
-
-
-def _ending(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, Any]:
-    totals = decoder.totals
-    return {
-        "complete": outcome.complete,
-        "reason": outcome.reason,
-        "exit_status": outcome.exit_status,
-        "traced_seconds": round(seconds, 3),
-        "recorded_references": totals["window_references"],
-        "set_references": totals["set_references"],
-        "windows": totals["windows"],
-        "threads": max(totals["threads"], 1),
-    }
-
-
-class _Ended:
-    """What is known after the run: definitions, counters, blocks, signature."""
-
-    def __init__(
-        self, decoder: Decoder, counters: bytes, header: dict[str, Any], counts: Signature | None, paths: PathFeatures
-    ) -> None:
-        self.counters = np.frombuffer(counters, dtype="<u8").astype(np.uint64)
-        self.definitions = Definitions.of(decoder)
-        self.blocks: Blocks = rebuild_blocks(self.definitions, self.counters)
-        self._decoder = decoder
-        self._header = header
-        self._counts = counts
-        self.paths = paths
-
-    def signature(self, trace_id: str) -> Signature:
-        names = resolve_names(self.definitions, self.blocks)
-        inputs = {"trace": trace_id}
-        made = assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, inputs, self.paths)
-        return made if self._counts is None else with_counts(made, self._counts)
+__all__ = ["LiveTrace", "signature_path", "trace"]
 
 
 def _reraise(outcome: Outcome) -> None:
@@ -98,23 +36,6 @@ def _reraise(outcome: Outcome) -> None:
         raise KeyboardInterrupt
     if outcome.stopped_by is not None:
         os.kill(os.getpid(), outcome.stopped_by)
-
-
-class _Recording:
-    """Writes the file while the program runs."""
-
-    def __init__(self, session: Session, decoder: Decoder, writer: TraceWriter) -> None:
-        self._session, self._decoder, self.writer = session, decoder, writer
-        self._snapshot = time.monotonic()
-
-    def chunk(self) -> None:
-        self.writer.put_recorded(self._decoder.take())
-
-    def tick(self) -> None:
-        if time.monotonic() - self._snapshot > SNAPSHOT_SECONDS:
-            self.chunk()
-            self.writer.put_counts(self._session.counters())
-            self._snapshot = time.monotonic()
 
 
 def trace(
@@ -144,8 +65,8 @@ def trace(
     output = Path(output)
     session = Session(command, plan, decoder)
     try:
-        writer = TraceWriter(output, _meta(argv, plan))
-        recording = _Recording(session, decoder, writer)
+        writer = TraceWriter(output, describe(argv, plan))
+        recording = Recording(session.counters, decoder, writer)
         progress.start(f"Tracing {Path(argv[0]).name}")
         began = time.monotonic()
         try:
@@ -160,25 +81,12 @@ def trace(
             raise
         finally:
             progress.finish()
-        ending = _ending(outcome, decoder, time.monotonic() - began)
-        _finish(writer, _Ended(decoder, session.counters(), {**_meta(argv, plan), **ending}, counts, paths), ending)
+        ending = ending_of(outcome, decoder, time.monotonic() - began)
+        finish(writer, Ended(decoder, session.counters(), {**describe(argv, plan), **ending}, counts, paths), ending)
     finally:
         session.close()
     _reraise(outcome)
     return Trace.load(output)
-
-
-def _finish(writer: TraceWriter, ended: _Ended, ending: dict[str, Any]) -> None:
-    trace_id = writer.id
-    signature = ended.signature(trace_id)
-    path = signature_path(writer.path)
-    try:
-        signature.save(path)
-        writer.put(cvt.SIGNATURE, path.read_bytes())
-        writer.finish(ending)
-    except FormatError:
-        writer.keep()
-        raise
 
 
 class LiveTrace:
@@ -195,9 +103,9 @@ class LiveTrace:
         self._counts = counts
         self._plan = (sampling or SamplingPlan()).check()
         self._command = check_command(argv, scan=scan)
-        self._ended: _Ended | None = None
+        self._ended: Ended | None = None
         self._outcome: Outcome | None = None
-        self.header: dict[str, Any] = _meta(argv, self._plan)
+        self.header: dict[str, Any] = describe(argv, self._plan)
         self.site_line_shares: Any = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
@@ -222,14 +130,14 @@ class LiveTrace:
         began = time.monotonic()
         try:
             self._outcome = session.run(lambda: None, lambda: None, progress)
-            self.header |= _ending(self._outcome, decoder, time.monotonic() - began)
-            self._ended = _Ended(decoder, session.counters(), self.header, self._counts, paths)
+            self.header |= ending_of(self._outcome, decoder, time.monotonic() - began)
+            self._ended = Ended(decoder, session.counters(), self.header, self._counts, paths)
             self.site_line_shares = site_line_shares(decoder, paths.sites())
         finally:
             progress.finish()
             session.close()
 
-    def _known(self) -> _Ended:
+    def _known(self) -> Ended:
         if self._ended is None:
             raise RuntimeError("feed() was not called")
         return self._ended

@@ -40,18 +40,23 @@ static void add_chunk(void)
     header->capacity = (ULong)n_chunks * CHUNK_COUNTERS;
 }
 
+static void open_file(const HChar *path)
+{
+    SysRes opened = VG_(open)(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_TRUNC, 0644);
+    if (sr_isError(opened))
+        cv_fatal("cannot create the counter file %s", path);
+    file = VG_(safe_fd)(sr_Res(opened));
+    header = (struct cv_counters_header *)map_file(0, CV_COUNTERS_OFFSET);
+    header->magic = CV_COUNTERS_MAGIC;
+    header->pid = VG_(getpid)();
+}
+
 void cv_counters_open(void)
 {
-    if (cv_options.counters) {
-        const HChar *path = VG_(expand_file_name)("--counters", cv_options.counters);
-        SysRes opened = VG_(open)(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_TRUNC, 0644);
-        if (sr_isError(opened))
-            cv_fatal("cannot create the counter file %s", path);
-        file = VG_(safe_fd)(sr_Res(opened));
-        header = (struct cv_counters_header *)map_file(0, CV_COUNTERS_OFFSET);
-        header->magic = CV_COUNTERS_MAGIC;
-        header->pid = VG_(getpid)();
-    }
+    if (cv_stream_counters())
+        open_file(cv_stream_counters());
+    else if (cv_options.counters)
+        open_file(VG_(expand_file_name)("--counters", cv_options.counters));
     add_chunk();
 }
 
@@ -91,17 +96,33 @@ void cv_counters_finished(Bool finished)
     header->finished = finished;
 }
 
-void cv_counters_detach(void)
+/* Inline code holds the addresses, so the parent's pages are replaced in place, behind Valgrind's address space manager: a mapping
+ * of the same size and rights differs in nothing that it relies on. */
+static void replace_chunks(Int from)
 {
-    if (file < 0)
+    UWord flags = VKI_MAP_FIXED | (from < 0 ? VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS : VKI_MAP_SHARED);
+    for (UInt i = 0; i < n_chunks; i++) {
+        Off64T offset = from < 0 ? 0 : CV_COUNTERS_OFFSET + (Off64T)i * CHUNK_BYTES;
+        if (from >= 0 && sr_isError(VG_(do_syscall)(__NR_ftruncate, from, offset + CHUNK_BYTES, 0, 0, 0, 0, 0, 0)))
+            cv_fatal("cannot enlarge the counter file of a forked process");
+        VG_(do_syscall)(__NR_mmap, chunks[i], CHUNK_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, flags, (UWord)from, offset, 0, 0);
+    }
+}
+
+void cv_counters_fork(void)
+{
+    struct cv_counters_header parent = *header;
+    if (file >= 0)
+        VG_(close)(file);
+    else if (!cv_stream_counters())
         return;
-    private_header = *header;
-    header = &private_header;
-    VG_(close)(file);
     file = -1;
-    /* Inline code holds the addresses, so the parent's pages are replaced in place, behind Valgrind's address space manager:
-     * a private mapping of the same size and rights differs in nothing that it relies on. */
-    for (UInt i = 0; i < n_chunks; i++)
-        VG_(do_syscall)(__NR_mmap, chunks[i], CHUNK_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
-                        VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS | VKI_MAP_FIXED, (UWord)-1, 0, 0, 0);
+    private_header = parent;
+    header = &private_header;
+    if (cv_stream_counters()) {
+        open_file(cv_stream_counters());
+        header->used = parent.used;
+        header->capacity = parent.capacity;
+    }
+    replace_chunks(file);
 }

@@ -35,6 +35,7 @@ Bool cv_option(const HChar *argument)
     } else if VG_XACT_CLO (argument, "--mode=full", o->mode, CV_FULL) {
     } else if VG_BINT_CLO (argument, "--wire-fd", o->wire_fd, 0, 1 << 20) {
     } else if VG_STR_CLO (argument, "--counters", o->counters) {
+    } else if VG_STR_CLO (argument, "--streams", o->streams) {
     } else if VG_BINT_CLO (argument, "--interval", o->interval, 0, 1LL << 50) {
     } else if VG_BINT_CLO (argument, "--sample", o->sample, 0, 1LL << 50) {
     } else if VG_BINT_CLO (argument, "--sets", o->sets, 0, 1LL << 20) {
@@ -62,6 +63,7 @@ void cv_option_usage(void)
         "    --mode=counts|sample|full  exact counts | and sampled addresses | and every address [counts]\n"
         "    --wire-fd=N                write the stream to the inherited descriptor N [no stream]\n"
         "    --counters=PATH            keep the counters in this file (%%p: process id) [private memory]\n"
+        "    --streams=FOLDER           each process makes a FIFO and a counter file of its own there [none]\n"
         "    --interval=N --sample=N    of every N memops record the first `sample`; interval 0: none [1000000, 10000]\n"
         "    --sets=K --set-class=C     record the references to 1/K of the cache sets, K a power of two; 0: off [0, 21]\n"
         "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"

@@ -97,8 +97,13 @@ static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n
 
 static void after_fork_in_child(ThreadId thread)
 {
-    cv_stream_detach();
-    cv_counters_detach();
+    cv_stream_fork();
+    cv_counters_fork();
+    cv_region_fork();
+    cv_sampling_fork();
+    if (cv_stream_active())
+        cv_stream_control(CV_WIRE_THREAD, thread);
+    current_thread = thread;
 }
 
 void cv_process_register(void)

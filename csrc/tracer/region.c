@@ -57,6 +57,13 @@ void cv_region_start(void)
     cv_stream_control(CV_WIRE_THREAD, cv_current_thread());
 }
 
+/* A forked child's counters begin at 0. */
+void cv_region_fork(void)
+{
+    if (n_kept)
+        VG_(memset)(kept, 0, n_kept * sizeof *kept);
+}
+
 void cv_region_stop(void)
 {
     if (!cv_recording)

@@ -24,6 +24,17 @@ void cv_sampling_start(void)
     cv_countdown = window_due = 0;
 }
 
+/* A forked child's windows are its own. */
+void cv_sampling_fork(void)
+{
+    if (!cv_options.streams)
+        return;
+    windows = 0;
+    window_open = False;
+    if (cv_recording)
+        cv_sampling_start();
+}
+
 ULong cv_windows(void)
 {
     return windows;

@@ -5,7 +5,9 @@
 #include "private.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcfile.h"
+#include "pub_tool_libcproc.h"
 #include "pub_tool_libcsignal.h"
+#include "pub_tool_vkiscnums.h"
 
 ULong *cv_next;
 ULong *cv_high_mark;
@@ -15,6 +17,11 @@ ULong *cv_high_mark;
 static ULong *buffer;
 static Int wire = -1;
 static Bool definitions_pending;
+
+/* With --streams: all definitions written so far, and where this process's counters are. */
+static ULong *definitions;
+static SizeT n_definitions, definitions_room;
+static HChar counters_path[4096];
 
 Bool cv_stream_active(void)
 {
@@ -71,21 +78,64 @@ static void write_buffer(void)
     definitions_pending = False;
 }
 
+/* The name says which process it is and, since exec keeps the number, which program of it. Opening waits for the reader. */
+static Int make_fifo(void)
+{
+    HChar path[sizeof counters_path];
+    for (UInt program = 0;; program++) {
+        VG_(snprintf)(path, sizeof path - 16, "%s/%d.%u", cv_options.streams, VG_(getpid)(), program);
+        SysRes made = VG_(do_syscall)(__NR_mknod, (UWord)path, VKI_S_IFIFO | 0600, 0, 0, 0, 0, 0, 0);
+        if (!sr_isError(made))
+            break;
+        if (sr_Err(made) != VKI_EEXIST)
+            cv_fatal("cannot make the stream %s", path);
+    }
+    VG_(snprintf)(counters_path, sizeof counters_path, "%s.counters", path);
+    SysRes opened = VG_(open)(path, VKI_O_WRONLY, 0);
+    if (sr_isError(opened))
+        cv_fatal("cannot open the stream %s", path);
+    return VG_(safe_fd)(sr_Res(opened));
+}
+
+const HChar *cv_stream_counters(void)
+{
+    return cv_options.streams ? counters_path : NULL;
+}
+
+static void begin_stream(void)
+{
+    *cv_next++ = CV_WIRE_MAGIC;
+    *cv_next++ = CV_WIRE_VERSION;
+    write_buffer();
+}
+
+/* A forked child runs code that its parent has defined. */
+static void keep_definition(const ULong *record, SizeT words)
+{
+    if (n_definitions + words > definitions_room) {
+        definitions_room = 2 * (n_definitions + words);
+        definitions = VG_(realloc)("cv.definitions", definitions, definitions_room * sizeof *definitions);
+    }
+    VG_(memcpy)(definitions + n_definitions, record, words * sizeof *record);
+    n_definitions += words;
+}
+
 void cv_stream_open(void)
 {
     SizeT words = cv_options.buffer_bytes / sizeof(ULong);
     buffer = VG_(am_shadow_alloc)((words + 2 * CV_RECORD_WORDS) * sizeof(ULong));
     cv_next = buffer;
     cv_high_mark = buffer + words;
-    if (cv_options.wire_fd < 0)
-        return;
     struct vg_stat status;
-    if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
+    if (cv_options.streams)
+        wire = make_fifo();
+    else if (cv_options.wire_fd < 0)
+        return;
+    else if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
         cv_fatal("--wire-fd=%d is not an open descriptor", cv_options.wire_fd);
-    wire = VG_(safe_fd)(cv_options.wire_fd);
-    *cv_next++ = CV_WIRE_MAGIC;
-    *cv_next++ = CV_WIRE_VERSION;
-    write_buffer();
+    else
+        wire = VG_(safe_fd)(cv_options.wire_fd);
+    begin_stream();
 }
 
 void cv_stream_drop(void)
@@ -129,15 +179,22 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
     if (words)
         cv_next[words - 1] = 0; /* padding */
     VG_(memcpy)(cv_next, payload, bytes);
+    if (cv_options.streams && kind != CV_WIRE_END)
+        keep_definition(cv_next - 1, words + 1);
     cv_next += words;
     definitions_pending = True;
     if (!cv_recording || cv_next >= cv_high_mark)
         write_buffer();
 }
 
-void cv_stream_detach(void)
+void cv_stream_fork(void)
 {
     cv_next = buffer;
     if (wire >= 0)
         close_wire();
+    if (!cv_options.streams)
+        return;
+    wire = make_fifo();
+    begin_stream();
+    write_out(definitions, n_definitions * sizeof *definitions);
 }

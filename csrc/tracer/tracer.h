@@ -29,6 +29,7 @@ struct cv_options {
     enum cv_mode mode;
     Int wire_fd;            /* -1: no stream */
     const HChar *counters;  /* NULL: counters live in private memory and end with the process */
+    const HChar *streams;   /* NULL, or the folder in which each process makes a FIFO and a counter file, forked ones included */
     Long interval;          /* burst sampling: every `interval` memops a window opens (0: never) */
     Long sample;            /* ... and lasts this many memops */
     Long sets;              /* 1/sets of the cache sets are recorded continuously; 0: off */
@@ -68,8 +69,8 @@ UInt cv_counters_used(void);
 /* Returns the counters from `first` on that lie side by side, and how many. */
 const ULong *cv_counters_span(UInt first, UInt *n);
 void cv_counters_finished(Bool finished);
-/* In a forked child: gives it private counters in place of its parent's. */
-void cv_counters_detach(void);
+/* In a forked child: gives it counters of its own, at 0, in place of its parent's: private ones, or a file beside its stream. */
+void cv_counters_fork(void);
 
 /* ---- stream.c: the buffer that inline code writes into, and the pipe behind it ---- */
 
@@ -89,8 +90,10 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
 void cv_stream_publish(void);
 /* Throws away what is in the buffer. */
 void cv_stream_drop(void);
-/* In a forked child: drops the buffer and closes the stream. */
-void cv_stream_detach(void);
+/* In a forked child: drops the buffer and closes the stream; with --streams, opens one that begins with all definitions. */
+void cv_stream_fork(void);
+/* Path of this process's counter file beside its FIFO; NULL without --streams. */
+const HChar *cv_stream_counters(void);
 
 /* ---- modules.c: object files by address ---- */
 
@@ -175,6 +178,7 @@ extern Long cv_countdown;                /* memops until the next window; negati
 extern ULong cv_scratch[CV_MAX_WORDS];   /* address words of the segment being executed */
 
 void cv_sampling_start(void);
+void cv_sampling_fork(void);
 void cv_sampling_stop(void);
 ULong cv_windows(void);
 /* Segment `id` was executed while cv_countdown < 0. */
@@ -202,6 +206,7 @@ extern Bool cv_recording; /* within the region */
 void cv_region_register(void);
 void cv_region_open(void);
 void cv_region_start(void);
+void cv_region_fork(void);
 void cv_region_stop(void);
 /* The guest has ended, or is about to: leaves the region's counts in the counters. */
 void cv_region_end(void);

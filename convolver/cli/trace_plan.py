@@ -1,0 +1,109 @@
+"""What of a run ``convolver trace`` records: its options as a sampling plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.signature.signature import Signature
+    from convolver.tracing.sampling import SamplingPlan
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which code is recorded."""
+
+    top: int | None
+    cover: float | None
+    functions: list[str]
+    ranges: list[str]
+    addresses: bool
+
+    @property
+    def hottest(self) -> bool:
+        """True when the hottest blocks are."""
+        return self.top is not None or self.cover is not None
+
+
+def chosen_blocks(choice: Choice, source: Signature | None, program: str) -> tuple[tuple[str, int, int], ...] | None:
+    """Return the code to record as (module, first offset, end); None: all."""
+    from convolver.tracing.places import range_blocks
+    from convolver.tracing.preflight import find_program
+    from convolver.tracing.selection import function_blocks, hot_blocks
+
+    if (choice.hottest or choice.addresses) and source is None:
+        raise UsageError("--top-blocks, --cover and --addresses need the signature of an earlier run; name it with --from SIG.")
+    if source is not None and not (choice.hottest or choice.addresses):
+        raise UsageError("--from SIG belongs to --top-blocks, --cover or --addresses; say what it is for.")
+    if choice.functions or choice.ranges:
+        if choice.hottest:
+            raise UsageError("--function and --range contradict --top-blocks and --cover; choose one.")
+        found = find_program(program)
+        named = function_blocks(found, choice.functions) if choice.functions else ()
+        return (*named, *range_blocks(found, choice.ranges))
+    return hot_blocks(source, top=choice.top, cover=choice.cover) if source is not None and choice.hottest else None
+
+
+def _warmup(text: str | None, sample: int) -> int:
+    """A number of references, or with a percent sign a share of each burst."""
+    from convolver.units import parse_count
+
+    if text is None:
+        return 0
+    if not text.endswith("%"):
+        return parse_count(text)
+    try:
+        return round(float(text[:-1]) / 100 * sample)
+    except ValueError as error:
+        raise UsageError(f"'{text}' is no warm-up; write a number of references or a share like 20%.") from error
+
+
+def _phase(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit()):
+        raise UsageError(f"'{text}' is no phase; write for example 1/4.")
+    return int(number), int(count)
+
+
+def sampling_plan(
+    interval: str | None,
+    sample: str | None,
+    full: bool,
+    counts_only: bool,
+    block_limit: str,
+    sets: int | None,
+    phase: str | None,
+    blocks: tuple[tuple[str, int, int], ...] | None,
+    paths: bool | None,
+    warmup: str | None,
+    start_at: str | None,
+    stop_at: str | None,
+) -> SamplingPlan:
+    """Return the checked plan that the options stand for."""
+    from convolver.tracing.sampling import SamplingPlan
+    from convolver.units import parse_count
+
+    if full and counts_only:
+        raise UsageError("--full and --counts-only contradict each other; choose one.")
+    if (full or counts_only) and (interval or sample or warmup or sets is not None):
+        raise UsageError("--interval, --sample, --warmup and --sets belong to sampling; leave out --full and --counts-only.")
+    default = SamplingPlan()
+    burst = parse_count(sample) if sample else default.sample
+    return SamplingPlan(
+        mode="full" if full else "counts" if counts_only else "sample",
+        interval=parse_count(interval) if interval else default.interval,
+        sample=burst,
+        warmup=_warmup(warmup, burst),
+        sets=default.sets if sets is None else sets,
+        block_limit=parse_count(block_limit),
+        phase=_phase(phase),
+        blocks=blocks,
+        paths=paths,
+        start_at=start_at,
+        stop_at=stop_at,
+    ).check()

@@ -1,0 +1,223 @@
+"""Traces a command with all processes that it starts: one stream, one decoder and one file for each.
+
+Every process makes a FIFO and a counter file in one folder (csrc/tracer/stream.c) and waits there for its reader, a thread of
+this one. A process that replaces itself by another program (exec) makes another FIFO: programs are told apart, not processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from convolver._native import trace as native
+from convolver._native.trace import Decoder
+from convolver.errors import ConvolverError, TracerError
+from convolver.progress import SILENT, Progress
+from convolver.tracing.counters import read_counters
+from convolver.tracing.launch import descriptors
+from convolver.tracing.path_features import PathFeatures
+from convolver.tracing.preflight import check_command
+from convolver.tracing.processes import ChildTrace, Names, Process
+from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, shared_folder, stop_signals
+from convolver.tracing.valgrind import tool_command, tool_environment
+from convolver.tracing.writer import TraceWriter
+
+STEP_MILLISECONDS = 100
+LOOK_SECONDS = 0.01
+"""How often is looked for new processes, which wait to be found."""
+_STREAM = re.compile(r"(\d+)\.(\d+)")
+
+
+class _Reader(threading.Thread):
+    """Reads the stream of one program into its file."""
+
+    def __init__(self, family: _Family, process: Process, stream: Path) -> None:
+        super().__init__(daemon=True)
+        self._family, self._process, self._stream = family, process, stream
+        # Not blocking: a process may die before it opens its end.
+        self._descriptor = os.open(stream, os.O_RDONLY | os.O_NONBLOCK)
+        self._decoder = Decoder(f"The stream of process {process.pid}")
+        family.plan.choose(self._decoder)
+        self._decoder.record()
+        self._paths = PathFeatures(self._decoder, family.plan.document())
+        self.result: ChildTrace | None = None
+        self.problem: ConvolverError | None = None
+
+    @property
+    def process(self) -> Process:
+        return self._process
+
+    @property
+    def words(self) -> int:
+        return self._decoder.totals["words"]
+
+    def run(self) -> None:
+        try:
+            self._record()
+        except ConvolverError as error:
+            self.problem = error
+        finally:
+            os.close(self._descriptor)
+
+    def _counters(self) -> bytes:
+        return read_counters(self._stream.with_name(self._stream.name + ".counters"))
+
+    def _record(self) -> None:
+        path, began = self._family.names.take(self._process), time.monotonic()
+        meta = describe(self._process.command, self._family.plan, self._process.environment)
+        meta["process"] = {"pid": self._process.pid, "parent": self._process.parent}
+        writer = TraceWriter(path, meta)
+        recording = Recording(self._counters, self._decoder, writer)
+        try:
+            self._pump(recording)
+            if self._is_stub():
+                writer.discard()
+                return
+            recording.chunk()
+            counters = self._counters()
+            writer.put_counts(counters)
+        except TracerError:  # killed while it started
+            writer.discard()
+            return
+        except ConvolverError:
+            writer.keep()
+            raise
+        outcome = self._outcome()
+        ending = ending_of(outcome, self._decoder, time.monotonic() - began)
+        finish(writer, Ended(self._decoder, counters, {**meta, **ending}, None, self._paths), ending)
+        self.result = ChildTrace(path, self._process, outcome)
+
+    def _pump(self, recording: Recording) -> None:
+        while True:
+            state = self._decoder.pump(self._descriptor, STEP_MILLISECONDS)
+            if self._decoder.chunk_full:
+                recording.chunk()
+            if state == native.END or (not self.words and not Path(f"/proc/{self._process.pid}").exists()):
+                return
+            if state != native.FULL:
+                recording.tick()
+
+    def _is_stub(self) -> bool:
+        """A forked child that became another program: what it ran in between is nobody's program."""
+        totals, ended = self._decoder.totals, self._decoder.totals["ended"]
+        forked = self._process.program == 0 and self._process.parent in self._family.known
+        return bool(forked and ended and totals["end_reason"] == EXECED)
+
+    def _outcome(self) -> Outcome:
+        totals = self._decoder.totals
+        code = totals["end_code"]
+        status = 137 if not totals["ended"] else 0 if totals["end_reason"] == EXECED else code
+        status = status if totals["end_reason"] in (EXITED, EXECED) or not totals["ended"] else 128 + code
+        outcome = outcome_of(self._decoder, status, self._family.stopped_by, self._family.log)
+        if outcome.complete and totals["end_reason"] == EXECED:
+            return Outcome(status, True, "the program replaced itself by another one (exec), which has a trace of its own")
+        return outcome
+
+
+class _Family:
+    """The command and everything that it started."""
+
+    def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: Names, folder: Path) -> None:
+        self.plan, self.names, self._argv, self._folder = plan, names, argv, folder
+        self.log = folder / "log"
+        self.known: set[int] = set()
+        self.readers: list[_Reader] = []
+        self.stopped_by: int | None = None
+        self._stopped_at = 0.0
+        self._seen: set[str] = set()
+
+    def run(self, progress: Progress) -> int:
+        """Run the command until all its processes have ended; return its exit status."""
+        options = ["--trace-children=yes", f"--streams={self._folder}", *self.plan.options(self._argv[0])]
+        options += ["--command-line-only=yes", f"--log-file={self.log}"]
+        command = [*tool_command(options), *self._argv]
+        with stop_signals(self._stop):
+            root = subprocess.Popen(command, env=tool_environment(), pass_fds=descriptors())
+            try:
+                words = 0
+                while self._look() or root.poll() is None or any(reader.is_alive() for reader in self.readers):
+                    total = sum(reader.words for reader in self.readers)
+                    progress.advance(total - words, f"{len(self.readers)} processes")
+                    words = total
+                    self._pass_on(root)
+                    time.sleep(LOOK_SECONDS)
+            finally:
+                if root.poll() is None:
+                    root.kill()
+                code = root.wait()
+        return code if code >= 0 else 128 - code
+
+    def _look(self) -> bool:
+        """Start readers of the streams that came; returns whether there were any."""
+        found = sorted(name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen)
+        for name in found:
+            self._seen.add(name)
+            pid, program = map(int, name.split("."))
+            with contextlib.suppress(OSError, IndexError):
+                reader = _Reader(self, Process.of(pid, program), self._folder / name)
+                self.known.add(pid)
+                self.readers.append(reader)
+                reader.start()
+        return bool(found)
+
+    def _stop(self, number: int) -> None:
+        self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
+
+    def _pass_on(self, root: subprocess.Popen[bytes]) -> None:
+        """End all processes after Convolver was told to stop: Ctrl-C reaches them anyway, after a grace time they are killed."""
+        if self.stopped_by is None:
+            return
+        waited = time.monotonic() - self._stopped_at
+        number = signal.SIGKILL if waited > GRACE_SECONDS else self.stopped_by
+        if waited < GRACE_SECONDS / 2 and self.stopped_by == signal.SIGINT:
+            return
+        for reader in self.readers:
+            if reader.is_alive():
+                with contextlib.suppress(OSError):
+                    os.kill(reader.process.pid, number)
+
+
+def trace_children(
+    argv: Sequence[str],
+    *,
+    output: str | None = None,
+    sampling: SamplingPlan | None = None,
+    progress: Progress = SILENT,
+    scan: bool = True,
+    force: bool = False,
+) -> tuple[int, list[ChildTrace]]:
+    """Run a command with all its children under the tracer; return its exit status and the traces in the order of their start.
+
+    ``output``: name of the files, with ``%p`` for the process and ``%r`` for its MPI rank (default: COMMAND.RANK.cvt, or
+    COMMAND.PID.cvt without a rank); ``force``: overwrite files. A forked child has a trace of its own; what it ran is thrown away
+    when it became another program (exec), which has one. Waits for all processes. Raises :class:`UsageError` or
+    :class:`TracerError` when the command cannot be traced, and the first error of any process when all have ended. Ctrl-C
+    finishes the files, then raises KeyboardInterrupt.
+    """
+    plan = (sampling or SamplingPlan()).check()
+    command = check_command(argv, scan=scan)
+    with tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder()) as name:
+        family = _Family(command, plan, Names(output, force), Path(name))
+        progress.start(f"Tracing {Path(argv[0]).name} and its children")
+        try:
+            status = family.run(progress)
+        finally:
+            progress.finish()
+        problem = next((reader.problem for reader in family.readers if reader.problem), None)
+        if problem is not None:
+            raise problem
+        if not family.readers:
+            raise TracerError(f"'{argv[0]}' could not be traced: {last_words(family.log, status)}")
+    if family.stopped_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    return status, [reader.result for reader in family.readers if reader.result is not None]

@@ -1,0 +1,76 @@
+"""The processes of a traced command: what the kernel knows of them, and the names of their files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from convolver.tracing.launch import expand_name, rank
+from convolver.tracing.session import Outcome
+
+
+@dataclass(frozen=True)
+class Process:
+    """One traced program of a process: its number, its place among those of that number, its parent, rank and command."""
+
+    pid: int
+    program: int
+    parent: int
+    rank: int | None
+    command: list[str]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, pid: int, program: int) -> Process:
+        """Read what the kernel knows of a process that waits for its reader."""
+        words = _words(pid, "cmdline")[1:]
+        while words and words[0].startswith("-"):  # the tracer's own options
+            words = words[1:]
+        entries = (entry.partition("=") for entry in _words(pid, "environ"))
+        environment = {name: value for name, _, value in entries}
+        status = Path(f"/proc/{pid}/stat").read_text() if Path(f"/proc/{pid}").exists() else ") ? 0"
+        return cls(pid, program, int(status.rpartition(")")[2].split()[1]), rank(environment), words or ["?"], environment)
+
+
+def _words(pid: int, name: str) -> list[str]:
+    try:
+        data = Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in data.split(b"\0")[:-1]]
+
+
+class Names:
+    """Names the files: two never get the same, nor that of a file which is there unless ``force`` says so."""
+
+    def __init__(self, pattern: str | None, force: bool) -> None:
+        self._pattern, self._force = pattern, force
+        self._taken: set[Path] = set()
+        self._lock = threading.Lock()
+
+    def take(self, process: Process) -> Path:
+        """Return the name of a process's trace."""
+        if self._pattern is not None:
+            wanted = expand_name(self._pattern, process.environment, process.pid)
+        else:
+            number = process.pid if process.rank is None else process.rank
+            wanted = Path(f"{Path(process.command[0]).name}.{number}.cvt")
+        stem, count, name = wanted.name.removesuffix(".cvt"), 1, wanted
+        with self._lock:
+            while name in self._taken or (name.exists() and not self._force):
+                count += 1
+                name = wanted.with_name(f"{stem}-{count}.cvt")
+            self._taken.add(name)
+        return name
+
+
+@dataclass(frozen=True)
+class ChildTrace:
+    """The file of one program, and how it ended."""
+
+    path: Path
+    process: Process
+    outcome: Outcome

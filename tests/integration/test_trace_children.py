@@ -1,0 +1,139 @@
+"""A command with the processes that it starts: a stream, a file and exact counts each."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+from convolver.errors import TracerError
+from convolver.tracing.children import trace_children
+from convolver.tracing.reader import Trace
+from convolver.tracing.sampling import SamplingPlan
+from tests.integration.tool_runs import requires_tool
+
+pytestmark = requires_tool
+N = 1000
+
+
+def stores(recorded):
+    """Executed stores of the function that works."""
+    return recorded.signature.table.filter(pl.col("function") == "work")["stores"].sum()
+
+
+def followed(folder, *words, mode="full"):
+    status, children = trace_children(list(map(str, words)), output=f"{folder}/%p.cvt", sampling=SamplingPlan(mode=mode))
+    traces = [Trace.load(child.path) for child in children]
+    for trace in traces:
+        trace.verify()
+    return status, children, traces
+
+
+@pytest.mark.parametrize("mode", ["full", "counts"])
+def test_each_forked_process_counts_its_own_work_alone(build, tmp_path, mode):
+    status, children, traces = followed(tmp_path, build("family"), mode=mode)
+    assert status == 3
+    assert [stores(trace) for trace in traces] == [2 * N, 2 * N, 4 * N]
+    assert [child.outcome.exit_status for child in children] == [3, 1, 2]
+    root = children[0].process.pid
+    assert [trace.header["process"]["parent"] for trace in traces[1:]] == [root, root]
+    if mode == "full":
+        assert all(trace.header["recorded_references"] == trace.signature.totals["memops"] for trace in traces)
+
+
+def test_sampling_begins_anew_in_a_forked_process(build, tmp_path):
+    plan = SamplingPlan(interval=1000, sample=100, sets=4)
+    _, children = trace_children([str(build("family"))], output=f"{tmp_path}/%p.cvt", sampling=plan)
+    for child in children:
+        recorded = Trace.load(child.path)
+        memops = recorded.signature.totals["memops"]
+        assert abs(recorded.header["windows"] - memops / 1000) <= 2
+        assert recorded.header["set_references"] > 0.05 * memops
+
+
+def test_a_program_that_replaces_itself_goes_on_in_a_trace_of_the_next(build, tmp_path):
+    binary, loop = build("family"), build("loop")
+    status, children, traces = followed(tmp_path, binary, loop, 100, 7, 5)
+    assert status == 5
+    assert [child.process.command[0] for child in children] == [str(binary)] * 3 + [str(loop)]
+    assert children[0].process.pid == children[3].process.pid
+    assert "exec" in children[0].outcome.reason
+    assert [stores(trace) for trace in traces[:3]] == [2 * N, 2 * N, 4 * N]
+    summed = traces[3].signature.table.filter(pl.col("function") == "sum").sort("loads").row(-1, named=True)
+    assert summed["executions"] == 700
+
+
+def test_scripts_and_what_they_start_are_followed(build, tmp_path):
+    inner = tmp_path / "inner"
+    inner.write_text(f"#!/bin/sh\n{build('loop')} 50 4 3\nexit $?\n")
+    outer = tmp_path / "outer"
+    outer.write_text(f"#!/bin/sh\n{inner}\nexec {inner}\n")
+    for script in (inner, outer):
+        script.chmod(0o755)
+    status, children, traces = followed(tmp_path, outer)
+    assert status == 3
+    loops = [trace for child, trace in zip(children, traces, strict=True) if child.process.command[0] == str(build("loop"))]
+    assert len(loops) == 2
+    for trace in loops:
+        summed = trace.signature.table.filter(pl.col("function") == "sum").sort("loads").row(-1, named=True)
+        assert summed["executions"] == 200
+        assert trace.header["exit_status"] == 3
+    # What a shell forks in order to become another program is no program of its own.
+    assert len(traces) == 5
+
+
+def test_the_command_line_writes_a_file_for_each(build, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "convolver",
+        "trace",
+        "--trace-children",
+        "--json",
+        "--counts-only",
+        "--",
+        str(build("family")),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3
+    documents = json.loads(done.stderr[done.stderr.index("[{") :])
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        name for entry in documents for name in (entry["trace"], entry["trace"].replace(".cvt", ".sig.parquet"))
+    )
+    assert [entry["exit_status"] for entry in documents] == [3, 1, 2]
+
+
+def test_a_killed_child_leaves_an_incomplete_trace(build, tmp_path):
+    script = f"{build('loop')} 100000 100000 & sleep 2; kill -KILL $!; wait $!; exit 4"
+    status, children, _ = followed(tmp_path, "/bin/sh", "-c", script, mode="counts")
+    assert status == 4
+    killed = next(child for child in children if child.process.command[0] == str(build("loop")))
+    assert not killed.outcome.complete
+    assert Trace.load(killed.path).signature.totals["instructions"] > 10_000
+
+
+def test_ctrl_c_keeps_every_file(build, tmp_path):
+    script = f"{build('loop')} 100000 100000 & wait"
+    command = [sys.executable, "-m", "convolver", "trace", "--trace-children", "--counts-only", "--", "/bin/sh", "-c", script]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True)
+    while len(list(tmp_path.glob("loop.*.cvt.part"))) < 1:
+        time.sleep(0.1)
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    recorded = [Trace.load(path) for path in tmp_path.glob("*.cvt")]
+    assert len(recorded) == 2
+    assert {trace.header["reason"] for trace in recorded} == {"interrupted"}
+
+
+def test_a_command_that_the_tracer_cannot_start_is_one_sentence(tmp_path):
+    foreign = tmp_path / "x"
+    foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(100))
+    foreign.chmod(0o755)
+    with pytest.raises(TracerError):
+        trace_children([str(foreign)], output=f"{tmp_path}/%p.cvt")
