@@ -72,6 +72,7 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
         wire_latency_seconds=network.wire_latency_seconds if wire is None else wire,
         gap_seconds=options["gap"],
         quirks=options["dimemas_quirks"],
+        share_cpus=network.share_cpus or bool(options["share_cpus"]),
     )
     return what_if(
         network,
@@ -106,6 +107,7 @@ def run_command(
     latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
     bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
     no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
+    share_cpus: Annotated[bool, typer.Option(help="Tasks of a node take turns on its processors.")] = False,
     wire_latency: Annotated[
         float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)
     ] = None,
@@ -147,7 +149,17 @@ def run_command(
         say(f"{events.records} records; computation divided by {cpu_ratio:g}.")
 
 
-_OPTIONS = ("eager", "never_rendezvous", "latency", "bandwidth", "no_contention", "wire_latency", "gap", "dimemas_quirks")
+_OPTIONS = (
+    "eager",
+    "never_rendezvous",
+    "latency",
+    "bandwidth",
+    "no_contention",
+    "wire_latency",
+    "gap",
+    "dimemas_quirks",
+    "share_cpus",
+)
 
 
 Config = Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")]

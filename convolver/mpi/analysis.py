@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _EPSILON = 1e-12
-WAITS = (3, 5, 6)
+WAITS = (3, 5, 6, 8)
 TRANSFER = 4
 
 
@@ -83,9 +83,13 @@ class _Walker:
             self.steps.append((rank, begin, end, activity))
 
     def walk(self, rank: int, time: float) -> None:
+        # Where messages take no time, ranks can let each other go at one instant: none is followed twice there.
+        instant, followed = time, {rank}
         guard = 4 * len(self.rank) + 16
         while time > _EPSILON and guard:
             guard -= 1
+            if time != instant:
+                instant, followed = time, {rank}
             at = self._interval(rank, time)
             if at is None:
                 low = self.first[rank]
@@ -95,8 +99,9 @@ class _Walker:
                 time = begin
             elif self.state[at] == TRANSFER:
                 rank, time = self._over_message(rank, time, int(self.message[at]))
-            elif self.state[at] in WAITS and self.cause[at] >= 0 and self.cause[at] != rank:
+            elif self.state[at] in WAITS and self.cause[at] >= 0 and int(self.cause[at]) not in followed:
                 rank = int(self.cause[at])
+                followed.add(rank)
             else:
                 name = "wait" if self.state[at] in WAITS else STATES[int(self.state[at])]
                 self._add(rank, float(self.begin[at]), time, name)

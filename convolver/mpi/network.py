@@ -70,7 +70,8 @@ class Network:
     ``NEVER`` makes all sends eager. ``wire_latency_seconds`` (between the end of a transfer and its arrival) and ``gap_seconds``
     (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
     the LogGP model (Alexandrov et al., SPAA 1995). ``costs`` replace latency and bandwidth of point-to-point messages by measured
-    ones; ``sends_wait``: a blocking rendezvous send ends with its transfer, as in real libraries (Dimemas: when it begins).
+    ones; ``share_cpus``: the tasks of a node take turns on its processors; ``sends_wait``: a blocking rendezvous send ends when
+    its receiver has copied, as in real libraries (Dimemas: when that may begin).
     """
 
     configuration: Configuration
@@ -80,11 +81,12 @@ class Network:
     quirks: bool = False
     costs: MessageCosts | None = None
     sends_wait: bool = False
+    share_cpus: bool = False
     _cache: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def placement(self, ranks: int) -> NDArray[np.int32]:
         """Return the node of each task; raises :class:`ReplayError` when the machine is too small."""
-        return place(self.configuration, ranks)
+        return place(self.configuration, ranks, self.share_cpus)
 
     def rank_ratios(self, ranks: int) -> NDArray[np.float64]:
         """Return the node ratio of each task."""
@@ -111,6 +113,7 @@ class Network:
             "quirks": QUIRK_ANY_COLLECTIVE_WAIT if self.quirks else 0,
             "sends_wait": int(self.sends_wait),
             **(self.costs.native() if self.costs else {}),
+            **({"cpus": _per_node(config, "cpus", np.dtype(np.int32))} if self.share_cpus else {}),
         }
         self._cache[ranks] = fields
         return fields
@@ -129,11 +132,11 @@ def _collectives(config: Configuration) -> NDArray[np.uint8]:
     return np.ascontiguousarray(rules.reshape(-1))
 
 
-def place(config: Configuration, ranks: int) -> NDArray[np.int32]:
+def place(config: Configuration, ranks: int, share_cpus: bool = False) -> NDArray[np.int32]:
     """Return the node of each task by the configuration's mapping.
 
     Raises :class:`ReplayError` when the machine is too small or an explicit mapping is for another number of tasks; warns where a
-    node gets more tasks than it has processors, because the replay gives each task a processor of its own.
+    node gets more tasks than it has processors, because the replay gives each task a processor of its own unless they share.
     """
     cpus = _per_node(config, "cpus", np.dtype(np.int64))
     if not isinstance(config.mapping, str):
@@ -151,9 +154,9 @@ def place(config: Configuration, ranks: int) -> NDArray[np.int32]:
             f"{ranks} tasks do not fit on the {config.node_count} nodes of the configuration by its mapping "
             f"'{config.mapping}': add nodes or change the mapping."
         )
-    if np.any(np.bincount(nodes, minlength=config.node_count) > cpus):
+    if not share_cpus and np.any(np.bincount(nodes, minlength=config.node_count) > cpus):
         warnings.warn(
-            "A node has fewer processors than tasks; the replay gives every task a processor of its own.",
+            "A node has fewer processors than tasks; the replay gives every task a processor of its own (--share-cpus: not).",
             ConvolverWarning,
             stacklevel=2,
         )
@@ -171,11 +174,12 @@ def flat_configuration(
     collective_model: int = 3,
     intra: tuple[float, float] = (0.0, 0.0),
     ratio: float = 1.0,
+    cpus: int | None = None,
 ) -> Configuration:
     """Return a machine of equal nodes just large enough for ``ranks`` tasks; ``intra`` is (latency, bytes/s) within a node."""
     nodes = Nodes(
         count=math.ceil(ranks / tasks_per_node),
-        cpus=tasks_per_node,
+        cpus=cpus or tasks_per_node,
         ratio=ratio,
         latency_intra_seconds=intra[0],
         bandwidth_intra_mib=intra[1] / MIB,
@@ -196,8 +200,9 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
     """Return a network from the ``network`` section of a machine profile.
 
     Needs ``latency_seconds`` (one way, as a ping-pong measures it) and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``,
-    ``overhead_seconds``, ``tasks_per_node``, ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where
-    given. Between nodes the overhead is the startup that both sides pay, and the rest of the latency is spent on the wire.
+    ``overhead_seconds``, ``tasks_per_node``, ``cpus`` (of a node, which more tasks share), ``costs`` (:class:`MessageCosts`),
+    ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Between nodes the overhead is the
+    startup that both sides pay, and the rest of the latency is spent on the wire.
     """
     try:
         per_node = tasks_per_node or int(measured.get("tasks_per_node", ranks))
@@ -207,17 +212,27 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
             float(measured.get("intra_latency_seconds", latency)),
             float(measured.get("intra_bandwidth_bytes_per_second", rate)),
         )
+        cpus = min(int(measured.get("cpus", per_node)), per_node)
         eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"The machine's network section cannot be used: {error!r}; measure it with 'convolver mpi network'."
         ) from error
     config = flat_configuration(
-        ranks, latency_seconds=overhead, bandwidth_bytes_per_second=rate, tasks_per_node=per_node, links=1, intra=within
+        ranks,
+        latency_seconds=overhead,
+        bandwidth_bytes_per_second=rate,
+        tasks_per_node=per_node,
+        links=1,
+        intra=within,
+        cpus=cpus,
     )
     costs = _measured_costs(measured, ranks, per_node)
     wire = latency - overhead
-    return Network(config, rendezvous_bytes=eager, wire_latency_seconds=wire, costs=costs, sends_wait=costs is not None)
+    shares = cpus < per_node
+    return Network(
+        config, rendezvous_bytes=eager, wire_latency_seconds=wire, costs=costs, sends_wait=costs is not None, share_cpus=shares
+    )
 
 
 def _measured_costs(measured: dict[str, Any], ranks: int, per_node: int) -> MessageCosts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
@@ -39,7 +40,8 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         raise ProbeError(f"The ping-pong under {' '.join(launcher)} failed with status {done.returncode}: {last}.")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return fit_network(lines)
+    measured = fit_network(lines)
+    return {**measured, "cpus": len(os.sched_getaffinity(0))} if measured["same_host"] else measured
 
 
 def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:

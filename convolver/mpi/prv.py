@@ -20,7 +20,7 @@ from convolver.schema import write_atomically
 
 POINT_TYPE, COLLECTIVE_TYPE, OTHER_TYPE = 50000001, 50000002, 50000003
 SEND_SIZE, RECEIVE_SIZE, ROOT, COMMUNICATOR = 50100001, 50100002, 50100003, 50100004
-PRV_STATES = {1: 1, 2: 4, 3: 3, 4: 12, 5: 10, 6: 5, 7: 9}
+PRV_STATES = {1: 1, 2: 4, 3: 3, 4: 12, 5: 10, 6: 5, 7: 9, 8: 7}
 """State of :data:`convolver.mpi.timeline.STATES` -> Paraver's state number."""
 
 _STATE_NAMES = {
@@ -29,6 +29,7 @@ _STATE_NAMES = {
     3: ("Waiting a message", (255, 0, 0)),
     4: ("Start-up", (255, 255, 170)),
     5: ("Waiting for a collective", (179, 0, 0)),
+    7: ("Waiting for a processor", (155, 155, 155)),
     9: ("Group Communication", (255, 144, 26)),
     10: ("Waiting for a receiver", (235, 0, 0)),
     12: ("Transfer", (66, 66, 66)),

@@ -42,7 +42,7 @@ RECORD = np.dtype(
         ("tag", "<i4"),
         ("comm", "<u4"),
         ("request", "<u4"),
-        ("reserved", "<u4"),
+        ("polled_ns", "<u4"),
         ("bytes", "<i8"),
         ("extra", "<i8"),
         ("burst_ns", "<u8"),
@@ -236,6 +236,8 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     kind = kinds[call]
     kind[(point & (records["partner"] < 0)) | ~known] = Kind.NOOP
     burst = records["burst_cpu_ns" if clock == "cpu" else "burst_ns"] * 1e-9
+    # A program that polls between pieces of work pays for it; one that does nothing but poll waits.
+    burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
     # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
     burst = burst + np.where(call == OPAQUE, records["call_ns"] * 1e-9, 0.0)
     own = _operation_columns(records, kind, numbers[np.where(known, records["comm"], 0)])

@@ -24,6 +24,7 @@ STATES = {
     5: "wait for receiver",
     6: "wait for collective",
     7: "collective",
+    8: "wait for processor",
 }
 """Names of the states of an interval."""
 

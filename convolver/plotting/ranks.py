@@ -60,7 +60,7 @@ def draw(timeline: Timeline, look: Look) -> Figure:
 def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
     import polars as pl
 
-    order = {1: 5, 4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6}  # computation is the quiet background, waiting stands out
+    order = {1: 5, 4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6}  # computation is the quiet background, waiting stands out
     for state, name in STATES.items():
         rows = table.filter(pl.col("state") == state)
         if rows.is_empty():
@@ -71,7 +71,7 @@ def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
             0.78,
             left=rows["begin"].to_numpy(),
             color=look.colour(order[state]),
-            hatch=style.HATCHES[state - 1] if rows.height <= 2000 else None,
+            hatch=style.HATCHES[(state - 1) % len(style.HATCHES)] if rows.height <= 2000 else None,
             linewidth=0,
             label=name,
         )

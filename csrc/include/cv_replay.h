@@ -123,6 +123,7 @@ typedef struct {
     double cost_post;            /* posting a receive */
     uint32_t sends_wait;         /* 1: a blocking rendezvous send ends when its receiver has copied; Dimemas: when that may begin */
     uint32_t quirks;
+    const int32_t *cpus; /* per node: bursts of its tasks take turns on so many processors; NULL: each task has its own */
 } cv_replay_network;
 
 enum cv_replay_state {
@@ -132,7 +133,8 @@ enum cv_replay_state {
     CV_REPLAY_STATE_TRANSFER = 4,
     CV_REPLAY_STATE_WAIT_RECEIVER = 5,
     CV_REPLAY_STATE_WAIT_COLLECTIVE = 6,
-    CV_REPLAY_STATE_COLLECTIVE = 7
+    CV_REPLAY_STATE_COLLECTIVE = 7,
+    CV_REPLAY_STATE_WAIT_PROCESSOR = 8
 };
 
 typedef struct {

@@ -52,7 +52,7 @@ struct cvm_record {
     int32_t tag;
     uint32_t comm;    /* this rank's number of the communicator; 0 is MPI_COMM_WORLD, 1 MPI_COMM_SELF */
     uint32_t request; /* serial number of the request, from 1 */
-    uint32_t reserved;
+    uint32_t polled_ns; /* inside calls without a record since the record before; at most 4.29 s */
     int64_t bytes;    /* collective: sent */
     int64_t extra;    /* collective: received */
     uint64_t burst_ns, burst_cpu_ns; /* computation before the call: wall clock, thread CPU time */

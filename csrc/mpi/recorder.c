@@ -31,6 +31,7 @@ static struct {
     bool on, cpu_clock, threads;
     uint64_t wall, cpu;          /* where the current burst began */
     uint64_t burst, burst_cpu;   /* of it, before calls that leave no record */
+    uint64_t polled;             /* inside those calls */
     communicator *comms;
     uint32_t comm_count, comm_capacity, last_comm;
     cvm_request *requests; /* open addressing; serial 0: empty, key kept with serial UINT32_MAX: deleted */
@@ -121,8 +122,10 @@ void cvm_close(cvm_scope *s)
     if (r.header) {
         r.header->end_ns = r.wall;
         r.header->own_ns += r.wall - s->entered - s->begin;
-        if (s->first)
+        if (s->first) {
             r.header->polled_ns += s->begin;
+            r.polled += s->begin;
+        }
     }
     cvm_bursts_begin();
     if (r.threads)
@@ -137,6 +140,8 @@ void cvm_put(cvm_scope *s, struct cvm_record record)
         record.burst_ns = r.burst;
         record.burst_cpu_ns = r.burst_cpu;
         record.call_ns = s->begin;
+        record.polled_ns = r.polled < UINT32_MAX ? (uint32_t)r.polled : UINT32_MAX;
+        r.polled = 0;
         r.burst = r.burst_cpu = 0;
         s->first = false;
     } else {

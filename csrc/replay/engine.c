@@ -38,6 +38,26 @@ static bool collective_step(simulation *s, uint32_t rank, const record *r)
     return outcome == GOES_ON;
 }
 
+static bool burst_step(simulation *s, uint32_t rank, const record *r)
+{
+    rank_state *k = &s->ranks[rank];
+    bool on_cpu = r->kind == CV_REPLAY_BURST;
+    if (r->seconds == 0)
+        return true;
+    if (k->stage != 1) {
+        if (on_cpu && !cv_processor_take(s, rank))
+            return false;
+        k->stage = 1;
+        k->compute += r->seconds;
+        cv_record_interval(s, rank, s->now, s->now + r->seconds, CV_REPLAY_STATE_COMPUTE, -1, NONE);
+        if (!cv_goes_on_at(s, rank, s->now + r->seconds))
+            return false;
+    }
+    if (on_cpu)
+        cv_processor_release(s, rank);
+    return true;
+}
+
 void cv_rank_resume(simulation *s, uint32_t rank)
 {
     rank_state *k = &s->ranks[rank];
@@ -46,12 +66,7 @@ void cv_rank_resume(simulation *s, uint32_t rank)
         switch (r->kind) {
         case CV_REPLAY_BURST:
         case CV_REPLAY_GPU:
-            if (k->stage || r->seconds == 0)
-                break;
-            k->stage = 1;
-            k->compute += r->seconds;
-            cv_record_interval(s, rank, s->now, s->now + r->seconds, CV_REPLAY_STATE_COMPUTE, -1, NONE);
-            if (!cv_goes_on_at(s, rank, s->now + r->seconds))
+            if (!burst_step(s, rank, r))
                 return;
             break;
         case CV_REPLAY_SEND:
@@ -106,7 +121,8 @@ static bool build(simulation *s)
     s->ranks = calloc(t->trace.ranks, sizeof *s->ranks);
     s->channels = malloc((t->channel_count + (size_t)1) * sizeof *s->channels);
     s->collectives = calloc(t->instance_count + (size_t)1, sizeof *s->collectives);
-    if (s->ranks == NULL || s->channels == NULL || s->collectives == NULL || !cv_links_build(s) || !cv_layouts_build(s))
+    if (s->ranks == NULL || s->channels == NULL || s->collectives == NULL || !cv_links_build(s) || !cv_layouts_build(s) ||
+        !cv_processors_build(s))
         return false;
     for (uint32_t c = 0; c < t->channel_count; c++)
         s->channels[c] = (channel){{NONE, NONE, 0}, {NONE, NONE, 0}, NONE, NONE, false, false};
@@ -158,6 +174,7 @@ static void clear(simulation *s)
     free(s->node_ports);
     free(s->task_ports);
     free(s->node_buses);
+    free(s->processors);
     free(s->messages);
     free(s->pairs);
     free(s->recorder.intervals);
@@ -171,7 +188,7 @@ static bool acceptable(const cv_replay *replay, const cv_replay_network *net)
         return false;
     for (uint32_t n = 0; n < net->nodes; n++)
         if (!(net->latency_inter[n] >= 0) || !(net->latency_intra[n] >= 0) || !(net->bytes_per_second_intra[n] >= 0) ||
-            net->buses_intra[n] < 0 || net->in_intra[n] < 0 || net->out_intra[n] < 0 || net->in_inter[n] < 0 || net->out_inter[n] < 0)
+            (net->cpus && net->cpus[n] < 1) || net->buses_intra[n] < 0 || net->in_intra[n] < 0 || net->out_intra[n] < 0 || net->in_inter[n] < 0 || net->out_inter[n] < 0)
             return false;
     for (uint32_t p = 0; p < net->cost_points; p++)
         if (!(net->cost_send[p] >= 0) || !(net->cost_transfer[p] >= 0) || !(net->cost_receive[p] >= 0) ||

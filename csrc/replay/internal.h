@@ -1,5 +1,5 @@
 /* What the files of the replay core share. Sources in reading order: prepare, scale, queue, cost, message_cost, links, record, collective,
- * messages, engine, deadlock. All times are seconds in double; equal times are served in the order in which they were scheduled, so a run is
+ * messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they were scheduled, so a run is
  * deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
@@ -86,6 +86,11 @@ typedef struct {
 } bus;
 
 typedef struct {
+    int32_t free;
+    uint32_t first, last; /* ranks that wait, through rank.next_blocked */
+} processors;
+
+typedef struct {
     int64_t bytes;
     int64_t record; /* of the sender; -1: a contribution to a Reduce */
     double logical_send, request, physical_send;
@@ -128,7 +133,7 @@ typedef struct {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
     uint32_t next_blocked;
     uint32_t unclaimed; /* quirk: finished non-blocking collectives without a wait */
-    uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival */
+    uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival, 3: has a CPU */
     bool blocked, finished, waits_any;
 } rank_state;
 
@@ -161,6 +166,7 @@ typedef struct {
     share *shares;
     port *node_ports, *task_ports;
     bus machine_bus, *node_buses;
+    processors *processors; /* one a node; NULL: each task has its own */
     message *messages;
     uint32_t message_count, message_capacity, message_free;
     pairing *pairs;
@@ -213,6 +219,12 @@ enum outcome cv_collective_reach(simulation *s, uint32_t rank, const record *r);
 void cv_collective_begin(simulation *s, uint32_t instance_id);
 void cv_collective_end(simulation *s, uint32_t instance_id);
 void cv_reduce_arrival(simulation *s, uint32_t id);
+
+/* processors.c: bursts of a node's tasks take turns, first come first served */
+bool cv_processors_build(simulation *s);
+/* Returns false when the rank has to wait; it is resumed with stage 3 then. */
+bool cv_processor_take(simulation *s, uint32_t rank);
+void cv_processor_release(simulation *s, uint32_t rank);
 
 /* messages.c */
 bool cv_message_step(simulation *s, uint32_t rank, const record *r);

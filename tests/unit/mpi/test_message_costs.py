@@ -125,3 +125,31 @@ def test_costs_that_are_no_curves_are_refused():
 def test_the_network_without_costs_is_dimemas_as_before():
     bare = replace(network(), costs=None, sends_wait=False)
     assert seconds(message(sender=1e-3), bare) == pytest.approx([1e-3, 1e-3])
+
+
+def test_tasks_of_a_node_take_turns_on_its_processors():
+    builder = EventsBuilder(4)
+    for rank in range(4):
+        builder.burst(rank, 1.0).burst(rank, 0.5)
+    shared = Network(flat_configuration(4, tasks_per_node=4, cpus=2), share_cpus=True)
+    timeline = replay(builder.build(), shared)
+    assert timeline.predicted_seconds == 3.0
+    assert timeline.ranks["compute_seconds"].to_list() == [1.5] * 4
+    assert (timeline.ranks["compute_seconds"] + timeline.ranks["wait_seconds"]).to_list() == timeline.ranks["seconds"].to_list()
+    own = Network(flat_configuration(4, tasks_per_node=4, cpus=4), share_cpus=True)
+    assert replay(builder.build(), own).predicted_seconds == 1.5
+
+
+@given(st.lists(st.lists(st.floats(1e-6, 1.0), max_size=5), min_size=1, max_size=5), st.integers(1, 5))
+def test_shared_processors_are_never_idle_while_a_burst_waits(bursts, cpus):
+    builder = EventsBuilder(len(bursts))
+    for rank, row in enumerate(bursts):
+        for seconds_of in row:
+            builder.burst(rank, seconds_of)
+    shared = Network(flat_configuration(len(bursts), tasks_per_node=len(bursts), cpus=cpus), share_cpus=True)
+    found = replay(builder.build(), shared).predicted_seconds
+    work, longest = sum(map(sum, bursts)), max(map(sum, bursts))
+    assert max(work / cpus, longest) <= found * (1 + 1e-9)
+    assert found <= (work / cpus + longest) * (1 + 1e-9)
+    if cpus >= len(bursts):
+        assert found == pytest.approx(longest)
