@@ -12,6 +12,22 @@ from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.units import parse_bytes
 
 _CPUS = Path("/sys/devices/system/cpu")
+_VECTOR_SETS = frozenset(
+    [
+        "sse2",
+        "avx",
+        "avx2",
+        "fma",
+        "avx_vnni",
+        "avx512f",
+        "avx512_vnni",
+        "avx512_vbmi",
+        "avx512_bf16",
+        "avx512_fp16",
+        "asimd",
+        "sve",
+    ]
+)
 _PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -88,7 +104,7 @@ def describe_cpu(cpu: int = 0) -> dict[str, Any]:
         "transparent_huge_pages": _policy(_text(_PAGES)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "hypervisor": _hypervisor(flags),
-        "vector_sets": sorted(flags & {"sse2", "avx", "avx2", "fma", "avx512f", "asimd", "sve"}),
+        "vector_sets": sorted(flags & _VECTOR_SETS),
         "kernel": platform.release(),
     }
 

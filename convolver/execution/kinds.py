@@ -1,0 +1,111 @@
+"""What kind of work an instruction is: a name that core tables give ports and latencies for, by its mnemonic.
+
+The kinds are ours and coarse on purpose: what all cores treat alike is one. Instructions that no rule knows are ``unknown``:
+tables treat them like a plain addition.
+"""
+
+from __future__ import annotations
+
+import re
+
+_INTEGER = {
+    "multiply": "imul mul mulx",
+    "count": "popcnt lzcnt tzcnt bsf bsr pdep pext crc32",
+    "shift": "shl sal sar shr rol ror sarx shlx shrx rorx shld shrd rcl rcr",
+    "carry": "adc sbb adcx adox",
+    "test_bit": "bt bts btr btc",
+    "alu": "add sub and or xor not neg inc dec cmp test andn blsr blsi blsmsk bextr bzhi cdqe cwde cdq cqo cwd cbw movsx "
+    "movsxd movzx mov movabs movbe xchg xadd cmpxchg lahf sahf clc stc cmc cld std",
+    "byte_swap": "bswap",
+    "none": "nop endbr64 endbr32 fnop pause prefetcht0 prefetcht1 prefetcht2 prefetchnta prefetchw lfence sfence vzeroupper emms",
+    "microcode": "cpuid rdtsc rdtscp xgetbv syscall mfence vzeroall rdrand rdseed enter cmpxchg8b cmpxchg16b ldmxcsr stmxcsr "
+    "vldmxcsr vstmxcsr fxsave fxrstor xsave xsavec xrstor fldenv fnstenv fldcw fnstcw sysenter int3 ud2 hlt",
+    "branch": "jmp call ret retq bnd loop loope loopne jrcxz jecxz",
+}
+_BY_NAME = {name: kind for kind, names in _INTEGER.items() for name in names.split()}
+
+_VECTOR_RULES = (
+    (r"v?(aes\w+|pclmul\w*|sha(1|256)\w+|gf2\w+)", "v_crypto"),
+    (r"v?div[sp]([sd])", "divide"),
+    (r"v?r?sqrt[sp]([sd])", "root"),
+    (r"v?rcp[sp]s", "fp_multiply"),
+    (r"v?fn?m(add|sub)\w*[sp][sd]", "fp_fma"),
+    (r"v?mul[sp][sd]", "fp_multiply"),
+    (r"v?(h?add|h?sub|addsub)[sp][sd]", "fp_add"),
+    (r"v?(max|min)[sp][sd]", "fp_minmax"),
+    (r"v?u?comis[sd]", "fp_compare"),
+    (r"v?cmp\w*[sp][sd]", "fp_cmp"),
+    (r"v?round[sp][sd]", "fp_round"),
+    (r"v?cvt(ps2pd|pd2ps|dq2pd|t?pd2dq|ss2sd|sd2ss)", "fp_convert_wide"),
+    (r"v?cvt\w+", "fp_convert"),
+    (r"v?p?gather\w+", "gather"),
+    (r"v?(p?movmsk\w+|pextr\w|extractps)", "v_to_general"),
+    (r"v?pinsr\w", "general_to_v"),
+    (r"v?p?test(ps|pd)?", "v_to_general"),
+    (r"v?pcmp[ei]str\w", "v_string"),
+    (r"v?pmulld", "v_multiply_long"),
+    (r"v?(pm(ul|add)\w+|psadbw|dpp[sd]|phminposuw)", "v_multiply"),
+    (r"v?ps(ll|rl|ra)dq", "v_shuffle"),
+    (r"v?ps(ll|rl|ra)v?[wdq]", "v_shift"),
+    (r"v?p?blendv\w+", "v_blend"),
+    (r"v?p?blend\w*", "v_logic"),
+    (r"v?(perm2\w+|perm[qdw]|permp[sd]|extract[fi]\d+\w*|insert[fi]\d+\w*|p?broadcast\w+)", "v_lanes"),
+    (r"v?(unpck[hl]p[sd]|permilp[sd]|movddup|palignr|pack\w+|psadbw)", "v_shuffle_fp"),
+    (r"v?(p?shuf\w*|p?unpck\w+|pack\w+|palignr|permil\w+|pmov[sz]x\w+|mov(ddup|shdup|sldup|hlps|lhps)|insertps)", "v_shuffle"),
+    (r"v?p?(and|andn|or|xor)(p[sd]|[dq])?", "v_logic"),
+    (r"v?ph(add|sub)\w*", "v_shuffle"),
+    (r"v?p(add|sub|cmp|max|min|avg|abs|sign)\w+", "v_integer"),
+    (r"v?mov[dq]", "v_move"),
+    (r"v?l?mov\w+|v?lddqu", "v_move"),
+    (r"k\w+", "v_integer"),
+)
+_VECTOR_RULES_COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _VECTOR_RULES)
+_STRING = re.compile(r"(rep\w* )?(movs[bwdq]|stos[bwdq]|lods[bwdq]|cmps[bwdq]|scas[bwdq])")
+
+
+def divide_kind(root: str, single: bool, width_bytes: int) -> str:
+    """Return the kind of a vector division or square root: ``divide_double``, ``root_single_16`` and so on; 8 is scalar."""
+    return f"{root}_{'single' if single else 'double'}" + ("" if width_bytes <= 8 else f"_{width_bytes}")
+
+
+def vector_kind(mnemonic: str, width_bytes: int) -> str:
+    """Return the kind of an instruction with vector operands; ``width_bytes`` is the widest of them."""
+    for pattern, kind in _VECTOR_RULES_COMPILED:
+        found = pattern.fullmatch(mnemonic)
+        if found:
+            if kind in ("divide", "root"):
+                scalar = mnemonic[-2] == "s"
+                return divide_kind(kind, found.group(found.lastindex or 1) == "s", 8 if scalar else width_bytes)
+            return kind
+    return "unknown"
+
+
+def integer_kind(mnemonic: str, width_bytes: int) -> str:
+    """Return the kind of an instruction on general registers, of an x87 instruction or of a branch."""
+    if mnemonic in ("div", "idiv"):
+        return "divide_64" if width_bytes == 8 else "divide_32"
+    kind = _BY_NAME.get(mnemonic)
+    if kind:
+        return kind
+    if mnemonic.startswith(("cmov", "set")):
+        return "conditional"
+    if _STRING.fullmatch(mnemonic):
+        return "string"
+    if mnemonic.startswith("j"):
+        return "branch"
+    if mnemonic.startswith("f"):
+        return x87_kind(mnemonic)
+    return "unknown"
+
+
+def x87_kind(mnemonic: str) -> str:
+    """Return the kind of an x87 instruction."""
+    if mnemonic.startswith(("fdiv", "fidiv", "fsqrt")):
+        return "x87_divide"
+    if mnemonic.startswith(("fmul", "fimul")):
+        return "x87_multiply"
+    if mnemonic.startswith(("fadd", "fsub", "fiadd", "fisub", "fcom", "fucom", "fchs", "fabs")):
+        return "x87_add"
+    if mnemonic.startswith(("fld", "fst", "fild", "fist", "fxch")):
+        return "x87_move"
+    return "microcode"

@@ -1,0 +1,140 @@
+"""The code of a trace as operations of a core: decoded once per distinct instruction, put together with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native import core as native
+from convolver._native.core import Code, PortClass
+from convolver.execution.instructions import UNKNOWN, Instruction, decode
+from convolver.machine.cores import CoreTable
+from convolver.tracing.definitions import STORE, Definitions, starts
+
+NO_WORK = "none"
+_MOST_SLOTS = 250
+
+
+class Operations(NamedTuple):
+    """One operation for every instruction of the definitions, without what depends on its neighbours.
+
+    ``fuses`` and ``conditional`` say which pairs become one, ``target`` where direct branches go (see :class:`Instruction`);
+    ``unknown`` marks what could not be decoded or has no kind.
+    """
+
+    op: NDArray[np.void]
+    classes: list[PortClass]
+    fuses: NDArray[np.bool_]
+    conditional: NDArray[np.bool_]
+    target: NDArray[np.int64]
+    unknown: NDArray[np.bool_]
+    branch_class: int
+
+
+def _flags(one: Instruction, table: CoreTable) -> int:
+    flags = native.LOAD * one.loads | native.STORE * one.stores | native.VECTOR * one.vector | native.PLAIN * one.plain
+    if one.kind == NO_WORK or one.idiom or (one.move and one.move in table.eliminates):
+        flags |= native.NO_PORT
+    if one.kind == "gather":
+        flags |= native.ELEMENTS
+    if one.mnemonic.startswith("rep"):
+        flags |= native.REPEATED
+    if one.kind in ("atomic", "microcode"):
+        flags |= native.SERIAL
+    return flags | native.FOLDED * one.constant
+
+
+def _class(table: CoreTable, name: str) -> PortClass:
+    if name == NO_WORK:
+        return PortClass(0, 0, 0, 1)
+    kind = table.kind(name)
+    chained = kind.latency if kind.chained_latency is None else kind.chained_latency
+    return PortClass(table.mask(kind.ports), kind.latency, chained, kind.busy, kind.group)
+
+
+def _row(one: Instruction, table: CoreTable, classes: dict[str, int]) -> tuple[object, ...]:
+    flags = _flags(one, table)
+    name = NO_WORK if flags & native.NO_PORT else one.kind
+    slots = one.slots if name == NO_WORK else min(one.slots + table.kind(name).slots - 1, _MOST_SLOTS)
+    number = classes.setdefault(name, len(classes))
+
+    def filled(registers: tuple[int, ...], room: int) -> tuple[int, ...]:
+        return (*registers[:room], *(0,) * (room - len(registers)))
+
+    rooms = (native.READS, native.ADDRESSES, native.WRITES)
+    lists = (one.reads, one.addresses, one.writes)
+    counts = (min(len(registers), room) for registers, room in zip(lists, rooms, strict=True))
+    return (flags, number, slots, *counts, *(filled(registers, room) for registers, room in zip(lists, rooms, strict=True)))
+
+
+def operations(definitions: Definitions, table: CoreTable) -> Operations:
+    """Return the operations of all instructions of a trace on a core."""
+    codes = _codes(definitions)
+    distinct = {code: place for place, code in enumerate(dict.fromkeys(codes))}
+    which = np.fromiter((distinct[code] for code in codes), dtype=np.int64, count=len(codes))
+    decoded = [decode(code) if code else UNKNOWN for code in distinct]
+    classes = {NO_WORK: 0, "branch": 1}
+    rows = np.array([_row(one, table, classes) for one in decoded], dtype=native.OP)
+    op = rows[which]
+    return Operations(
+        op=op,
+        classes=[_class(table, name) for name in classes],
+        fuses=_each(decoded, which, lambda one: one.fuses),
+        conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
+        target=np.array([one.target for one in decoded], dtype=np.int64)[which],
+        unknown=_each(decoded, which, lambda one: one.kind == "unknown"),
+        branch_class=1,
+    )
+
+
+def _each(decoded: list[Instruction], which: NDArray[np.int64], holds: Callable[[Instruction], bool]) -> NDArray[np.bool_]:
+    return np.array([holds(one) for one in decoded], dtype=np.bool_)[which]
+
+
+def _codes(definitions: Definitions) -> list[bytes]:
+    """Return the bytes of each instruction, empty where the tracer did not send them."""
+    code = definitions.code.tobytes()
+    segment = definitions.segment_of_instruction
+    begin = definitions.first_code[segment] + definitions.instructions["offset"]
+    end = begin + definitions.instructions["length"]
+    behind = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]
+    end = np.where(end <= behind, end, begin)
+    return [code[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]
+
+
+def fused(operations: Operations, chosen: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.void]:
+    """Return chosen operations in this order, with what fuses fused; ``first`` are the places where sequences begin."""
+    op = operations.op[chosen].copy()
+    begins = np.zeros(len(op) + 1, dtype=bool)
+    begins[first] = True
+    pair = np.flatnonzero(operations.fuses[chosen][:-1] & operations.conditional[chosen][1:] & ~begins[1:-1])
+    op["class"][pair] = operations.branch_class
+    op["flags"][pair] &= np.uint16(0xFFFF & ~(native.FOLDED | native.NO_PORT))
+    op["flags"][pair + 1] |= native.FUSED
+    op["slots"][pair + 1] = 0
+    return op
+
+
+def program_code(definitions: Definitions, operations: Operations) -> Code:
+    """Return the code of all segments of a trace."""
+    segments, sites = definitions.segments, definitions.sites
+    first = starts(segments["instructions"])
+    every = np.arange(len(operations.op))
+    lengths = np.zeros(len(segments), dtype=np.uint64)
+    last = first + segments["instructions"].astype(np.int64) - 1
+    some = segments["instructions"] > 0
+    if len(every):
+        ends = definitions.instructions["offset"].astype(np.uint64) + definitions.instructions["length"]
+        lengths[some] = ends[last[some]]
+    return Code(
+        first_op=np.append(first, len(every)).astype(np.uint32),
+        address=segments["address"],
+        next_address=segments["address"] + lengths,
+        op=fused(operations, every, first[some]),
+        site_op=sites["instruction"],
+        site_bytes=sites["size_bytes"],
+        site_store=(sites["flags"] & STORE) != 0,
+    )

@@ -1,0 +1,64 @@
+"""The core time of blocks that no window shows: the larger of what their ports allow and what a loop's dependences take.
+
+Both come from the same model of the core, fed with the block alone, turn after turn: without registers nothing but ports, width
+and units limits it; with them the dependences from turn to turn do, too. The latter counts only for blocks that jump back to
+themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.core import Code, Core
+from convolver._native.paths import UNKNOWN, PathWindow
+from convolver.execution.core_parameters import core_parameters
+from convolver.execution.program import Operations, fused
+from convolver.machine.cores import CoreTable
+from convolver.tracing.blocks import Blocks, Instructions
+from convolver.tracing.definitions import Definitions
+
+TURNS = 24
+WARM_TURNS = 8
+
+
+def _blocks_code(definitions: Definitions, blocks: Blocks, operations: Operations) -> tuple[Code, NDArray[np.bool_]]:
+    """Return the code with one segment a block, and which blocks jump back to themselves."""
+    distinct = Instructions(definitions)
+    example = distinct.example
+    block = blocks.instruction_blocks[example]
+    first = np.searchsorted(block, np.arange(len(blocks) + 1))
+    op = fused(operations, example, first[:-1])
+    last = np.maximum(first[1:] - 1, 0)
+    target = operations.target[example]
+    back = distinct.offset[last].astype(np.int64) + target[last]
+    loops = (target[last] != 0) & (back == blocks.offset.astype(np.int64)) & operations.conditional[example][last]
+    address = np.arange(len(blocks), dtype=np.uint64) << np.uint64(20)
+    none, words = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.uint16)
+    return Code(first.astype(np.uint32), address, address + np.uint64(1), op, words, words, none), loops
+
+
+def _cycles(table: CoreTable, operations: Operations, code: Code, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cycles of one turn of each chosen block (segment of the code), each on its own."""
+    core = Core(core_parameters(table), operations.classes, code)
+    nothing = np.zeros(0, dtype=np.uint64)
+    for block in chosen.tolist():
+        visits = np.full(WARM_TURNS + TURNS, block, dtype=np.uint32)
+        references = np.zeros(len(visits) + 1, dtype=np.uint32)
+        core.walk(PathWindow(0, 1, False, UNKNOWN, WARM_TURNS, visits, references, nothing, nothing.astype(np.uint32)))
+    sums = np.add.reduceat(np.append(core.cycles, 0), code.first_op[:-1].astype(np.int64)).astype(float)
+    sums[np.diff(code.first_op) == 0] = 0
+    return sums / TURNS
+
+
+def static_cycles(
+    definitions: Definitions, blocks: Blocks, operations: Operations, table: CoreTable, chosen: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the cycles of one execution of the chosen blocks; 0 for all others."""
+    if not len(chosen):
+        return np.zeros(len(blocks))
+    code, loops = _blocks_code(definitions, blocks, operations)
+    free = code.op.copy()
+    free["n_reads"] = free["n_addresses"] = 0
+    ports = _cycles(table, operations, code._replace(op=free), chosen)
+    return np.maximum(ports, _cycles(table, operations, code, chosen[loops[chosen]]))

@@ -1,0 +1,135 @@
+"""Core tables: what instructions cost on a core whose data are near. One TOML file a core in ``machine/data/cores``.
+
+A table is chosen by what a profile says of its CPU; numbers that probes measured on the machine replace the table's.
+docs/howto/add-a-core.md describes the file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from convolver.errors import MachineError, SchemaError
+
+FOLDER = Path(__file__).parent / "data" / "cores"
+ATOMIC_CYCLES = 18
+"""Latency of a locked instruction, where a table does not say."""
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How instructions of one kind execute: on which ports (any of these), with what latency, and how long they keep their port.
+
+    ``chained_latency`` counts where the operand that comes last is from a kind of the same ``group`` (0: none), ``slots`` are
+    of the issue width.
+    """
+
+    ports: str = ""
+    latency: int = 1
+    chained_latency: int | None = None
+    busy: int = 1
+    group: int = 0
+    slots: int = 1
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ports of loads and of stores."""
+
+    load: str
+    store: str
+
+
+class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One core. ``flags`` are CPU flags that only it has, ``families`` pairs of a CPU family and model numbers.
+
+    ``params`` are the widths, buffers and latencies of ``cv_core_params`` (csrc/include/cv_core.h); ``eliminates`` says which
+    moves between registers take no port: "general", "vector". ``source`` says where the numbers are from.
+    """
+
+    name: str
+    source: str
+    vendor: str
+    families: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    flags: tuple[str, ...] = ()
+    ports: tuple[str, ...]
+    eliminates: tuple[str, ...] = ()
+    params: dict[str, int]
+    memory: Memory
+    kinds: dict[str, Kind]
+
+    def mask(self, names: str) -> int:
+        """Return ports as a bit mask; raises :class:`SchemaError` for one that the table does not have."""
+        mask = 0
+        for name in names.split():
+            if name not in self.ports:
+                raise SchemaError(f"The core table '{self.name}' names a port '{name}' that is not among its ports.")
+            mask |= 1 << self.ports.index(name)
+        return mask
+
+    def kind(self, name: str) -> Kind:
+        """Return how a kind executes: itself, or the nearest that the table has."""
+        while name not in self.kinds and "_" in name:
+            name = name.rpartition("_")[0]
+        return self.kinds.get(name, self.kinds["unknown"])
+
+    def with_params(self, **changes: int) -> CoreTable:
+        """Return the table with other parameters."""
+        return msgspec.structs.replace(self, params={**self.params, **changes})
+
+    def with_kind(self, name: str, **changes: Any) -> CoreTable:
+        """Return the table with one kind changed."""
+        kind = msgspec.structs.replace(self.kind(name), **changes)
+        return msgspec.structs.replace(self, kinds={**self.kinds, name: kind})
+
+
+def parse_core(text: str, where: str) -> CoreTable:
+    """Return the table in a TOML document; raises :class:`SchemaError` when it is none."""
+    try:
+        table = msgspec.convert(tomllib.loads(text), CoreTable)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise SchemaError(f"{where} is no core table: {error}.") from error
+    if "unknown" not in table.kinds:
+        raise SchemaError(f"{where} is no core table: it says nothing of the kind 'unknown'.")
+    for kind in table.kinds.values():
+        table.mask(kind.ports)
+    return table
+
+
+@lru_cache(maxsize=1)
+def core_tables() -> dict[str, CoreTable]:
+    """Return all core tables by name."""
+    tables = [parse_core(path.read_text(), str(path)) for path in sorted(FOLDER.glob("*.toml"))]
+    return {table.name: table for table in tables}
+
+
+def find_core(name: str) -> CoreTable:
+    """Return the core table of this name; raises :class:`MachineError` for an unknown one."""
+    try:
+        return core_tables()[name]
+    except KeyError:
+        raise MachineError(f"No core is called '{name}' (known: {', '.join(core_tables())}).") from None
+
+
+def _number(value: Any) -> int:
+    return int(value) if str(value).isdigit() else -1
+
+
+def choose_core(cpu: dict[str, Any]) -> tuple[CoreTable, str]:
+    """Return the table for the CPU of a profile and how it was found: "flags", "model", or a sentence where it is a guess.
+
+    Flags go first: virtual machines often report another model, but hide no instruction set that programs use.
+    """
+    flags = set(cpu.get("flags", ())) | set(cpu.get("vector_sets", ()))
+    family, model = _number(cpu.get("family")), _number(cpu.get("model_number"))
+    tables = [table for table in core_tables().values() if table.vendor == cpu.get("vendor")]
+    for table in tables:
+        if table.flags and flags >= set(table.flags):
+            return table, "flags"
+    for table in tables:
+        if any(family == known and model in models for known, models in table.families):
+            return table, "model"
+    fallback = tables[0] if tables else find_core("golden-cove")
+    return fallback, f"no core table knows the CPU '{cpu.get('model', '')}': the one of {fallback.name} stands for it"

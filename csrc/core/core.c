@@ -1,0 +1,129 @@
+/* Making and freeing of the core model: everything the walk relies on is checked here. */
+#include "core.h"
+
+static int valid_params(const cv_core_params *p) {
+    const uint32_t ports = (UINT32_C(1) << CV_CORE_PORTS) - 1;
+    const uint32_t least_one[] = {p->issue_width, p->retire_width, p->fetch_width, p->scheduler, p->load_buffer,
+                                  p->store_buffer, p->fill_buffers, p->line_bytes, p->load_ports, p->store_ports, p->string_bytes};
+    for (size_t i = 0; i < sizeof least_one / sizeof *least_one; i++)
+        if (!least_one[i] || least_one[i] > ports)
+            return 0;
+    const uint32_t largest = 1u << 16;
+    const uint32_t bounded[] = {p->reorder_buffer, p->queue, p->scheduler, p->load_buffer, p->store_buffer, p->fill_buffers};
+    for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++)
+        if (bounded[i] > largest)
+            return 0;
+    /* An instruction of 255 slots must fit. */
+    return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest;
+}
+
+static int valid_op(const cv_core_op *op, size_t n_classes) {
+    if (op->class_ >= n_classes || op->n_reads > CV_CORE_READS || op->n_addresses > CV_CORE_ADDRESSES ||
+        op->n_writes > CV_CORE_WRITES)
+        return 0;
+    for (int i = 0; i < op->n_reads; i++)
+        if (op->reads[i] >= CV_CORE_REGISTERS)
+            return 0;
+    for (int i = 0; i < op->n_addresses; i++)
+        if (op->addresses[i] >= CV_CORE_REGISTERS)
+            return 0;
+    for (int i = 0; i < op->n_writes; i++)
+        if (op->writes[i] >= CV_CORE_REGISTERS)
+            return 0;
+    return 1;
+}
+
+static int valid(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code) {
+    if (!valid_params(params) || !n_classes || n_classes > 256 || code->ops > UINT32_MAX || code->first_op[0])
+        return 0;
+    for (size_t i = 0; i < n_classes; i++)
+        if (classes[i].ports >> CV_CORE_PORTS || classes[i].busy > CALENDAR / 2)
+            return 0;
+    for (size_t i = 0; i < code->segments; i++)
+        if (code->first_op[i + 1] < code->first_op[i])
+            return 0;
+    if (code->first_op[code->segments] != code->ops)
+        return 0;
+    for (size_t i = 0; i < code->ops; i++)
+        if (!valid_op(&code->op[i], n_classes))
+            return 0;
+    return 1;
+}
+
+static int copied(void **to, const void *from, size_t count, size_t size) {
+    *to = malloc(count * size + 1);
+    if (*to && count)
+        memcpy(*to, from, count * size);
+    return *to != NULL;
+}
+
+static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code *code) {
+    return copied((void **)&c->classes, classes, c->n_classes, sizeof *classes) &&
+           copied((void **)&c->first_op, code->first_op, c->segments + 1, sizeof *code->first_op) &&
+           copied((void **)&c->address, code->address, c->segments, sizeof *code->address) &&
+           copied((void **)&c->next_address, code->next_address, c->segments, sizeof *code->next_address) &&
+           copied((void **)&c->op, code->op, c->ops, sizeof *code->op) &&
+           copied((void **)&c->site_op, code->site_op, c->sites, sizeof *code->site_op) &&
+           copied((void **)&c->site_bytes, code->site_bytes, c->sites, sizeof *code->site_bytes) &&
+           copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) &&
+           (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
+}
+
+static int buffers(cv_core *c) {
+    const cv_core_params *const p = &c->params;
+    return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
+           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && heap_new(&c->waiting, p->scheduler);
+}
+
+cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
+                      cv_core **core) {
+    if (!valid(params, classes, n_classes, code))
+        return CV_ERROR_ARGUMENT;
+    cv_core *c = calloc(1, sizeof *c);
+    if (!c)
+        return CV_ERROR_MEMORY;
+    c->params = *params;
+    c->n_classes = n_classes;
+    c->segments = code->segments;
+    c->ops = code->ops;
+    c->sites = code->sites;
+    if (!copy_all(c, classes, code) || !buffers(c)) {
+        cv_core_free(c);
+        return CV_ERROR_MEMORY;
+    }
+    *core = c;
+    return CV_OK;
+}
+
+void cv_core_free(cv_core *c) {
+    if (!c)
+        return;
+    void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
+                           c->rates, c->credits, c->place_latency, c->cycles, c->executions, c->fetch_queue.free_at,
+                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        free(owned[i]);
+    free(c);
+}
+
+cv_status cv_core_places(cv_core *c, uint32_t places, const float *rates, const uint16_t *latencies) {
+    if (places > CV_CORE_PLACES)
+        return CV_ERROR_ARGUMENT;
+    const size_t count = c->sites * places;
+    for (size_t i = 0; i < count; i++)
+        if (!(rates[i] >= 0 && rates[i] <= 1))
+            return CV_ERROR_ARGUMENT;
+    free(c->rates), free(c->place_latency), free(c->credits);
+    c->rates = NULL, c->place_latency = NULL;
+    c->places = 0;
+    c->credits = calloc(count + 1, sizeof *c->credits);
+    if (!c->credits || !copied((void **)&c->rates, rates, count, sizeof *rates) ||
+        !copied((void **)&c->place_latency, latencies, count, sizeof *latencies))
+        return CV_ERROR_MEMORY;
+    c->places = places;
+    return CV_OK;
+}
+
+const uint64_t *cv_core_cycles(const cv_core *c) { return c->cycles; }
+const uint64_t *cv_core_executions(const cv_core *c) { return c->executions; }
+uint64_t cv_core_instructions(const cv_core *c) { return c->walked; }

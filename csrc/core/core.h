@@ -1,0 +1,58 @@
+/* The state of the core model. */
+#ifndef CV_CORE_INTERNAL_H
+#define CV_CORE_INTERNAL_H
+
+#include "cv_core.h"
+#include "forwarding.h"
+#include "ports.h"
+#include "queues.h"
+
+#define LINES 1024 /* entries of the table of lines on their way */
+
+typedef struct {
+    uint64_t line, arrival;
+} line_entry;
+
+struct cv_core {
+    cv_core_params params;
+    cv_core_class *classes;
+    size_t n_classes, segments, ops, sites;
+    uint32_t *first_op;
+    uint64_t *address, *next_address;
+    cv_core_op *op;
+    uint16_t *site_op, *site_bytes;
+    uint8_t *site_store;
+    uint32_t places;
+    float *rates, *credits;
+    uint16_t *place_latency;
+    uint64_t *cycles, *executions, walked;
+    const cv_branches *branches;
+    const uint8_t *flags;    /* of the piece that is walked, as latency */
+    const uint16_t *latency;
+
+    /* Everything below is the pipeline: emptied where a path does not continue. */
+    uint64_t ready[CV_CORE_REGISTERS];    /* cycle from which a register can be read */
+    uint16_t producer[CV_CORE_REGISTERS]; /* group of the class that wrote it last */
+    uint64_t fetched;                     /* cycle of the fetch group, and the slots it holds */
+    uint32_t group;
+    uint64_t issued;                      /* cycle of the last issue, and its slots */
+    uint32_t slots;
+    uint64_t retired;                     /* cycle of the last retirement, and its slots */
+    uint32_t retiring;
+    uint64_t committed, committed_line;   /* half cycle and line of the last store that entered the cache */
+    uint64_t serial;                      /* nothing starts before */
+    uint32_t folded;
+    uint64_t loop_head;                   /* where the last taken branch went, how often it went there in a row, slots since then */
+    uint32_t loop_turns, loop_slots;
+    int repeated;                         /* the last operation was a repeated string instruction, and the bytes not yet costed */
+    uint32_t string_bytes;
+    int taken;                            /* the last instruction was a taken branch */
+    int64_t blamed;                       /* operation that the next cycles belong to: a mispredicted branch; -1: none */
+    queue fetch_queue, reorder, loads, stores, fills;
+    heap waiting;
+    forwarding forwards;
+    port_calendar ports;
+    line_entry lines[LINES];
+};
+
+#endif

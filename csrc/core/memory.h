@@ -1,0 +1,123 @@
+/* What the memory operands of an instruction cost: ports, the first level, store forwarding, and lines from farther away. */
+#ifndef CV_CORE_MEMORY_H
+#define CV_CORE_MEMORY_H
+
+#include "core.h"
+
+/* Cycles until a load has its data; 0: the first level's. Shares of the farther places fall due evenly, the farthest first. */
+static inline uint32_t load_place(cv_core *c, const cv_path *path, size_t reference) {
+    if (c->latency)
+        return c->latency[reference];
+    if (!c->places)
+        return 0;
+    const size_t first = (size_t)path->sites[reference] * c->places;
+    uint32_t latency = 0;
+    for (uint32_t k = c->places; k-- > 0;) {
+        c->credits[first + k] += c->rates[first + k];
+        if (!latency && c->credits[first + k] >= 1) {
+            c->credits[first + k] -= 1;
+            latency = c->place_latency[first + k];
+        }
+    }
+    return latency;
+}
+
+/* The cycle at which a line that the first level lacks is there: it waits for a fill buffer, or comes already. */
+static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, uint32_t latency) {
+    const uint64_t line = address / c->params.line_bytes;
+    line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
+    if (e->line == line && e->arrival > start)
+        return e->arrival;
+    if (!latency)
+        return 0;
+    const uint64_t room = queue_room(&c->fills);
+    const uint64_t arrival = (room > start ? room : start) + latency;
+    queue_put(&c->fills, arrival);
+    *e = (line_entry){line, arrival};
+    return arrival;
+}
+
+/* One load whose address is known at `cycle`; returns when its data can be used. */
+static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, uint32_t latency, uint64_t cycle) {
+    const cv_core_params *const p = &c->params;
+    const int vector = op->flags & CV_CORE_VECTOR, line = (int)(address & (p->line_bytes - 1));
+    uint64_t start = ports_take(&c->ports, p->load_ports, 1, cycle);
+    uint64_t done = start + (vector ? p->vector_load_latency : p->load_latency);
+    if (line + bytes > p->line_bytes) {
+        start = ports_take(&c->ports, p->load_ports, 1, start);
+        done = start + (vector ? p->vector_load_latency : p->load_latency) + p->split_cycles;
+    }
+    const store_entry *store = NULL;
+    const enum forward found = forwarding_find(&c->forwards, address, bytes, start, &store);
+    if (found == FORWARD_PART) {
+        const uint64_t after = store->cached + p->failed_forward_latency;
+        return after > done ? after : done;
+    }
+    if (found == FORWARD_WHOLE) {
+        const int fast = (op->flags & CV_CORE_PLAIN) && !vector;
+        const uint64_t after = store->ready + (fast ? p->fast_forward_latency : p->forward_latency);
+        return after > done ? after : done;
+    }
+    const uint64_t arrival = line_arrival(c, address, start, latency);
+    return arrival > done ? arrival : done;
+}
+
+/* All loads among the references [at, end) of an instruction; pieces that follow each other in memory are one. */
+static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle) {
+    uint64_t done = 0;
+    int any = 0;
+    while (at < end) {
+        if (c->site_store[path->sites[at]]) {
+            at++;
+            continue;
+        }
+        const uint64_t address = path->addresses[at];
+        uint32_t bytes = c->site_bytes[path->sites[at]];
+        const uint32_t latency = load_place(c, path, at);
+        for (at++; at < end && !(op->flags & CV_CORE_ELEMENTS) && !c->site_store[path->sites[at]] &&
+                   path->addresses[at] == address + bytes; at++)
+            bytes += c->site_bytes[path->sites[at]];
+        const uint64_t one = load(c, op, address, bytes, latency, cycle);
+        done = one > done ? one : done;
+        any = 1;
+    }
+    if (!any && (op->flags & CV_CORE_LOAD))
+        done = ports_take(&c->ports, c->params.load_ports, 1, cycle) + c->params.load_latency;
+    return done;
+}
+
+/* Retired stores enter the cache in order: one a cycle, two where both belong to one line, fewer where one touches two lines. Returns the
+ * cycle at which this one is there. */
+static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from) {
+    const uint64_t line = address / c->params.line_bytes, last = (address + (bytes ? bytes - 1 : 0)) / c->params.line_bytes;
+    if (c->committed < 2 * from)
+        c->committed = 2 * from;
+    c->committed += line != last ? 2 * c->params.split_store_cycles : line == c->committed_line ? 1 : 2;
+    c->committed_line = last;
+    return c->committed / 2 + 1;
+}
+
+/* All stores among the references [at, end): they can be forwarded from `ready` on, until they are in the cache. */
+static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end, uint64_t ready) {
+    for (; at < end; at++) {
+        const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
+        if (!c->site_store[site])
+            continue;
+        const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
+        const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired);
+        queue_put(&c->stores, cached);
+        forwarding_put(&c->forwards, address, bytes, start, cached);
+    }
+}
+
+/* A turn of a repeated string instruction: wide moves that overlap with all the rest. */
+static inline void string_turn(cv_core *c, const cv_path *path, size_t at, size_t end) {
+    uint32_t bytes = 0;
+    for (; at < end; at++)
+        if (c->site_bytes[path->sites[at]] > bytes)
+            bytes = c->site_bytes[path->sites[at]];
+    for (c->string_bytes += bytes; c->string_bytes >= c->params.string_bytes; c->string_bytes -= c->params.string_bytes)
+        c->issued++;
+}
+
+#endif

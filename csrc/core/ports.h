@@ -1,0 +1,63 @@
+/* Which ports are taken in which cycle: a calendar that wraps around. What lies more than its length ahead of the rest is forgotten,
+ * which costs nothing but the memory of a port that was taken then. */
+#ifndef CV_CORE_PORTS_H
+#define CV_CORE_PORTS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define CALENDAR 8192 /* cycles */
+
+typedef struct {
+    uint32_t cycle, taken; /* low bits of the cycle that the entry stands for; bit p: port p is taken */
+} calendar_entry;
+
+typedef struct {
+    calendar_entry entry[CALENDAR];
+    uint32_t uses[32], turns; /* of each port lately */
+} port_calendar;
+
+static inline void ports_clear(port_calendar *ports) {
+    memset(ports->entry, 0xff, sizeof ports->entry);
+    memset(ports->uses, 0, sizeof ports->uses);
+    ports->turns = 0;
+}
+
+static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle) {
+    calendar_entry *e = &ports->entry[cycle & (CALENDAR - 1)];
+    if (e->cycle != (uint32_t)cycle) {
+        e->cycle = (uint32_t)cycle;
+        e->taken = 0;
+    }
+    return e;
+}
+
+/* Cores spread instructions over the ports by how many wait there; here the port that was used least goes first. */
+static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
+    uint32_t best = (uint32_t)__builtin_ctz(free);
+    for (uint32_t rest = free & (free - 1); rest; rest &= rest - 1) {
+        const uint32_t port = (uint32_t)__builtin_ctz(rest);
+        if (ports->uses[port] < ports->uses[best])
+            best = port;
+    }
+    if (!(++ports->turns & 255))
+        for (uint32_t port = 0; port < 32; port++)
+            ports->uses[port] /= 2;
+    return best;
+}
+
+/* Take one of the ports in `mask` from the first cycle on in which one is free; returns that cycle. */
+static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t busy, uint64_t cycle) {
+    calendar_entry *e;
+    uint32_t free;
+    while (!(free = mask & ~(e = ports_at(ports, cycle))->taken))
+        cycle++;
+    const uint32_t port = ports_choose(ports, free);
+    ports->uses[port] += busy;
+    e->taken |= UINT32_C(1) << port;
+    for (uint32_t i = 1; i < busy; i++)
+        ports_at(ports, cycle + i)->taken |= UINT32_C(1) << port;
+    return cycle;
+}
+
+#endif

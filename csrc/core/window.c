@@ -1,0 +1,238 @@
+/* The walk: executed instructions pass in order through issue, execution and retirement (see cv_core.h). */
+#include "core.h"
+#include "memory.h"
+
+#define LOOP_TURNS 4 /* after so many turns the loop buffer takes over */
+
+static void empty_pipeline(cv_core *c) {
+    memset(c->ready, 0, sizeof c->ready);
+    memset(c->producer, 0, sizeof c->producer);
+    c->fetched = c->issued = c->retired = c->serial = c->committed = 0;
+    c->committed_line = UINT64_MAX;
+    c->group = c->slots = c->retiring = c->folded = 0;
+    c->taken = c->repeated = 0;
+    c->loop_head = c->loop_turns = c->loop_slots = 0;
+    c->blamed = -1;
+    queue_clear(&c->fetch_queue);
+    queue_clear(&c->reorder);
+    queue_clear(&c->loads);
+    queue_clear(&c->stores);
+    queue_clear(&c->fills);
+    c->waiting.count = 0;
+    forwarding_clear(&c->forwards);
+    ports_clear(&c->ports);
+    memset(c->lines, 0, sizeof c->lines);
+}
+
+static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots) {
+    if (cycle > c->issued) {
+        c->issued = cycle;
+        c->slots = slots;
+    }
+}
+
+/* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
+static void fetch(cv_core *c, uint32_t slots) {
+    c->loop_slots += slots;
+    if (c->loop_turns >= LOOP_TURNS && c->loop_slots <= c->params.loop_buffer) {
+        c->taken = 0;
+        c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
+        c->group = 0;
+        return;
+    }
+    if (c->taken) {
+        c->fetched += c->params.taken_cycles;
+        c->group = 0;
+        c->taken = 0;
+    } else if (c->group + slots > c->params.fetch_width) {
+        c->fetched++;
+        c->group = 0;
+    }
+    c->group += slots;
+    const uint64_t room = queue_room(&c->fetch_queue);
+    if (room > c->fetched) {
+        c->fetched = room;
+        c->group = slots;
+    }
+}
+
+static void issue(cv_core *c, const cv_core_op *op) {
+    const uint32_t slots = op->slots;
+    fetch(c, slots);
+    if (c->fetched > c->issued) {
+        c->issued = c->fetched;
+        c->slots = 0;
+    }
+    c->slots += slots;
+    while (c->slots > c->params.issue_width) {
+        c->slots -= c->params.issue_width;
+        c->issued++;
+    }
+    issue_from(c, queue_room(&c->reorder), slots);
+    if (op->flags & CV_CORE_LOAD)
+        issue_from(c, queue_room(&c->loads), slots);
+    if (op->flags & CV_CORE_STORE)
+        issue_from(c, queue_room(&c->stores), slots);
+    if (!(op->flags & CV_CORE_NO_PORT))
+        issue_from(c, heap_room(&c->waiting, c->issued), slots);
+    for (uint32_t i = 0; i < slots; i++)
+        queue_put(&c->fetch_queue, c->issued);
+}
+
+/* The cycle from which the registers are there; *chained: one of the latest comes from the same group of classes. */
+static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained) {
+    const uint16_t group = c->classes[op->class_].group;
+    *chained = 0;
+    for (int i = 0; i < op->n_reads; i++) {
+        const uint64_t ready = c->ready[op->reads[i]];
+        if (ready >= cycle) {
+            *chained = (ready == cycle && *chained) || (group && c->producer[op->reads[i]] == group);
+            cycle = ready;
+        }
+    }
+    return cycle;
+}
+
+/* Returns the cycle in which the result is there. */
+static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end) {
+    const cv_core_class *const kind = &c->classes[op->class_];
+    uint64_t first = c->issued > c->serial ? c->issued : c->serial;
+    if ((op->flags & CV_CORE_SERIAL) && c->retired > first)
+        first = c->retired;
+    int chained;
+    uint64_t start = operands(c, op, first, &chained), address = first;
+    for (int i = 0; i < op->n_addresses; i++)
+        if (c->ready[op->addresses[i]] > address)
+            address = c->ready[op->addresses[i]];
+    if (at < end || (op->flags & CV_CORE_LOAD)) {
+        const uint64_t loaded = loads(c, op, path, at, end, address);
+        if (loaded > start) {
+            start = loaded;
+            chained = 0;
+        }
+    }
+    if ((op->flags & CV_CORE_STORE) && address > start)
+        start = address;
+    uint32_t latency = chained ? kind->chained_latency : kind->latency;
+    const int folded = (op->flags & CV_CORE_FOLDED) && c->params.folded_period;
+    if (folded)
+        latency = ++c->folded % c->params.folded_period ? 0 : 1;
+    else if (kind->ports && !(op->flags & (CV_CORE_FUSED | CV_CORE_NO_PORT)))
+        start = ports_take(&c->ports, kind->ports, kind->busy, start);
+    if (!(op->flags & (CV_CORE_NO_PORT | CV_CORE_FUSED)))
+        heap_push(&c->waiting, start);
+    const uint64_t done = start + latency;
+    for (int i = 0; i < op->n_writes; i++) {
+        c->ready[op->writes[i]] = done;
+        c->producer[op->writes[i]] = kind->group;
+    }
+    if (op->flags & CV_CORE_SERIAL)
+        c->serial = done;
+    return done;
+}
+
+/* Retirement in order; returns how many cycles it goes on. */
+static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done) {
+    const uint64_t before = c->retired;
+    if (done > c->retired) {
+        c->retired = done;
+        c->retiring = 0;
+    }
+    c->retiring += op->slots;
+    while (c->retiring > c->params.retire_width) {
+        c->retiring -= c->params.retire_width;
+        c->retired++;
+    }
+    for (uint32_t i = 0; i < op->slots; i++)
+        queue_put(&c->reorder, c->retired);
+    if (op->flags & CV_CORE_LOAD)
+        queue_put(&c->loads, c->retired);
+    return c->retired - before;
+}
+
+static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end, int counted) {
+    const cv_core_op *const op = &c->op[number];
+    const int repeated = op->flags & CV_CORE_REPEATED, turn = repeated && c->repeated;
+    c->repeated = repeated;
+    if (turn) {
+        string_turn(c, path, at, end);
+        c->executions[number] += (uint64_t)counted;
+        return c->issued;
+    }
+    if (!(op->flags & CV_CORE_FUSED))
+        issue(c, op);
+    const uint64_t done = execute(c, op, path, at, end);
+    const uint64_t cycles = retire(c, op, done);
+    if (at < end)
+        stores(c, path, at, end, done);
+    if (counted) {
+        c->cycles[c->blamed >= 0 ? (uint32_t)c->blamed : number] += cycles;
+        c->executions[number]++;
+    }
+    c->blamed = -1;
+    return done;
+}
+
+static void restart(cv_core *c, uint64_t resolved, uint32_t branch) {
+    const uint64_t cycle = resolved + c->params.penalty;
+    c->blamed = branch;
+    c->taken = 0;
+    if (cycle > c->issued) {
+        c->issued = c->fetched = cycle;
+        c->slots = c->group = 0;
+    }
+}
+
+static void take(cv_core *c, uint64_t target) {
+    c->taken = 1;
+    c->loop_turns = target == c->loop_head && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 0;
+    c->loop_head = target;
+    c->loop_slots = 0;
+}
+
+static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
+    const uint32_t segment = path->segments[i], next = i + 1 < path->visits ? path->segments[i + 1] : path->following;
+    size_t at = path->first_reference[i];
+    const size_t end = path->first_reference[i + 1];
+    if (segment >= c->segments || at > end)
+        return CV_ERROR_ARGUMENT;
+    for (size_t k = at; k < end; k++)
+        if (path->sites[k] >= c->sites)
+            return CV_ERROR_ARGUMENT;
+    const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
+    uint64_t done = c->issued;
+    for (uint32_t number = first; number < last; number++) {
+        const size_t begin = at;
+        while (at < end && c->site_op[path->sites[at]] == number - first)
+            at++;
+        done = step(c, path, number, begin, at, i >= path->warm_visits);
+    }
+    c->walked += last - first;
+    if (first == last)
+        return CV_OK;
+    if (c->flags && (c->flags[i] & CV_VISIT_MISPREDICTED))
+        restart(c, done, last - 1);
+    else if (next < c->segments && c->address[next] != c->next_address[segment])
+        take(c, c->address[next]);
+    return CV_OK;
+}
+
+cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, const uint16_t *latency) {
+    if (!path->continues || !c->walked)
+        empty_pipeline(c);
+    c->flags = flags;
+    c->latency = latency;
+    for (size_t i = 0; i < path->visits; i++) {
+        const cv_status status = visit(c, path, i);
+        if (status != CV_OK)
+            return status;
+    }
+    return CV_OK;
+}
+
+void cv_core_follow(cv_core *c, const cv_branches *branches) { c->branches = branches; }
+
+cv_status cv_core_sink(void *core, const cv_path *path) {
+    cv_core *const c = core;
+    return cv_core_walk(c, path, c->branches ? cv_branches_flags(c->branches) : NULL, NULL);
+}

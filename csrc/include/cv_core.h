@@ -1,0 +1,118 @@
+/* Core time: how many cycles a path takes on an out-of-order core, block by block (docs/theory.md, "Core time").
+ *
+ * A windowed dataflow model: the executed instructions pass in order. Each is issued within the issue width, the reorder buffer and
+ * the scheduler, starts when its registers, its memory and a port are there, and retires in order. Nothing wrong-path is modelled:
+ * after a mispredicted branch the front end starts again a fixed number of cycles after the branch was resolved. */
+#ifndef CV_CORE_H
+#define CV_CORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cv_branch.h"
+#include "cv_paths.h"
+#include "cv_status.h"
+
+#define CV_CORE_REGISTERS 128
+#define CV_CORE_READS 6
+#define CV_CORE_ADDRESSES 3
+#define CV_CORE_WRITES 4
+#define CV_CORE_PORTS 24
+#define CV_CORE_PLACES 4 /* beyond the first level that a load can be served from */
+
+enum cv_core_op_flags {
+    CV_CORE_LOAD = 1,       /* reads memory */
+    CV_CORE_STORE = 2,      /* writes memory */
+    CV_CORE_FUSED = 4,      /* a branch that became one with the instruction before it: no slot, no port */
+    CV_CORE_NO_PORT = 8,    /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
+    CV_CORE_FOLDED = 16,    /* an addition of a constant that some cores carry out while renaming */
+    CV_CORE_VECTOR = 32,    /* its loads and forwards take the vector side's latency */
+    CV_CORE_PLAIN = 64,     /* its address is one register and a displacement: the fast way of store forwarding */
+    CV_CORE_ELEMENTS = 128, /* every reference is a load of its own: gather */
+    CV_CORE_SERIAL = 256,   /* waits for all before it, as all behind it wait for it: cpuid, locked instructions */
+    CV_CORE_REPEATED = 512  /* a string instruction: right behind itself, a turn that costs only what it moves */
+};
+
+/* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
+typedef struct {
+    uint16_t flags;
+    uint8_t class_; /* index into the classes */
+    uint8_t slots;  /* of the issue width */
+    uint8_t n_reads, n_addresses, n_writes;
+    uint8_t reads[CV_CORE_READS];         /* data only */
+    uint8_t addresses[CV_CORE_ADDRESSES]; /* registers of its memory operand */
+    uint8_t writes[CV_CORE_WRITES];
+} cv_core_op;
+
+typedef struct {
+    uint32_t ports;          /* bit p: can start on port p; 0: needs none */
+    uint16_t latency;        /* from start to result */
+    uint16_t chained_latency; /* when the result that it waited for came from its own group */
+    uint16_t busy;           /* cycles until its port takes the next one */
+    uint16_t group;          /* classes between which results travel faster; 0: none */
+} cv_core_class;
+
+typedef struct {
+    uint32_t issue_width;     /* slots a cycle */
+    uint32_t retire_width;
+    uint32_t fetch_width;     /* slots a cycle up to a taken branch */
+    uint32_t queue;           /* slots between fetch and issue */
+    uint32_t taken_cycles;    /* fetch cycles that a taken branch ends */
+    uint32_t reorder_buffer;  /* slots */
+    uint32_t scheduler;       /* instructions that wait for operands or a port */
+    uint32_t load_buffer, store_buffer;
+    uint32_t penalty;         /* cycles from the end of a mispredicted branch to the issue of what follows */
+    uint32_t load_ports;      /* bit masks */
+    uint32_t store_ports;
+    uint32_t load_latency;    /* to the first dependent instruction, when the line is in the first level */
+    uint32_t vector_load_latency;
+    uint32_t split_cycles;    /* more for a load that touches two lines */
+    uint32_t split_store_cycles; /* of the cache for a store that touches two lines */
+    uint32_t forward_latency; /* from a store's data to the load's result */
+    uint32_t fast_forward_latency; /* the same where the address is plain and the operand no vector */
+    uint32_t failed_forward_latency; /* where the load is no part of the store: from when it is in the cache */
+    uint32_t string_bytes;    /* that a repeated string instruction moves in a cycle */
+    uint32_t loop_buffer;     /* a loop of at most so many slots is fetched no more; 0: there is none */
+    uint32_t folded_period;   /* of this many folded additions one takes a cycle; 0: none is folded */
+    uint32_t fill_buffers;    /* lines on their way to the first level */
+    uint32_t line_bytes;
+} cv_core_params;
+
+/* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed
+ * over. `address` and `next_address`: where it begins and what follows it in memory. */
+typedef struct {
+    size_t segments, ops, sites;
+    const uint32_t *first_op; /* segments + 1 */
+    const uint64_t *address, *next_address;
+    const cv_core_op *op;
+    const uint16_t *site_op; /* operation of a site, counted in its segment */
+    const uint16_t *site_bytes;
+    const uint8_t *site_store;
+} cv_core_code;
+
+typedef struct cv_core cv_core;
+
+/* CV_ERROR_ARGUMENT for widths or buffers of 0, a class with unknown ports, an operation with an unknown class or register. */
+cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
+                      cv_core **core);
+void cv_core_free(cv_core *core);
+
+/* Where loads are served: of site s the share rates[s * places + k] comes from place k beyond the first level (the rest from the
+ * first), after latencies[s * places + k] cycles. The shares are spread evenly over the site's references. Arrays are copied. */
+cv_status cv_core_places(cv_core *core, uint32_t places, const float *rates, const uint16_t *latencies);
+
+/* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the first
+ * level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
+cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);
+
+/* The same as a reader of paths (cv_paths_add_sink), with the mispredictions of `branches`, a reader that was added before; NULL: none. */
+void cv_core_follow(cv_core *core, const cv_branches *branches);
+cv_status cv_core_sink(void *core, const cv_path *path);
+
+/* Cycles between the retirement of each operation and that of the one before, added up over all walks, without warm-up; cycles that a
+ * mispredicted branch costs are its own. */
+const uint64_t *cv_core_cycles(const cv_core *core);
+const uint64_t *cv_core_executions(const cv_core *core); /* of each operation */
+uint64_t cv_core_instructions(const cv_core *core);      /* walked, warm-up included */
+
+#endif

@@ -1,0 +1,129 @@
+"""Laws of the core model that hold exactly: chains, ports, widths, branches, memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver._native import core as native
+from convolver._native.branches import MISPREDICTED
+from convolver._native.core import Code, Core, PortClass
+from convolver._native.paths import UNKNOWN, PathWindow
+from convolver.execution.core_parameters import core_parameters
+from convolver.machine.cores import find_core
+
+PLAIN = {"loop_buffer": 0, "folded_period": 0, "fetch_width": 1000, "retire_width": 1000}
+PARAMS = core_parameters(find_core("golden-cove")) | PLAIN
+ALU, SLOW = 1, 2
+
+
+def _op(class_=ALU, reads=(), addresses=(), writes=(), flags=0, slots=1):
+    row = np.zeros(1, dtype=native.OP)[0]
+    row["class"], row["flags"], row["slots"] = class_, flags, slots
+    for name, registers in (("reads", reads), ("addresses", addresses), ("writes", writes)):
+        row[f"n_{name}"] = len(registers)
+        row[name][: len(registers)] = registers
+    return row
+
+
+def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), sites=(), flags=None, places=None):
+    """Return the cycles of each operation of one segment that is visited again and again; sites: (op, bytes, store)."""
+    classes = [PortClass(0, 0, 0, 1), PortClass((1 << ports) - 1, latency, latency, 1), PortClass(1 << 20, 9, 9, 9)]
+    columns = list(zip(*sites, strict=True)) if sites else [(), (), ()]
+    zero = np.zeros(1, dtype=np.uint64)
+    code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), *(np.array(c) for c in columns))
+    core = Core(params, classes, code)
+    if places:
+        core.places(*places)
+    per_visit = len(sites)
+    first = np.arange(visits + 1) * per_visit
+    tiled = np.tile(np.arange(per_visit), visits)
+    window = PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(visits), first, np.array(references), tiled)
+    core.walk(window, flags)
+    assert core.instructions == core.executions.sum() == visits * len(ops)
+    return core.cycles
+
+
+@given(st.integers(1, 300), st.integers(1, 20))
+def test_a_chain_takes_the_sum_of_its_latencies(length, latency):
+    cycles = _walk([_op(reads=(3,), writes=(3,))], length, latency=latency)
+    assert cycles.sum() == length * latency
+
+
+@given(st.integers(1, 300), st.integers(1, 5))
+def test_independent_work_is_bounded_by_its_ports(length, ports):
+    cycles = _walk([_op(writes=(3,))], length, ports=ports)
+    assert cycles.sum() == -(-length // ports)
+
+
+@given(st.integers(1, 300), st.integers(1, 6))
+def test_what_needs_no_port_is_bounded_by_the_issue_width(length, slots):
+    cycles = _walk([_op(0, flags=native.NO_PORT, slots=slots)], length)
+    assert cycles.sum() == max(0, -(-length * slots // PARAMS["issue_width"]) - 1)
+
+
+@given(st.integers(1, 40))
+def test_a_unit_that_is_not_pipelined_takes_one_after_the_other(length):
+    assert _walk([_op(SLOW, writes=(3,))], length).sum() == 9 * length
+
+
+@given(st.integers(2, 60))
+def test_a_chain_of_loads_takes_the_load_latency_each(length):
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    cycles = _walk([chase], length, references=64 * np.arange(length), sites=[(0, 8, False)])
+    assert cycles.sum() == length * PARAMS["load_latency"]
+
+
+@given(st.integers(2, 60), st.integers(20, 400))
+def test_a_chain_of_loads_from_farther_away_takes_that_latency_each(length, latency):
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.ones((1, 1)), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    assert cycles.sum() == length * latency
+
+
+@given(st.integers(1, 60), st.integers(1, 4))
+def test_places_share_the_loads_as_their_rates_say(quarters, part):
+    """One load in four, two in four ... comes from farther away: exactly as many, evenly."""
+    length, latency = 4 * quarters, 100
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.full((1, 1), part / 4), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    assert cycles.sum() == part * quarters * latency + (4 - part) * quarters * PARAMS["load_latency"]
+
+
+@given(st.integers(2, 60), st.booleans())
+def test_a_value_passed_through_memory_takes_the_forwarding_latency(length, plain):
+    """Load, add, store to one place: each turn waits for the one before."""
+    flags = native.LOAD | native.STORE | (native.PLAIN if plain else 0)
+    update = _op(addresses=(7,), writes=(3,), flags=flags)
+    latency = PARAMS["fast_forward_latency" if plain else "forward_latency"]
+    cycles = _walk([update], length, references=np.full(2 * length, 64), sites=[(0, 8, False), (0, 8, True)])
+    assert cycles.sum() == PARAMS["load_latency"] + 1 + (length - 1) * (latency + 1)
+
+
+@given(st.integers(2, 40))
+def test_a_load_wider_than_the_store_before_waits_for_the_cache(length):
+    store = _op(0, flags=native.STORE | native.NO_PORT)
+    load = _op(0, writes=(3,), flags=native.LOAD | native.NO_PORT)
+    sites = [(0, 4, True), (1, 8, False)]
+    narrow = _walk([store, load], length, references=np.full(2 * length, 64), sites=sites).sum()
+    whole = _walk([store, load], length, references=np.full(2 * length, 64), sites=[(0, 8, True), (1, 8, False)]).sum()
+    assert narrow >= whole + PARAMS["failed_forward_latency"] - PARAMS["forward_latency"]
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=80))
+def test_each_mispredicted_branch_costs_its_penalty(wrong):
+    """Branches whose operands are there resolve as they are issued, so penalties add up; the last one's lies behind the end."""
+    flags = np.where(wrong, MISPREDICTED, 0)
+    branch = _op(0, flags=native.NO_PORT, slots=6)
+    with_them = _walk([branch], len(wrong), flags=flags).sum()
+    assert with_them == len(wrong) - 1 + sum(wrong[:-1]) * (PARAMS["penalty"] - 1)
+
+
+@given(st.permutations(range(8)), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=12))
+def test_the_names_of_registers_do_not_matter(names, edges):
+    plain = [_op(reads=(a,), writes=(b,)) for a, b in edges]
+    renamed = [_op(reads=(names[a],), writes=(names[b],)) for a, b in edges]
+    assert np.array_equal(_walk(plain, 20, latency=3), _walk(renamed, 20, latency=3))

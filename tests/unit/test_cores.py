@@ -1,0 +1,50 @@
+"""Core tables: all shipped ones are whole, the right one is chosen, a wrong one is refused."""
+
+from __future__ import annotations
+
+import pytest
+from convolver._native._core import ffi
+
+from convolver.errors import MachineError, SchemaError
+from convolver.execution.core_parameters import core_parameters
+from convolver.execution.kinds import _BY_NAME, _VECTOR_RULES
+from convolver.machine.cores import FOLDER, choose_core, core_tables, find_core, parse_core
+
+
+@pytest.mark.parametrize("name", core_tables())
+def test_a_table_has_all_that_the_model_needs(name):
+    table = core_tables()[name]
+    fields = {field for field, _ in ffi.typeof("cv_core_params").fields}
+    assert set(core_parameters(table)) == fields
+    assert table.source
+
+
+@pytest.mark.parametrize("name", core_tables())
+def test_a_table_speaks_of_every_kind(name):
+    """No kind of the decoder falls back to the unknown one unnoticed."""
+    table = core_tables()[name]
+    kinds = {kind for kind in _BY_NAME.values() if kind != "none"} | {kind for _, kind in _VECTOR_RULES}
+    kinds -= {"divide", "root"}
+    units = [f"{what}_{precision}" for what in ("divide", "root") for precision in ("single", "double")]
+    kinds |= {unit + width for unit in units for width in ("", "_16", "_32")}
+    assert not {kind for kind in kinds if kind not in table.kinds}
+
+
+def test_flags_go_before_the_model_and_a_guess_says_so():
+    older = {"vendor": "GenuineIntel", "family": "6", "model_number": "85"}
+    assert choose_core({**older, "vector_sets": ["avx512_fp16"]})[1] == "flags"
+    table, how = choose_core(older)
+    assert (table.name, how) == ("skylake", "model")
+    assert choose_core({"vendor": "AuthenticAMD", "family": "25", "model_number": "33"})[0].name == "zen3"
+    table, how = choose_core({"vendor": "Somebody", "model": "a new one"})
+    assert "a new one" in how
+
+
+def test_an_unknown_core_and_a_wrong_table_are_refused():
+    with pytest.raises(MachineError, match="golden-cove"):
+        find_core("no-such")
+    text = (FOLDER / "golden-cove.toml").read_text()
+    with pytest.raises(SchemaError, match="port"):
+        parse_core(text.replace('alu = {ports = "p10', 'alu = {ports = "p77'), "here")
+    with pytest.raises(SchemaError, match="here"):
+        parse_core("name = 3", "here")

@@ -1,0 +1,63 @@
+"""What the decoder says of single instructions: known answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from convolver.execution.instructions import UNKNOWN, decode
+
+RAX, RCX, RBX, RSI, FLAGS = 0, 1, 3, 6, 80
+XMM0, XMM1, XMM2 = 32, 33, 34
+
+CASES = {
+    "mov rax, [rbx+8]": ("488b4308", "none", (), (RBX,), (RAX,), "load"),
+    "mov [rbx+rcx*4], eax": ("89048b", "none", (RAX,), (RCX, RBX), (), "store"),
+    "add qword [rbx], 1": ("48830301", "alu", (), (RBX,), (FLAGS,), "load store"),
+    "add rax, rbx": ("4801d8", "alu", (RAX, RBX), (), (RAX, FLAGS), ""),
+    "xor eax, eax": ("31c0", "alu", (), (), (RAX, FLAGS), ""),
+    "lea rax, [rbx+8]": ("488d4308", "lea", (RBX,), (), (RAX,), ""),
+    "lea rax, [rbx+rcx*8]": ("488d04cb", "lea_slow", (RCX, RBX), (), (RAX,), ""),
+    "imul rax, rbx": ("480fafc3", "multiply", (RAX, RBX), (), (RAX, FLAGS), ""),
+    "push rbx": ("53", "none", (RBX,), (), (), "store"),
+    "pop rbx": ("5b", "none", (), (), (RBX,), "load"),
+    "cmovl eax, ebx": ("0f4cc3", "conditional", (RAX, RBX, FLAGS), (), (RAX,), ""),
+    "addsd xmm0, xmm1": ("f20f58c1", "fp_add", (XMM0, XMM1), (), (XMM0,), ""),
+    "vfmadd231sd xmm0, xmm1, xmm2": ("c4e2f1b9c2", "fp_fma", (XMM0, XMM1, XMM2), (), (XMM0,), ""),
+    "divsd xmm0, xmm1": ("f20f5ec1", "divide_double", (XMM0, XMM1), (), (XMM0,), ""),
+    "cvtsi2sd xmm0, eax": ("f20f2ac0", "general_to_fp", (RAX, XMM0), (), (XMM0,), ""),
+    "movsd [rax], xmm0": ("f20f1100", "none", (XMM0,), (RAX,), (), "store"),
+    "pxor xmm0, xmm0": ("660fefc0", "v_logic", (), (), (XMM0,), ""),
+    "movd xmm0, eax": ("660f6ec0", "general_to_v", (RAX,), (), (XMM0,), ""),
+    "movzx eax, byte [rsi]": ("0fb606", "none", (), (RSI,), (RAX,), "load"),
+    "mov al, [rsi]": ("8a06", "none", (RAX,), (RSI,), (RAX,), "load"),
+    "lock add qword [rax], 1": ("f048830001", "atomic", (), (RAX,), (FLAGS,), "load store"),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_what_an_instruction_reads_and_writes(text):
+    code, kind, reads, addresses, writes, memory = CASES[text]
+    one = decode(bytes.fromhex(code))
+    accesses = "load " * one.loads + "store" * one.stores
+    assert (one.kind, one.reads, one.addresses, one.writes, accesses.strip()) == (kind, reads, addresses, writes, memory)
+
+
+def test_moves_idioms_and_fusion_are_seen():
+    assert decode(bytes.fromhex("4889d8")).move == "general"
+    assert decode(bytes.fromhex("0f28c1")).move == "vector"
+    assert decode(bytes.fromhex("6689d8")).move == ""  # 16 bits: keeps the rest of the register
+    assert decode(bytes.fromhex("31c0")).idiom
+    assert not decode(bytes.fromhex("31d8")).idiom
+    assert decode(bytes.fromhex("4839d8")).fuses
+    assert not decode(bytes.fromhex("48833b05")).fuses  # compares memory with a constant
+
+
+def test_branches_say_what_they_are_and_where_they_go():
+    known = {"75fe": ("conditional", 0), "7510": ("conditional", 18), "eb10": ("jump", 18), "ffe0": ("indirect", 0)}
+    found = {code: decode(bytes.fromhex(code)) for code in known}
+    assert {code: (one.branch, one.target) for code, one in found.items()} == known
+    assert decode(bytes.fromhex("c3")).branch == "return"
+
+
+def test_what_is_no_instruction_is_unknown():
+    assert decode(bytes.fromhex("06")) == UNKNOWN
