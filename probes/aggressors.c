@@ -47,7 +47,8 @@ static int cv_aggressor_start(struct cv_aggressor *self, size_t bytes, enum cv_p
     return 0;
 }
 
-struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int count)
+struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int other,
+                                          int count)
 {
     struct cv_aggressors *const group = calloc(1, sizeof *group + (size_t)count * sizeof group->members[0]);
     if (!group)
@@ -56,7 +57,7 @@ struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t
         struct cv_aggressor *const member = &group->members[group->count];
         member->kernel = kernel;
         member->stop = &group->stop;
-        if (cv_aggressor_start(member, bytes, pages, cv_other_cpu(cpu, group->count))) {
+        if (cv_aggressor_start(member, bytes, pages, other >= 0 && count == 1 ? other : cv_other_cpu(cpu, group->count))) {
             cv_aggressors_stop(group);
             return NULL;
         }

@@ -16,6 +16,9 @@
 #include "options.h"
 #include "pinning.h"
 #include "recorder.h"
+#include "residency.h"
+
+#define CV_BESIDE_BYTES ((size_t)64 << 20) /* working set of another kernel on the other CPUs: far behind any share of a cache */
 
 static volatile sig_atomic_t cv_interrupted;
 
@@ -39,7 +42,11 @@ static int cv_run_point(const struct cv_options *options, struct cv_arena *arena
     struct cv_aggressors *others = NULL;
     cv_prepare(arena, kernel, bytes, &state);
     if (threads > 1) {
-        others = cv_aggressors_start(kernel, bytes, options->pages, options->cpu, threads - 1);
+        const struct cv_kernel *const beside = options->beside ? cv_find_kernel(options->beside) : kernel;
+        if (!beside || (beside->supported && !beside->supported()))
+            return cv_fail("unknown kernel", options->beside);
+        others = cv_aggressors_start(beside, options->beside ? CV_BESIDE_BYTES : bytes, options->pages, options->cpu, options->other,
+                                     threads - 1);
         if (!others)
             return cv_fail(kernel->name, "too few CPUs or too little memory for its threads");
     }
@@ -94,6 +101,16 @@ static int cv_run_line(const struct cv_options *options, struct cv_arena *arena,
     return cv_run_point(options, arena, kernel, bytes, threads);
 }
 
+/* Touches the working set and refuses to go on where it did not get the huge pages that were demanded. */
+static int cv_check_huge(const struct cv_options *options, struct cv_arena *arena)
+{
+    struct cv_state state;
+    cv_prepare(arena, cv_find_kernel("load"), options->bytes / CV_LINE * CV_LINE, &state);
+    if (cv_huge_share(arena) >= 0.9)
+        return 0;
+    return cv_fail("no huge pages", "reserve some (sysctl vm.nr_hugepages) or allow transparent ones (madvise)");
+}
+
 /* Keeps this CPU busy with one kernel; says so once it is warm. */
 static int cv_run_forever(const struct cv_options *options, struct cv_arena *arena)
 {
@@ -110,11 +127,23 @@ static int cv_run_forever(const struct cv_options *options, struct cv_arena *are
     return 0;
 }
 
+static int cv_run_plan(const struct cv_options *options, struct cv_arena *arena)
+{
+    char line[256];
+    int status = 0;
+    if (options->task == CV_RECORD)
+        cv_record_begin(arena);
+    while (!status && !cv_interrupted && fgets(line, sizeof line, stdin))
+        status = (options->task == CV_MEASURE ? cv_run_line : cv_record_line)(options, arena, line);
+    if (options->task == CV_RECORD && cv_record_end())
+        status = cv_fail("cannot write the references", strerror(errno));
+    return status;
+}
+
 int main(int count, char **arguments)
 {
     struct cv_options options;
     struct cv_arena arena;
-    char line[256];
     if (cv_parse_options(count, arguments, &options))
         return 2;
     if (options.list) {
@@ -130,13 +159,11 @@ int main(int count, char **arguments)
         return cv_fail("cannot run on the chosen CPU", strerror(errno));
     if (cv_arena_open(&arena, options.bytes, options.pages, 1))
         return cv_fail("cannot allocate the working set", strerror(errno));
-    int status = options.forever ? cv_run_forever(&options, &arena) : 0;
-    if (options.task == CV_RECORD)
-        cv_record_begin(&arena);
-    while (!options.forever && !status && !cv_interrupted && fgets(line, sizeof line, stdin))
-        status = (options.task == CV_MEASURE ? cv_run_line : cv_record_line)(&options, &arena, line);
-    if (options.task == CV_RECORD && cv_record_end())
-        status = cv_fail("cannot write the references", strerror(errno));
+    if (options.pages == CV_PAGES_2M && cv_check_huge(&options, &arena))
+        return 1;
+    int status = options.task == CV_FOREVER     ? cv_run_forever(&options, &arena)
+                 : options.task == CV_RESIDENCY ? cv_residency(&arena, options.bytes, &cv_interrupted)
+                                                : cv_run_plan(&options, &arena);
     cv_arena_close(&arena);
     return cv_interrupted ? 130 : status;
 }

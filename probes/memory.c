@@ -1,17 +1,31 @@
 #define _GNU_SOURCE
 #include "memory.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "permutations.h"
 
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SLACK ((size_t)64 << 10)     /* kernels finish a turn of their loop and skew their arrays */
 #define INDEX_BYTES ((size_t)32 << 20)
 
+/* From the pool that the administrator reserved (vm.nr_hugepages); NULL where it is too small. */
+static char *cv_map_reserved(size_t bytes)
+{
+    char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT), -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
 static char *cv_map(size_t bytes, enum cv_pages pages)
 {
+    char *const reserved = pages == CV_PAGES_2M ? cv_map_reserved(bytes) : NULL;
+    if (reserved)
+        return reserved;
     char *const raw = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw == MAP_FAILED)
         return NULL;
@@ -22,7 +36,7 @@ static char *cv_map(size_t bytes, enum cv_pages pages)
         munmap(raw, (size_t)(base - raw));
     munmap(base + bytes, HUGE_PAGE - (size_t)(base - raw));
     if (pages != CV_PAGES_DEFAULT)
-        madvise(base, bytes, pages == CV_PAGES_THP ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+        madvise(base, bytes, pages == CV_PAGES_4K ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     return base;
 }
 
@@ -43,6 +57,28 @@ int cv_arena_open(struct cv_arena *arena, size_t bytes, enum cv_pages pages, uin
     arena->offsets = (uint32_t *)(arena->hot + CV_HOT_BYTES);
     memset(arena->hot, 1, CV_HOT_BYTES);
     return 0;
+}
+
+double cv_huge_share(const struct cv_arena *arena)
+{
+    FILE *const maps = fopen("/proc/self/smaps", "r");
+    char line[256];
+    unsigned long begin, end, kilobytes, resident = 0, huge = 0;
+    int inside = 0;
+    if (!maps)
+        return -1;
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            inside = (char *)begin < arena->base + arena->bytes && (char *)end > arena->base;
+        else if (inside && sscanf(line, "Rss: %lu", &kilobytes) == 1)
+            resident += kilobytes;
+        else if (inside && sscanf(line, "AnonHugePages: %lu", &kilobytes) == 1)
+            huge += kilobytes;
+        else if (inside && sscanf(line, "Private_Hugetlb: %lu", &kilobytes) == 1)
+            huge += kilobytes, resident += kilobytes;
+    }
+    fclose(maps);
+    return resident ? (double)huge / (double)resident : -1;
 }
 
 void cv_arena_close(struct cv_arena *arena)

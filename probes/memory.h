@@ -4,7 +4,12 @@
 
 #include "probe.h"
 
-enum cv_pages { CV_PAGES_DEFAULT, CV_PAGES_4K, CV_PAGES_THP };
+enum cv_pages {
+    CV_PAGES_DEFAULT,
+    CV_PAGES_4K,
+    CV_PAGES_THP, /* huge pages are asked for; what comes is the kernel's choice */
+    CV_PAGES_2M,  /* huge pages or nothing: from the reserved pool, else asked for and checked */
+};
 
 struct cv_arena {
     char *base;              /* aligned to 2 MiB */
@@ -20,6 +25,9 @@ struct cv_arena {
 
 /* Reserves address space for working sets of up to `bytes`; pages are touched when first needed. Returns 0, or -1 with errno. */
 int cv_arena_open(struct cv_arena *arena, size_t bytes, enum cv_pages pages, uint64_t seed);
+
+/* The share of the touched working set that lies on huge pages, 0..1; < 0 where the kernel does not say. */
+double cv_huge_share(const struct cv_arena *arena);
 
 /* Gives the memory back. */
 void cv_arena_close(struct cv_arena *arena);

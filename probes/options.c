@@ -9,8 +9,9 @@
 static const char cv_usage[] =
     "usage: convolver-probe --list\n"
     "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
-    "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp] [--sample S] [--limit S] [--warmup S]\n"
-    "                       [--precision R] [--least N] [--most N] < PLAN\n"
+    "       convolver-probe --residency [--cpu N] [--bytes SIZE] [--pages ...]\n"
+    "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp|2m] [--sample S] [--limit S] [--warmup S]\n"
+    "                       [--precision R] [--least N] [--most N] [--beside KERNEL] [--other CPU] < PLAN\n"
     "       convolver-probe --record|--run [--bytes MAX] [--pages default|4k|thp] < PLAN\n"
     "A line of the plan is 'KERNEL BYTES THREADS'. Each is measured in turn and answered by one line of JSON.\n"
     "With --record it is 'KERNEL BYTES REFERENCES WARM_LINES', and the references are written as the tracer writes them; --run makes\n"
@@ -18,8 +19,8 @@ static const char cv_usage[] =
 
 static int cv_parse_pages(const char *text, enum cv_pages *pages)
 {
-    static const char *const names[] = {"default", "4k", "thp"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"default", "4k", "thp", "2m"};
+    for (int i = 0; i < 4; i++)
         if (!strcmp(text, names[i])) {
             *pages = (enum cv_pages)i;
             return 0;
@@ -36,16 +37,20 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         {"sample", required_argument, NULL, 's'}, {"limit", required_argument, NULL, 'l'},
         {"warmup", required_argument, NULL, 'w'}, {"precision", required_argument, NULL, 'r'},
         {"least", required_argument, NULL, 'n'},  {"most", required_argument, NULL, 'N'},
-        {"forever", required_argument, NULL, 'F'},
+        {"forever", required_argument, NULL, 'F'}, {"beside", required_argument, NULL, 'B'},
+        {"other", required_argument, NULL, 'O'},   {"residency", no_argument, NULL, 'S'},
         {NULL, 0, NULL, 0},
     };
     *options = (struct cv_options){
-        .cpu = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
+        .cpu = -1, .other = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
     for (int letter; (letter = getopt_long(count, arguments, "", table, NULL)) != -1;) {
         int bad = 0;
         switch (letter) {
         case 'L': options->list = 1; break;
-        case 'F': options->forever = optarg; break;
+        case 'B': options->beside = optarg; break;
+        case 'O': options->other = atoi(optarg); break;
+        case 'S': options->task = CV_RESIDENCY; break;
+        case 'F': options->forever = optarg, options->task = CV_FOREVER; break;
         case 'R': options->task = CV_RECORD; break;
         case 'X': options->task = CV_RUN; break;
         case 'c': options->cpu = atoi(optarg); break;

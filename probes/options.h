@@ -7,8 +7,9 @@
 #include "measure.h"
 #include "memory.h"
 
-/* What to do with the points of the plan: time them, write their references, or just make them (for a tracer to see). */
-enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN };
+/* What to do with the points of the plan: time them, write their references, or just make them (for a tracer to see);
+ * or, without a plan, run one kernel until the end, or see how long lines survive in the last cache. */
+enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN, CV_FOREVER, CV_RESIDENCY };
 
 struct cv_options {
     int list; /* print the kernel table and end */
@@ -17,6 +18,8 @@ struct cv_options {
     int cpu;  /* -1: do not pin */
     size_t bytes; /* largest working set */
     enum cv_pages pages;
+    const char *beside; /* what the other threads run, or NULL: the same kernel */
+    int other;          /* CPU of the only other thread; -1: the next ones that are allowed */
     struct cv_effort effort;
 };
 

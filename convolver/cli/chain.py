@@ -24,9 +24,19 @@ from convolver.tracing.sampling import SamplingPlan
 class Chain:
     """One call of ``convolver predict``."""
 
-    def __init__(self, *, base: str, targets: Sequence[str], output: Path | None, force: bool) -> None:
+    def __init__(
+        self,
+        *,
+        base: str,
+        targets: Sequence[str],
+        output: Path | None,
+        force: bool,
+        threads: int | None = None,
+        loaded: bool = False,
+    ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
+        self.threads, self.loaded = threads, loaded
         self.progress = terminal_progress()
         self.measurement: dict[str, Any] | None = None
         self.sources: dict[str, str] = {}
@@ -89,7 +99,18 @@ class Chain:
             if not probe or self.base_name != HOST:
                 raise
             self.base = self._probe()
-        self.targets = [find_machine(name) for name in self.target_names] or [self.base]
+        self.base = self._busy(self.base)
+        self.targets = [self._busy(find_machine(name)) for name in self.target_names] or [self.base]
+
+    def _busy(self, machine: MachineProfile) -> MachineProfile:
+        """Return the machine as a rank on a busy node sees it, where that is asked for."""
+        from convolver.calibration.calibrate import calibrated
+        from convolver.machine.contention import contended
+
+        if self.threads in (None, 1) and not self.loaded:
+            return machine
+        busy = contended(machine, self.threads, loaded=self.loaded)
+        return calibrated(busy, progress=self.progress)[0] if machine.calibration else busy
 
     def _probe(self) -> MachineProfile:
         from convolver.calibration.calibrate import calibrated

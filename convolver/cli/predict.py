@@ -53,6 +53,10 @@ def predict(
         Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
     ] = None,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
+    ] = None,
+    loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
@@ -74,7 +78,7 @@ def predict(
         raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
     from convolver.cli.chain import Chain
 
-    chain = Chain(base=base, targets=target or [], output=output, force=force)
+    chain = Chain(base=base, targets=target or [], output=output, force=force, threads=threads, loaded=loaded)
     if _is_artifact(words):
         chain.use(Path(words[0]), hits)
     else:

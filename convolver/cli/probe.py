@@ -12,13 +12,20 @@ from convolver.cli.common import new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 
-def _threads(text: str) -> tuple[int, ...]:
+def _threads(text: str | None) -> tuple[int, ...] | None:
+    import os
+
+    if text is None:
+        return None
+    if text == "all":
+        cpus = len(os.sched_getaffinity(0))
+        return tuple(sorted({*(1 << power for power in range(cpus.bit_length())), cpus}))
     try:
         counts = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         counts = ()
     if not counts or counts[0] < 1:
-        raise UsageError(f"'{text}' is no list of thread counts; write for example --threads 1,2,4.")
+        raise UsageError(f"'{text}' is no list of thread counts; write for example --threads 1,2,4, or --threads all.")
     return counts
 
 
@@ -34,8 +41,11 @@ def probe_command(
     quick: Annotated[bool, typer.Option("--quick", help="The essential curves, about ten seconds (the default).")] = False,
     full: Annotated[bool, typer.Option("--full", help="All kernels, more working sets, more rounds.")] = False,
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPU to measure on; default: the last one.")] = None,
-    pages: Annotated[str, typer.Option("--pages", help="Pages of the working sets: default, 4k or thp.")] = "default",
-    threads: Annotated[str, typer.Option("--threads", help="Thread counts of further curves with --full, such as 1,2,4.")] = "1",
+    pages: Annotated[str, typer.Option("--pages", help="Pages of the working sets: default, 4k, thp or 2m.")] = "default",
+    threads: Annotated[
+        str | None, typer.Option("--threads", help="With --full: numbers of busy CPUs, such as 1,2,4 or all [1 and all CPUs].")
+    ] = None,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine.")] = 0.0,
     largest: Annotated[str | None, typer.Option("--largest", help="Largest working set, such as 64MiB.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
@@ -53,6 +63,7 @@ def probe_command(
     """
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
+    from convolver.probing.load import QUIET_SHARE, wait_until_quiet
     from convolver.probing.probe import choose_plan, probe
     from convolver.reporting.console import terminal_progress
     from convolver.reporting.machines import print_profile, profile_rows
@@ -60,13 +71,16 @@ def probe_command(
 
     if quick and full:
         raise UsageError("--quick and --full exclude each other; give one of them.")
-    if pages not in ("default", "4k", "thp"):
-        raise UsageError(f"'{pages}' is no kind of pages; choose default, 4k or thp.")
+    if pages not in ("default", "4k", "thp", "2m"):
+        raise UsageError(f"'{pages}' is no kind of pages; choose default, 4k, thp or 2m.")
     _check_cpu(cpu)
     path = new_file(output or Path(f"{host_name()}.machine.json"), force)
     plan = choose_plan(
         full=full, cpu=cpu, pages=pages, threads=_threads(threads), largest_bytes=parse_bytes(largest) if largest else None
     )
+    share = wait_until_quiet(wait, terminal_progress())
+    if share >= QUIET_SHARE:
+        say(f"Other programs use {share:.0%} of the CPUs: the result will be noisier than on a quiet machine (see --wait).")
     partial = path.with_name(f"{path.name}.partial")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

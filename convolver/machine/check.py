@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from convolver.machine.contention import busy_counts, shares_core
 from convolver.machine.maps import MEMORY, plateau
 from convolver.machine.profile import MachineProfile
+from convolver.units import format_bytes
 
 NEEDED = (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "load"))
 """Curves without which a prediction falls back on cruder ones."""
@@ -19,6 +21,7 @@ _REJECTED_SHARE = 0.1
 _CLOCK_RANGE = 1.05
 _BUSY_LOAD = 0.5
 _SHARED_CORE = 1.25
+_UNSURE = 0.6
 _SLACK = 0.9  # an outer level may come out this much faster than an inner one before it is odd
 
 
@@ -33,7 +36,14 @@ def check_profile(profile: MachineProfile) -> list[Finding]:
     """Return what is doubtful about the profile; an empty list is a clean one."""
     if not profile.maps:
         return [Finding("warning", "It has no measured maps: simulation works, prediction does not.")]
-    return [*_origin(profile), *_completeness(profile), *_noise(profile), *_geometry(profile), *_order(profile)]
+    return [
+        *_origin(profile),
+        *_completeness(profile),
+        *_noise(profile),
+        *_geometry(profile),
+        *_order(profile),
+        *_surroundings(profile),
+    ]
 
 
 def _origin(profile: MachineProfile) -> Iterator[Finding]:
@@ -72,6 +82,23 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
     least, median = noise.get("cycle_seconds_least", 0.0), noise.get("cycle_seconds_median", 0.0)
     if least and median / least > _CLOCK_RANGE:
         yield Finding("note", f"The clock moved: typically {1e-9 / median:.2f} GHz, at best {1e-9 / least:.2f} GHz.")
+
+
+def _surroundings(profile: MachineProfile) -> Iterator[Finding]:
+    for one in profile.neighbours:
+        if shares_core(one.slowdown) and not one.reported_sibling:
+            yield Finding(
+                "note", f"CPU {one.cpu} behaves as a thread of the same core ({one.slowdown:.1f}x), which is not reported."
+            )
+    if profile.cpu.get("cpus", 1) > 1 and not busy_counts(profile, loaded=False):
+        yield Finding("note", "It has no curves of busy CPUs: a rank on a full node cannot be predicted (probe with --full).")
+    if profile.residency is not None and not profile.residency.at_least:
+        milliseconds = 1e3 * profile.residency.seconds
+        yield Finding("note", f"A line left alone leaves the last cache after {milliseconds:.0f} ms: others share it.")
+    for seen in profile.detected[-1:]:
+        if seen.confidence < _UNSURE:
+            low, high = format_bytes(seen.low_bytes), format_bytes(seen.high_bytes)
+            yield Finding("note", f"The kernels disagree on the size of {seen.level}: {low} to {high}.")
 
 
 def _geometry(profile: MachineProfile) -> Iterator[Finding]:

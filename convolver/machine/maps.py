@@ -58,6 +58,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``pattern`` is one of unit, stride, random, chase, or a pattern of one kernel alone (gather, sequential_chase, stream_hot);
     ``operation`` is load, store, copy or update; a reference is one load or one store instruction of ``width_bytes``. ``chains``
     counts independent pointer chases, ``stride_bytes`` is the distance of a strided kernel's references.
+    ``beside`` is the kernel that the other threads run, where that is not the same.
     """
 
     kernel: str
@@ -69,6 +70,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chains: int = 1
     threads: int = 1
     page_bytes: int = 4096
+    beside: str = ""
 
     def at(self, working_set_bytes: float) -> Rate:
         """Return the rate at a working set: interpolated, or the nearest end's, flagged."""

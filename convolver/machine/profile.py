@@ -53,6 +53,35 @@ class DetectedLevel(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float
 
 
+class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
+    """Another CPU, and how many times slower instructions run while it is busy: 1 for a core of its own, 1.3 to 2 for a shared
+    one, whatever the topology reports."""
+
+    cpu: int
+    slowdown: float
+    reported_sibling: bool = False
+
+
+class Residency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long lines that are left alone survive in the last cache; ``at_least`` where they outlived the longest pause.
+
+    ``points`` are pairs of a pause and the seconds of a dependent load after it, over ``working_set_bytes``.
+    """
+
+    seconds: float
+    at_least: bool
+    working_set_bytes: int
+    points: tuple[tuple[float, float], ...] = ()
+
+
+class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The caches as one of ``threads`` busy CPUs sees them; ``beside`` as in :class:`Curve`."""
+
+    threads: int
+    hierarchy: tuple[Level, ...]
+    beside: str = ""
+
+
 def _check_throughputs(entries: tuple[Throughput, ...]) -> None:
     for entry in entries:
         if not 0 < entry.seconds < math.inf or entry.width_bytes < 1 or entry.flops < 0:
@@ -80,6 +109,9 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
     calibration: Calibration | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    residency: Residency | None = None
+    contention: tuple[Contention, ...] = ()
     network: dict[str, Any] | None = None
     derived_from: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()
@@ -150,7 +182,8 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
         Raises :class:`PredictionError` when the machine has no such curve.
         """
-        candidates = [curve for curve in self.maps if curve.pattern == pattern and curve.operation == operation]
+        alike = [curve for curve in self.maps if curve.pattern == pattern and curve.operation == operation]
+        candidates = [curve for curve in alike if not curve.beside] or alike
         if not candidates:
             raise PredictionError(self._missing(f"no {pattern} {operation} curve" if self.maps else "no measured maps"))
 

@@ -68,6 +68,16 @@ def read_hierarchy(cpu: int = 0, root: Path = _CPUS) -> tuple[Level, ...]:
     return check_levels(levels)
 
 
+def sibling_cpus(cpu: int, root: Path = _CPUS) -> set[int]:
+    """Return the other threads of a CPU's core, as the kernel reports them (``0,2`` or ``0-1``)."""
+    found: set[int] = set()
+    for part in _text(root / f"cpu{cpu}" / "topology" / "thread_siblings_list").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found.update(range(int(first), int(last or first) + 1))
+    return found - {cpu}
+
+
 def _cpuinfo(cpu: int) -> dict[str, str]:
     for section in _text(Path("/proc/cpuinfo")).split("\n\n"):
         fields = dict(line.split(":", 1) for line in section.splitlines() if ":" in line)

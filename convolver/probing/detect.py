@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import median
 
 import msgspec
 
@@ -20,7 +21,11 @@ from convolver.machine.profile import DetectedLevel
 _LEAST_STEP = 1.4  # a level at least this much slower than the one before; page walks alone rise more gently
 _LEAST_POINTS = 2
 _DISAGREEMENT = 2.0
-_SURE = 0.6
+_SURE = 0.4
+_WALKS = ("chase", "chase_2", "chase_4", "chase_8", "random_load")
+"""Kernels that visit lines in random order and so find the share of them that a cache holds."""
+_LEAST_WALKS = 2
+_LEAST_RAMP = 4
 
 
 def segment(values: Sequence[float], count: int) -> list[int]:
@@ -84,6 +89,58 @@ def detect_levels(curve: Curve, most_levels: int = 3) -> tuple[DetectedLevel, ..
                 for index, start in enumerate(starts[1:], 1)
             )
     return ()
+
+
+def _capacity(curve: Curve, inner_bytes: int) -> float | None:
+    """Return the capacity behind ``inner_bytes`` that explains the rise to memory; None where the curve does not rise.
+
+    In a cache of C bytes a random walk over w > C bytes finds the share C / w, so its time is mem - (mem - hit) C / w. Each point
+    on the ramp gives a C; their median is what the whole ramp says, where an edge would jump with the noise of single points.
+    """
+    seconds = [point.seconds_per_reference for point in curve.points]
+    sizes = [point.working_set_bytes for point in curve.points]
+    behind = [value for value, size in zip(seconds, sizes, strict=True) if size >= 2 * inner_bytes]
+    if len(behind) < _LEAST_RAMP:
+        return None
+    hit, memory = min(behind[: len(behind) // 2 + 1]), median(sorted(seconds[-2:]))
+    if memory < _LEAST_STEP * hit:
+        return None
+    found = [
+        size * (memory - value) / (memory - hit)
+        for value, size in zip(seconds, sizes, strict=True)
+        if size >= 2 * inner_bytes and 0.15 <= (value - hit) / (memory - hit) <= 0.85
+    ]
+    return median(found) if found else None
+
+
+def detect_all(maps: Sequence[Curve], most_levels: int = 3) -> tuple[DetectedLevel, ...]:
+    """Return the capacities that the single-thread curves of a machine show: inner levels by the chase's edges, the last level by
+    what every random walk says of it.
+
+    The walks differ in how often they come back to a line, and a cache that is shared keeps more of what is used more often. So
+    the median of them stands, ``low_bytes`` and ``high_bytes`` are their extremes, and the confidence falls with their distance:
+    1 where all agree, 0.5 where the extremes lie an octave apart on either side.
+    """
+    alone = {curve.kernel: curve for curve in maps if curve.threads == 1}
+    if "chase" not in alone:
+        return ()
+    levels = detect_levels(alone["chase"], most_levels)
+    if len(levels) < 2:
+        return levels
+    last, inner = levels[-1], levels[-2].size_bytes
+    walks = [alone[name] for name in _WALKS if name in alone]
+    found = sorted(size for curve in walks if (size := _capacity(curve, inner)) is not None)
+    if len(found) < _LEAST_WALKS:
+        return levels
+    octaves = math.log2(found[-1] / found[0]) / 2
+    middle = DetectedLevel(
+        level=last.level,
+        size_bytes=round(median(found)),
+        low_bytes=round(found[0]),
+        high_bytes=round(found[-1]),
+        confidence=round(1 / (1 + octaves), 3),
+    )
+    return (*levels[:-1], middle)
 
 
 def _rounded(size_bytes: float) -> int:

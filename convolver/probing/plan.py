@@ -37,6 +37,10 @@ _QUICK_REGISTERS = _names(
 )
 _FULL_REGISTERS = [*_QUICK_REGISTERS, "add_v64", "multiply_v64", "fma_v64", "divide_v64"]
 _THREADED = _names("load load_v32 store copy random_load chase chase_4")
+LOADED = _names("chase chase_4 random_load load store")
+"""Kernels that are also measured while the other CPUs copy memory."""
+_DENSE_BYTES = 64 << 20
+"""Behind this the quick plan has one point an octave for the chase, too: its memory there only gets larger."""
 
 
 class Item(NamedTuple):
@@ -67,7 +71,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. Points whose two
     best rounds still differ by more than ``settled`` are then measured in further rounds, until the probe has measured for
-    ``budget_seconds`` or done ``most_rounds``. ``pages`` is default (as any program gets them here), 4k or thp.
+    ``budget_seconds`` or done ``most_rounds``. ``pages`` is default (as any program gets them here), 4k, thp (asked for) or 2m
+    (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``. ``loaded`` are the
+    thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share the core, and
+    residency.
     """
 
     name: str
@@ -78,6 +85,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     budget_seconds: float = 0.0
     pages: str = "default"
     effort: Effort = Effort()
+    beside: str = ""
+    other: int = -1
+    loaded: tuple[int, ...] = ()
+    surroundings: bool = False
 
     @property
     def id(self) -> str:
@@ -132,19 +143,22 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
 
     With ``cpus`` beyond 1, instructions are also timed while another CPU is busy: do the two share a core?
     """
-    memory = {name: working_sets(largest_bytes, 2 if name == "chase" else 1) for name in _QUICK}
+    sparse = working_sets(largest_bytes, 1)
+    memory = dict.fromkeys(_QUICK, sparse[1:])
+    memory["chase"] = sorted({*sparse, *working_sets(min(largest_bytes, _DENSE_BYTES), 2)})
     items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + NEIGHBOURS[: cpus > 1]
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
     effort = Effort(sample_seconds=0.0005, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
-    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=14.0, pages=pages, effort=effort)
+    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=8.0, pages=pages, effort=effort)
 
 
 def full_plan(
     largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,), cpus: int = 1
 ) -> Plan:
-    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), three rounds and more.
+    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), two rounds and more.
 
-    ``threads`` beyond 1 adds the curves of a busy node, at one point an octave.
+    ``threads`` beyond 1 adds the curves of a busy node, at one point an octave: all CPUs with the same kernel, and some kernels
+    beside CPUs that copy memory.
     """
     memory = {name: working_sets(largest_bytes, 4 if name == "chase" else 2) for name in _FULL}
     items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS) + NEIGHBOURS[: cpus > 1]
@@ -153,10 +167,12 @@ def full_plan(
     return Plan(
         name="full",
         items=items,
-        rounds=3,
+        rounds=2,
         most_rounds=12,
-        settled=0.02,
-        budget_seconds=120.0,
+        settled=0.015,
+        budget_seconds=65.0,
         pages=pages,
+        loaded=tuple(busy),
+        surroundings=True,
         effort=Effort(limit_seconds=0.03),
     )

@@ -5,32 +5,36 @@ from __future__ import annotations
 import datetime
 import os
 import warnings
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
 from convolver.machine.catalog import host_name
 from convolver.machine.hierarchy import Level
-from convolver.machine.maps import Curve, Point
-from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
+from convolver.machine.maps import Curve
+from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
 from convolver.machine.topology import describe_cpu, read_hierarchy
-from convolver.probing.detect import detect_levels, effective_hierarchy
+from convolver.probing.contention import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
+from convolver.probing.curves import curves, throughputs
+from convolver.probing.curves import summaries as summaries_of
+from convolver.probing.detect import detect_all, effective_hierarchy
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
+    LOADED,
     QUICK_LARGEST_BYTES,
     SMALLEST_BYTES,
     Plan,
     full_plan,
     largest_working_set,
     quick_plan,
+    working_sets,
 )
 from convolver.probing.runner import Kernel, list_kernels, run_plan
-from convolver.probing.samples import Line, Summary, by_point, combine
+from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
 
 _NOISY_SHARE = 0.2
@@ -62,66 +66,8 @@ def _reported(cpu: int) -> tuple[Level, ...]:
 
 
 def _page_bytes(pages: str, described: dict[str, Any]) -> int:
-    huge = pages == "thp" or (pages == "default" and described["transparent_huge_pages"] == "always")
+    huge = pages in ("thp", "2m") or (pages == "default" and described["transparent_huge_pages"] == "always")
     return _HUGE_PAGE_BYTES if huge else int(described["page_bytes"])
-
-
-def _summaries(lines: Sequence[Line]) -> dict[tuple[str, int, int], Summary]:
-    rounds = by_point(lines)
-    if not rounds:
-        raise ProbeError("The CPU is so busy that no sample went undisturbed; probe again on a quiet machine.")
-    return {key: combine(group) for key, group in rounds.items()}
-
-
-def _point(working_set_bytes: int, summary: Summary) -> Point:
-    return Point(
-        working_set_bytes=working_set_bytes,
-        seconds_per_reference=summary.seconds,
-        samples_seconds=summary.samples_seconds,
-        references_per_sample=summary.references,
-        spread=summary.spread,
-        stable=summary.stable,
-        rounds_seconds=summary.rounds_seconds,
-        rejected_samples=summary.rejected,
-    )
-
-
-def _curves(summaries: dict[tuple[str, int, int], Summary], kernels: dict[str, Kernel], page_bytes: int) -> tuple[Curve, ...]:
-    points: dict[tuple[str, int], list[Point]] = defaultdict(list)
-    for (name, threads, size), summary in sorted(summaries.items()):
-        if kernels[name].pattern:
-            points[name, threads].append(_point(size, summary))
-    return tuple(
-        Curve(
-            kernel=name,
-            pattern=kernels[name].pattern,
-            operation=kernels[name].operation,
-            width_bytes=kernels[name].width_bytes,
-            stride_bytes=kernels[name].stride_bytes,
-            chains=kernels[name].chains,
-            threads=threads,
-            page_bytes=page_bytes,
-            points=tuple(group),
-        )
-        for (name, threads), group in points.items()
-    )
-
-
-def _throughputs(summaries: dict[tuple[str, int, int], Summary], kernels: dict[str, Kernel]) -> tuple[Throughput, ...]:
-    return tuple(
-        Throughput(
-            kernel=name,
-            operation=kernels[name].operation,
-            seconds=summary.seconds,
-            width_bytes=kernels[name].width_bytes,
-            flops=kernels[name].flops,
-            samples_seconds=summary.samples_seconds,
-            spread=summary.spread,
-            stable=summary.stable,
-        )
-        for (name, threads, _), summary in sorted(summaries.items())
-        if not kernels[name].pattern and threads == 1
-    )
 
 
 def _neighbour_slowdown(summaries: dict[tuple[str, int, int], Summary]) -> float | None:
@@ -176,19 +122,56 @@ def _provenance(
     }
 
 
+class _Around(NamedTuple):
+    """What other CPUs do to this one."""
+
+    maps: tuple[Curve, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    residency: Residency | None = None
+
+
+def _surroundings(
+    plan: Plan,
+    cpu: int,
+    kernels: dict[str, Kernel],
+    maps: Sequence[Curve],
+    hierarchy: Sequence[Level],
+    detected: Sequence[DetectedLevel],
+    progress: Progress,
+    partial: Path | None,
+) -> _Around:
+    """Measure what the plan asks for beyond its points."""
+    allowed = sorted(os.sched_getaffinity(0))
+    loaded: tuple[Curve, ...] = ()
+    if plan.loaded:
+        sizes = working_sets(plan.largest_bytes // 4, 1)
+        page_bytes = _page_bytes(plan.pages, describe_cpu(cpu))
+        loaded = loaded_curves(loaded_plan(sizes, LOADED, plan.loaded, plan.pages), cpu, kernels, page_bytes, progress, partial)
+    if not plan.surroundings:
+        return _Around(loaded)
+    chase = [curve for curve in maps if curve.kernel == "chase" and curve.threads == 1]
+    lives = None
+    if chase and len(detected) == len(hierarchy) > 1:
+        lives = residency(cpu, hierarchy[-2], detected[-1], chase[0].points[-1].seconds_per_reference)
+    return _Around(loaded, neighbours(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
+
+
 def choose_plan(
     *,
     full: bool = False,
     cpu: int | None = None,
     pages: str = "default",
-    threads: Sequence[int] = (1,),
+    threads: Sequence[int] | None = None,
     largest_bytes: int | None = None,
 ) -> Plan:
     """Return the quick or the full plan with working sets that fit this machine, or up to ``largest_bytes``.
 
+    ``threads`` are the numbers of CPUs for which the full plan has curves (default: one, and all).
+
     Raises :class:`UsageError` when there are fewer CPUs than threads or the working sets do not fit into memory.
     """
     available, cpus = available_bytes(), len(os.sched_getaffinity(0))
+    threads = threads or ((1, cpus) if full and cpus > 1 else (1,))
     if max(threads) > cpus:
         raise UsageError(f"{max(threads)} threads need as many CPUs; this process may use {cpus}.")
     if max(threads) > 1 and not full:
@@ -218,12 +201,14 @@ def probe(
     plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
     before, started = os.getloadavg(), datetime.datetime.now(datetime.UTC)
     lines = run_plan(plan, chosen, progress, partial)
-    summaries = _summaries(lines)
+    summaries = summaries_of(lines)
     described = describe_cpu(chosen)
-    maps = _curves(summaries, kernels, _page_bytes(plan.pages, described))
-    detected = next((detect_levels(curve, len(reported) or 3) for curve in maps if curve.kernel == "chase"), ())
+    maps = curves(summaries, kernels, _page_bytes(plan.pages, described))
+    detected = detect_all(maps, len(reported) or 3)
     noise = _noise(lines, summaries)
     hierarchy = _geometry(reported, detected)
+    around = _surroundings(plan, chosen, kernels, maps, hierarchy, detected, progress, partial)
+    maps += around.maps
     profile = MachineProfile(
         name=host_name(),
         hierarchy=hierarchy,
@@ -231,7 +216,10 @@ def probe(
         detected=detected,
         cpu={**described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
         maps=maps,
-        floating_point=_throughputs(summaries, kernels),
+        floating_point=throughputs(summaries, kernels),
+        neighbours=around.neighbours,
+        residency=around.residency,
+        contention=busy_hierarchies(maps, reported),
         provenance=_provenance(plan, chosen, compiler, started, before, noise),
     )
     if partial:

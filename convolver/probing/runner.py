@@ -56,7 +56,7 @@ def list_kernels() -> tuple[dict[str, Kernel], str]:
 
 def _command(plan: Plan, cpu: int) -> list[str]:
     effort = plan.effort
-    options = {
+    options: dict[str, Any] = {
         "cpu": cpu,
         "bytes": max(plan.largest_bytes, 1 << 20),
         "pages": plan.pages,
@@ -67,6 +67,10 @@ def _command(plan: Plan, cpu: int) -> list[str]:
         "least": effort.least,
         "most": effort.most,
     }
+    if plan.beside:
+        options["beside"] = plan.beside
+    if plan.other >= 0:
+        options["other"] = plan.other
     return [str(probe_binary()), *(text for key, value in options.items() for text in (f"--{key}", str(value)))]
 
 

@@ -42,6 +42,18 @@ def print_machines(rows: list[dict[str, Any]]) -> None:
     out().print(table)
 
 
+_KEY = ("kernel", "threads", "beside")
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _KEY)
+
+
+def _busy(row: dict[str, Any]) -> str:
+    """Return how many CPUs were busy, and with what where it was another kernel."""
+    return f"{row['threads']} ({row['beside']})" if row["beside"] else str(row["threads"])
+
+
 def profile_rows(profile: MachineProfile) -> list[dict[str, Any]]:
     """Return for each curve its kernel, pattern, operation and the seconds per reference in each level and in memory."""
     names = [*(level.level for level in profile.hierarchy), MEMORY]
@@ -52,6 +64,7 @@ def profile_rows(profile: MachineProfile) -> list[dict[str, Any]]:
             "operation": curve.operation,
             "width_bytes": curve.width_bytes,
             "threads": curve.threads,
+            "beside": curve.beside,
             "seconds": {name: plateau(curve, profile.hierarchy, name).seconds_per_reference for name in names},
             "curve": sparkline([point.seconds_per_reference for point in curve.points]),
             "stable_share": sum(point.stable for point in curve.points) / len(curve.points),
@@ -90,9 +103,7 @@ def _print_curves(profile: MachineProfile) -> None:
     table = Table("seconds per reference", "width", "threads", *names, "small to large", "settled", box=None)
     for row in rows:
         cells = [format_seconds(row["seconds"][name]) for name in names]
-        table.add_row(
-            row["kernel"], str(row["width_bytes"]), str(row["threads"]), *cells, row["curve"], f"{row['stable_share']:.0%}"
-        )
+        table.add_row(row["kernel"], str(row["width_bytes"]), _busy(row), *cells, row["curve"], f"{row['stable_share']:.0%}")
     out().print(table)
 
 
@@ -111,8 +122,26 @@ def print_profile(profile: MachineProfile) -> None:
             rate = f"{entry.flops / entry.seconds / 1e9:.3g}" if entry.flops else ""
             table.add_row(entry.kernel, str(entry.width_bytes), format_seconds(entry.seconds), rate)
         console.print(table)
+    for sentence in surroundings(profile):
+        console.print(sentence, markup=False)
     for change in profile.changes:
         console.print(f"changed: {change}", markup=False)
+
+
+def surroundings(profile: MachineProfile) -> list[str]:
+    """Return what is known of the other CPUs: who shares the core, how long lines survive, what caches are left."""
+    found = [
+        f"CPU {one.cpu} busy: instructions take {one.slowdown:.2f} times as long"
+        + (" (a thread of the same core, as reported)" if one.reported_sibling else "")
+        for one in profile.neighbours
+    ]
+    if profile.residency is not None:
+        kind = "at least " if profile.residency.at_least else ""
+        found.append(f"A line left alone survives {kind}{format_seconds(profile.residency.seconds)} in the last cache")
+    for entry in profile.contention:
+        last, kind = entry.hierarchy[-1], f"while others {entry.beside}" if entry.beside else "with the same kernel on each"
+        found.append(f"One of {entry.threads} busy CPUs, {kind}: {last.level} {format_bytes(last.size_bytes)}")
+    return found
 
 
 def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str, Any]]:
@@ -121,17 +150,18 @@ def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str
     Memory is compared level by level of the same name, instructions under the level ``registers``.
     """
     rows = []
-    others = {(row["kernel"], row["threads"]): row["seconds"] for row in profile_rows(second)}
+    others = {_key(row): row["seconds"] for row in profile_rows(second)}
     for row in profile_rows(first):
-        other = others.get((row["kernel"], row["threads"]), {})
+        other = others.get(_key(row), {})
         rows += [
-            {"kernel": row["kernel"], "threads": row["threads"], "level": level, "first": seconds, "second": other[level]}
+            {**{name: row[name] for name in _KEY}, "level": level, "first": seconds, "second": other[level]}
             for level, seconds in row["seconds"].items()
             if level in other
         ]
     instructions = {entry.kernel: entry.seconds for entry in second.floating_point}
     rows += [
-        {"kernel": entry.kernel, "threads": 1, "level": "registers", "first": entry.seconds, "second": instructions[entry.kernel]}
+        {**dict(zip(_KEY, (entry.kernel, 1, ""), strict=True)), "level": "registers"}
+        | {"first": entry.seconds, "second": instructions[entry.kernel]}
         for entry in first.floating_point
         if entry.kernel in instructions
     ]
@@ -146,11 +176,13 @@ def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[d
     for profile in (first, second):
         levels = ", ".join(f"{level.level} {format_bytes(level.size_bytes)}/{level.ways}" for level in profile.hierarchy)
         console.print(f"{profile.name}: {levels}", markup=False)
+        for sentence in surroundings(profile):
+            console.print(f"  {sentence}", markup=False)
     columns = list(dict.fromkeys(row["level"] for row in rows))
     table = Table(f"{first.name} / {second.name}", "threads", *columns, box=None)
-    for kernel, threads in dict.fromkeys((row["kernel"], row["threads"]) for row in rows):
-        ratios = {row["level"]: row["ratio"] for row in rows if (row["kernel"], row["threads"]) == (kernel, threads)}
-        table.add_row(kernel, str(threads), *(f"{ratios[level]:.2f}" if level in ratios else "" for level in columns))
+    for key, row in {_key(row): row for row in rows}.items():
+        ratios = {one["level"]: one["ratio"] for one in rows if _key(one) == key}
+        table.add_row(row["kernel"], _busy(row), *(f"{ratios[level]:.2f}" if level in ratios else "" for level in columns))
     console.print(table)
 
 

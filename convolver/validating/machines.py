@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from convolver.calibration.calibrate import calibrated
 from convolver.errors import ConvolverError, FormatError, NoiseWarning, SchemaError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
@@ -56,7 +57,8 @@ def _profile(
     path = folder / f"{condition.name}{SUFFIX}"
     if path.exists():
         return MachineProfile.load(path)
-    profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
+    probed = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
+    profile, _ = calibrated(probed, progress=progress)
     profile.save(path)
     return profile
 

@@ -15,8 +15,10 @@ import pytest
 from convolver.errors import ProbeError, ToolNotFoundError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
+from convolver.probing.contention import loaded_curves, neighbours
 from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
 from convolver.probing.probe import choose_plan, default_cpu, probe
+from convolver.probing.runner import run_plan
 from convolver.progress import SILENT
 
 # How quiet the machine is says nothing about the code.
@@ -217,3 +219,59 @@ def test_ctrl_c_keeps_what_was_measured_and_exits_130(tmp_path):
     assert "resumes" in words
     assert len(partial.read_text().splitlines()) >= 3
     assert not (tmp_path / "m.machine.json").exists()
+
+
+needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+
+
+@needs_two_cpus
+def test_other_cpus_stream_beside_a_chase():
+    plan = Plan(name="loaded", items=(Item("chase", 16 << 20, 2),), rounds=1, effort=EFFORT, beside="copy")
+    kernels, _ = runner.list_kernels()
+    (curve,) = loaded_curves(plan, default_cpu(), kernels, 4096, SILENT, None)
+    assert (curve.kernel, curve.threads, curve.beside) == ("chase", 2, "copy")
+
+
+@needs_two_cpus
+def test_every_other_cpu_is_looked_at():
+    allowed = sorted(os.sched_getaffinity(0))
+    found = neighbours(default_cpu(), allowed[-2:])
+    assert [one.cpu for one in found] == [cpu for cpu in allowed[-2:] if cpu != default_cpu()]
+    assert all(one.slowdown > 0.2 for one in found)
+
+
+def test_lines_are_left_alone_for_longer_and_longer():
+    command = [str(runner.probe_binary()), "--residency", "--cpu", str(default_cpu()), "--bytes", str(1 << 20)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    pauses = [json.loads(line)["pause_seconds"] for line in done.stdout.splitlines()]
+    assert pauses == sorted(set(pauses))
+    assert set(pauses) <= {0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064}
+    assert all(json.loads(line)["seconds_per_line"] > 0 for line in done.stdout.splitlines())
+
+
+def test_huge_pages_are_delivered_or_refused():
+    plan = Plan(name="huge", items=(Item("load", 8 << 20),), rounds=1, effort=EFFORT, pages="2m")
+    command = [str(runner.probe_binary()), "--pages", "2m", "--bytes", str(8 << 20)]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        assert "no huge pages" in done.stderr
+        with pytest.raises(ProbeError, match="huge pages"):
+            run_plan(plan, default_cpu(), SILENT)
+    else:
+        assert run_plan(plan, default_cpu(), SILENT)[0].samples_seconds
+
+
+def test_an_unknown_kernel_beside_is_refused():
+    plan = Plan(name="beside", items=(Item("load", 8192, 2),), rounds=1, effort=EFFORT, beside="nothing")
+    with pytest.raises(ProbeError, match="nothing"):
+        run_plan(plan, default_cpu(), SILENT)
+
+
+def test_a_kernel_runs_until_it_is_ended():
+    command = [str(runner.probe_binary()), "--forever", "copy", "--cpu", str(default_cpu()), "--bytes", str(1 << 20)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "running\n"
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(timeout=30) == 130
