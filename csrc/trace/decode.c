@@ -36,7 +36,7 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
     about.kind = (uint32_t)kind;
     for (int i = 0; i < trace->sink_count && !status; i++)
         status = trace->sinks[i].eat(trace->sinks[i].context, &refs, &about);
-    batch->count = 0;
+    batch->count = batch->lined = 0;
     return status;
 }
 
@@ -56,32 +56,93 @@ static inline size_t count_run(const uint64_t *at, const uint64_t *end, size_t l
     return count;
 }
 
-/* The references of one visit, from batch entry `to` on. Everything is a local: stores of bytes could alias any member. */
-static inline size_t unpack(const cv_hot_site *sites, size_t count, uint32_t first_site, const uint64_t *words, size_t to,
-                            uint64_t *restrict address, uint32_t *restrict owner, uint16_t *restrict size, uint8_t *restrict write)
+/* Where references go: everything is a local, since stores of bytes could alias any member. */
+typedef struct {
+    uint64_t *restrict address;
+    uint32_t *restrict owner;
+    uint16_t *restrict size;
+    uint8_t *restrict write;
+} cv_space;
+
+static inline cv_space space_from(cv_batch_arrays *batch, size_t to)
 {
-    for (size_t i = 0; i < count; i++, to++) {
-        address[to] = (words[sites[i].base] & sites[i].mask) + sites[i].displacement;
-        owner[to] = first_site + (uint32_t)i;
-        size[to] = sites[i].size;
-        write[to] = sites[i].write;
-    }
-    return to;
+    return (cv_space){batch->address + to, batch->owner + to, batch->size + to, batch->write + to};
 }
 
-/* The same where some references are masked. */
-static size_t unpack_guarded(cv_trace *trace, const cv_hot_segment *segment, const uint64_t *words, size_t to)
+/* The references of one visit. */
+static inline void unpack(const cv_hot_site *sites, size_t count, uint32_t first_site, const uint64_t *words, cv_space to)
+{
+    for (size_t i = 0; i < count; i++) {
+        to.address[i] = (words[sites[i].base] & sites[i].mask) + sites[i].displacement;
+        to.owner[i] = first_site + (uint32_t)i;
+        to.size[i] = sites[i].size;
+        to.write[i] = sites[i].write;
+    }
+}
+
+/* Repeat the first `bytes` of an array up to `total`. */
+static inline void repeat(void *array, size_t bytes, size_t total)
+{
+    for (size_t more; bytes < total; bytes += more) {
+        more = bytes < total - bytes ? bytes : total - bytes;
+        memcpy((uint8_t *)array + bytes, array, more);
+    }
+}
+
+#define SHORT_RUN 12 /* visits that are sooner unpacked one by one */
+
+/* The references of several visits: site by site, and what is the same in each visit copied. */
+static cv_status unpack_run(cv_trace *trace, const cv_hot_segment *segment, const uint64_t *words, size_t length, size_t visits)
 {
     cv_batch_arrays *batch = &trace->batch[CV_BATCH_WINDOW];
+    const cv_hot_site *sites = trace->hot_sites + segment->first_site;
+    const size_t count = segment->sites, total = visits * count;
+    const cv_space to = space_from(batch, batch->count);
+    unpack(sites, count, segment->first_site, words, to);
+    repeat(to.owner, count * sizeof *to.owner, total * sizeof *to.owner);
+    repeat(to.size, count * sizeof *to.size, total * sizeof *to.size);
+    repeat(to.write, count, total);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t mask = sites[i].mask, displacement = sites[i].displacement, *word = words + sites[i].base;
+        for (size_t at = i; at < total; at += count, word += length)
+            to.address[at] = (*word & mask) + displacement;
+    }
+    batch->count += total;
+    return cv_features_lines(trace, batch, total, count);
+}
+
+static inline void unpack_visits(cv_trace *trace, const cv_hot_segment *segment, const uint64_t *words, size_t length, size_t visits)
+{
+    cv_batch_arrays *batch = &trace->batch[CV_BATCH_WINDOW];
+    const cv_hot_site *sites = trace->hot_sites + segment->first_site;
+    const size_t count = segment->sites;
+    const uint32_t first_site = segment->first_site;
+    size_t to = batch->count;
+    for (; visits; visits--, words += length, to += count)
+        unpack(sites, count, first_site, words, space_from(batch, to));
+    batch->count = to;
+}
+
+/* A visit of which some references are masked; returns how many there were. */
+static size_t unpack_guarded(cv_trace *trace, const cv_hot_segment *segment, const uint64_t *words, size_t to)
+{
+    const size_t begin = to;
     for (uint32_t i = 0; i < segment->sites; i++) {
         const cv_hot_site *site = &trace->hot_sites[segment->first_site + i];
-        if (site->guarded && words[site->base] == CV_WIRE_NOT_EXECUTED) {
+        if (site->guarded && words[site->base] == CV_WIRE_NOT_EXECUTED)
             trace->features[segment->first_site + i].skipped++;
-            continue;
-        }
-        to = unpack(site, 1, segment->first_site + i, words, to, batch->address, batch->owner, batch->size, batch->write);
+        else
+            unpack(site, 1, segment->first_site + i, words, space_from(&trace->batch[CV_BATCH_WINDOW], to++));
     }
-    return to;
+    return to - begin;
+}
+
+/* Visits that fit in the batch; returns how many. */
+static size_t visits_that_fit(const cv_hot_segment *segment, size_t room, size_t records)
+{
+    if (segment->guarded)
+        return room >= segment->sites;
+    return records * segment->sites <= room ? records : room / segment->sites;
 }
 
 static cv_status visit(cv_trace *trace, cv_hot_segment *segment, const uint64_t *at, size_t records)
@@ -89,28 +150,25 @@ static cv_status visit(cv_trace *trace, cv_hot_segment *segment, const uint64_t 
     static const uint64_t no_word[1];
     cv_batch_arrays *batch = &trace->batch[CV_BATCH_WINDOW];
     const size_t sites = segment->sites, length = 1 + (size_t)segment->words;
-    const cv_hot_site *first = trace->hot_sites + segment->first_site;
-    const uint32_t first_site = segment->first_site;
-    size_t to = batch->count;
+    cv_status status = CV_OK;
     segment->visits += records;
-    if (!sites)
-        return CV_OK;
-    for (; records; records--, at += length) {
-        if (to + sites > CV_TRACE_BATCH) {
-            batch->count = to;
-            cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
-            if (status)
-                return status;
-            to = 0;
+    while (sites && records && !status) {
+        size_t fit = visits_that_fit(segment, CV_TRACE_BATCH - batch->count, records);
+        if (!fit) {
+            status = cv_batch_flush(trace, CV_BATCH_WINDOW);
+            continue;
         }
         const uint64_t *words = length > 1 ? at + 1 : no_word;
         if (segment->guarded)
-            to = unpack_guarded(trace, segment, words, to);
+            batch->count += unpack_guarded(trace, segment, words, batch->count);
+        else if (fit < SHORT_RUN)
+            unpack_visits(trace, segment, words, length > 1 ? length : 0, fit);
         else
-            to = unpack(first, sites, first_site, words, to, batch->address, batch->owner, batch->size, batch->write);
+            status = unpack_run(trace, segment, words, length > 1 ? length : 0, fit);
+        at += fit * length;
+        records -= fit;
     }
-    batch->count = to;
-    return CV_OK;
+    return status;
 }
 
 static cv_status sampled(cv_trace *trace, uint32_t site, uint64_t address)

@@ -31,20 +31,41 @@ static inline void count_distinct(uint8_t *registers, uint64_t line)
 
 _Static_assert(CV_TRACE_HLL_REGISTERS == 1 << 9, "the hash is split at 9 bits");
 
-static cv_status add_lines(cv_trace *trace, const cv_batch_arrays *batch)
+static cv_status add_distinct(cv_trace *trace, uint32_t site, uint64_t line)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        uint32_t site = batch->owner[i];
-        uint64_t line = batch->address[i] >> 6;
-        if (trace->site_line[site] == (uint32_t)line)
-            continue;
-        trace->site_line[site] = (uint32_t)line;
-        uint8_t **registers = &trace->registers[trace->site_segment[site]];
-        if (!*registers && !(*registers = calloc(1, CV_TRACE_HLL_REGISTERS)))
-            return CV_ERROR_MEMORY;
-        count_distinct(*registers, line);
-    }
+    trace->site_line[site] = (uint32_t)line;
+    uint8_t **registers = &trace->registers[trace->site_segment[site]];
+    if (!*registers && !(*registers = calloc(1, CV_TRACE_HLL_REGISTERS)))
+        return CV_ERROR_MEMORY;
+    count_distinct(*registers, line);
     return CV_OK;
+}
+
+static cv_status add_lines(cv_trace *trace, const cv_batch_arrays *batch, size_t from, size_t to)
+{
+    const uint32_t *site_line = trace->site_line, *site = batch->owner;
+    const uint64_t *address = batch->address;
+    cv_status status = CV_OK;
+    for (size_t i = from; i < to && !status; i++)
+        if (site_line[site[i]] != (uint32_t)(address[i] >> 6))
+            status = add_distinct(trace, site[i], address[i] >> 6);
+    return status;
+}
+
+cv_status cv_features_lines(cv_trace *trace, cv_batch_arrays *batch, size_t run, size_t period)
+{
+    const uint64_t *address = batch->address;
+    size_t to = batch->count, i = to - run + period;
+    cv_status status = add_lines(trace, batch, batch->lined, i);
+    for (; i + 8 <= to && !status; i += 8) {
+        uint64_t moved = 0;
+        for (size_t j = i; j < i + 8; j++)
+            moved |= address[j] ^ address[j - period];
+        if (moved >> 6) /* otherwise all lines are those of the visit before */
+            status = add_lines(trace, batch, i, i + 8);
+    }
+    batch->lined = to;
+    return status ? status : add_lines(trace, batch, i, to);
 }
 
 static inline void add_line(cv_trace *trace, cv_site_features *site, uint64_t line)
@@ -85,5 +106,5 @@ cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch)
         add_patterns(trace, batch);
     else
         trace->stretch++; /* what follows is no neighbour of what was */
-    return add_lines(trace, batch);
+    return add_lines(trace, batch, batch->lined, batch->count);
 }

@@ -32,20 +32,29 @@ static size_t pass_over(cv_trace *trace, size_t count)
     return passed;
 }
 
-/* Decode what is pending and move the rest to the front. */
-static cv_status digest(cv_trace *trace)
+/* Decode the whole records of some words; *used says how many words they had. */
+static cv_status digest_words(cv_trace *trace, const uint64_t *words, size_t count, size_t *used)
 {
-    size_t count = trace->pending_bytes / 8, at = 0;
-    cv_status status = check_beginning(trace, trace->pending, count, &at);
+    size_t at = 0;
+    cv_status status = check_beginning(trace, words, count, &at);
     while (!status && at < count) {
         at += pass_over(trace, count - at);
         size_t consumed = 0;
         if (at < count)
-            status = cv_decode(trace, trace->pending + at, count - at, &consumed);
+            status = cv_decode(trace, words + at, count - at, &consumed);
         at += consumed;
         if (!consumed)
             break;
     }
+    *used = at;
+    return status;
+}
+
+/* Decode what is pending and move the rest to the front. */
+static cv_status digest(cv_trace *trace)
+{
+    size_t at;
+    cv_status status = digest_words(trace, trace->pending, trace->pending_bytes / 8, &at);
     trace->pending_bytes -= at * 8;
     if (at)
         memmove(trace->pending, trace->pending + at, trace->pending_bytes);
@@ -64,6 +73,12 @@ cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size)
 {
     const uint8_t *from = bytes;
     cv_status status = trace->error ? CV_ERROR_FORMAT : CV_OK;
+    if (!status && !trace->pending_bytes && (uintptr_t)from % sizeof(uint64_t) == 0) { /* no need to copy whole records */
+        size_t used;
+        status = digest_words(trace, (const uint64_t *)(const void *)from, size / 8, &used);
+        from += used * 8;
+        size -= used * 8;
+    }
     while (size && !status && !(status = make_room(trace))) {
         size_t room = trace->pending_capacity * 8 - trace->pending_bytes;
         size_t part = size < room ? size : room;

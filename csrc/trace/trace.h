@@ -36,6 +36,7 @@ typedef struct {
 
 typedef struct {
     size_t count;
+    size_t lined; /* references whose lines were added to the features */
     uint64_t address[CV_TRACE_BATCH];
     uint32_t owner[CV_TRACE_BATCH];
     uint16_t size[CV_TRACE_BATCH];
@@ -110,6 +111,8 @@ cv_status cv_batch_flush(cv_trace *trace, int kind);
 cv_status cv_hot_reserve(cv_trace *trace);
 cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed);
 cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch);
+/* Lines of a batch's last references, `run` of them, in which the same sites come again every `period` references. */
+cv_status cv_features_lines(cv_trace *trace, cv_batch_arrays *batch, size_t run, size_t period);
 
 /* Visits of one segment: their words lie `count` + 1 apart. */
 cv_status cv_recorder_visits(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count, size_t visits);
