@@ -1,6 +1,7 @@
 /* Feeds a wire stream to the decoder in pieces, records and replays it, then does the same with damaged copies: run under
  * sanitizers, every breach of memory ends the program. Prints the references of the whole stream. Arguments: FILE ROUNDS. */
 #include "cv_branch.h"
+#include "cv_chains.h"
 #include "cv_paths.h"
 #include "cv_trace.h"
 
@@ -48,6 +49,9 @@ static uint64_t run(const uint8_t *wire, size_t size)
     cv_branches *branches[2] = {cv_branches_new(recorder), cv_branches_new(reader)};
     cv_paths_add_sink(paths[0], cv_branches_sink, branches[0]);
     cv_paths_add_sink(paths[1], cv_branches_sink, branches[1]);
+    cv_chains *chains[2] = {cv_chains_new(recorder), cv_chains_new(reader)};
+    cv_paths_add_sink(paths[0], cv_chains_sink, chains[0]);
+    cv_paths_add_sink(paths[1], cv_chains_sink, chains[1]);
     cv_trace_build_paths(recorder, paths[0]);
     cv_trace_build_paths(reader, paths[1]);
     cv_trace_record(recorder, 1);
@@ -71,6 +75,9 @@ static uint64_t run(const uint8_t *wire, size_t size)
     const cv_trace_totals *totals = cv_trace_totals_of(recorder);
     uint64_t references = totals->window_references + totals->set_references;
     cv_collector_free(collector);
+    cv_chains_finish(chains[0]);
+    cv_chains_free(chains[0]);
+    cv_chains_free(chains[1]);
     cv_branches_free(branches[0]);
     cv_branches_free(branches[1]);
     cv_paths_free(paths[0]);

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.oracle.references import references
-from tests.wire_streams import Segment, Site, Stream
+from tests.wire_streams import FLOW, Segment, Site, Stream
 
 ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
@@ -36,6 +37,11 @@ def _stream() -> Stream:
             for _ in range(rng.randint(0, 6))
         ]
         stream.segment(Segment(0x400000 + 64 * number, lengths, sites, words, module=number % 2, counter=number))
+    for number, segment in enumerate(stream.segments):
+        places = [2 << 62 | rng.randrange(33) << 40 for _ in range(3)]
+        places += [rng.randrange(2) << 62 | k << 40 for k in range(len(segment.sites))]
+        flows = [(number, 0), *((rng.getrandbits(33) | place, rng.getrandbits(64)) for place in places)]
+        stream.payload(FLOW, b"".join(struct.pack("<QQ", *flow) for flow in flows))
     for _ in range(600):
         segment = rng.randrange(12)
         stream.visit(segment, [rng.choice([rng.getrandbits(47), 1 << 62]) for _ in range(stream.segments[segment].words)])
