@@ -22,6 +22,7 @@ VERBS: tuple[str, ...] = (
     "merge",
     "simulate",
     "explore",
+    "share",
     "predict",
     "validate",
     "plot",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, Blocks, Group, ratio_error
 from convolver.simulation.hit_rates import PATTERN_MISSES
 from convolver.simulation.machines import Target
@@ -15,6 +16,16 @@ from convolver.simulation.sampling import ALL, Sampled
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+class Counted(Protocol):
+    """Counts per owner of the levels of machines; :class:`convolver.simulation.group.Group` has them."""
+
+    def counts(self, machine: Target, level: int) -> Counts:
+        """Return the counts that every engine has."""
+
+    def more_counts(self, machine: Target, level: int) -> dict[str, NDArray[np.uint64]]:
+        """Return the counts that only the detailed engine has."""
 
 
 class Runs:
@@ -26,7 +37,7 @@ class Runs:
     def __init__(
         self,
         sampled: Sampled,
-        windows: Group,
+        windows: Counted,
         sets: Group | None,
         blocks: Blocks,
         line_shares: NDArray[np.float64] | None = None,

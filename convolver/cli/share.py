@@ -1,0 +1,69 @@
+"""``convolver share``: threads or ranks on cores that share cache levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
+from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.simulation.hit_rates import HitRates
+
+HELP = """Simulate every thread of some traces on a core of its own; levels that the machine marks as shared are shared.
+
+\b
+Examples:
+  convolver share app.cvt -m server.machine.json
+  convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --by instructions --json
+"""
+
+
+def _output(trace: Path) -> Path:
+    return trace.with_name(trace.name.removesuffix(".cvt") + ".shared.hits.parquet")
+
+
+def _rows(traces: list[Path], found: list[HitRates], machine: str) -> list[dict]:
+    return [{"trace": str(path), **row} for path, rates in zip(traces, found, strict=True) for row in rates.totals(machine)]
+
+
+def _share(
+    traces: Annotated[list[Path], typer.Argument(help="Traces, one a process.", show_default=False)],
+    machine: Annotated[str, typer.Option("-m", "--machine", help="Machine with a shared level.", show_default=False)],
+    turn: Annotated[float, typer.Option(help="How long a core runs before the next one does.")] = 1000,
+    by: Annotated[str, typer.Option(help="What turns are counted in: references or instructions.")] = "references",
+    json: Json = False,
+    csv: Csv = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output files.")] = False,
+) -> None:
+    from convolver.cli.simulate import print_totals
+    from convolver.machine.catalog import find_machine
+    from convolver.reporting.cache_details import print_details
+    from convolver.reporting.console import terminal_progress
+    from convolver.simulation.shared import instructions_per_reference, simulate_shared
+    from convolver.tracing.reader import Trace
+
+    if by not in ("references", "instructions"):
+        raise UsageError(f"Turns cannot be counted in '{by}'; say references or instructions.")
+    paths = [new_file(_output(trace), force) for trace in traces]
+    profile = find_machine(machine)
+    recorded = [Trace.load(trace) for trace in traces]
+    costs = [instructions_per_reference(trace) for trace in recorded] if by == "instructions" else None
+    found = simulate_shared(recorded, profile, turn=turn, costs=costs, progress=terminal_progress())
+    for rates, path in zip(found, paths, strict=True):
+        rates.save(path)
+    if not printed(json, csv, lambda: _rows(traces, found, profile.name)):
+        for trace, rates in zip(traces, found, strict=True):
+            say(f"{trace}: {rates.references:,} references")
+            print_totals(rates)
+            print_details(rates)
+    for path in paths:
+        wrote(path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("share", help=HELP)(_share)
