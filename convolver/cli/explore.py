@@ -18,6 +18,7 @@ HELP = """Simulate variants of one cache level of a machine on a recorded trace,
 Examples:
   convolver explore app.cvt -m host --level L2 --sizes 1M,2M,4M
   convolver explore app.cvt -m host --level L3 --ways 8,16 --policies lru,srrip --json
+  convolver explore app.cvt -m host --level L2 --prefetchers none,stream --inclusions non-inclusive,inclusive
 """
 
 
@@ -50,6 +51,10 @@ def _explore(
     sizes: Annotated[str | None, typer.Option(help="Capacities, for example 512K,1M,2M.", show_default=False)] = None,
     ways: Annotated[str | None, typer.Option(help="Associativities, for example 8,16.", show_default=False)] = None,
     policies: Annotated[str | None, typer.Option(help="Policies, for example lru,srrip.", show_default=False)] = None,
+    inclusions: Annotated[
+        str | None, typer.Option(help="For example non-inclusive,inclusive,victim.", show_default=False)
+    ] = None,
+    prefetchers: Annotated[str | None, typer.Option(help="For example none,next-line,stride,stream.", show_default=False)] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the hit rates to this file.")] = None,
     json: Json = False,
     csv: Csv = False,
@@ -63,7 +68,9 @@ def _explore(
     from convolver.units import parse_bytes, parse_count
 
     path = new_file(output, force) if output else None
-    asked = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count), "policies": _list(policies, str.lower)}
+    asked: dict[str, Any] = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count)}
+    words = {"policies": policies, "inclusions": inclusions, "prefetchers": prefetchers}
+    asked |= {name: _list(text, str.lower) for name, text in words.items()}
     machines = variants(find_machine(machine), level, **asked)
     rates = simulate(Trace.load(trace), machines, progress=terminal_progress())
     if path:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from convolver.cli.common import Csv, new_file, printed, say, wrote
 
 if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
     from convolver.simulation.hit_rates import HitRates
 
 HELP = """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
@@ -18,6 +19,7 @@ HELP = """Simulate the caches of machines on a recorded trace, all in one pass, 
 Examples:
   convolver simulate app.cvt -m host -m server-hbm
   convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
+  convolver simulate app.cvt -m host --causes --lines 10
 """
 
 
@@ -26,7 +28,8 @@ def default_output(trace: Path) -> Path:
     return trace.with_name(trace.name.removesuffix(".cvt") + ".hits.parquet")
 
 
-def _print_table(rates: HitRates) -> None:
+def print_totals(rates: HitRates) -> None:
+    """Print accesses, hits and misses per machine and level."""
     from rich.table import Table
 
     from convolver.reporting.console import out
@@ -47,6 +50,19 @@ def _print_table(rates: HitRates) -> None:
     out().print(table)
 
 
+def changed_machines(names: list[str], pages: str | None, semantics: str | None) -> list[MachineProfile]:
+    """Find machines by name or path and give them other pages or semantics."""
+    import msgspec
+
+    from convolver.machine.catalog import find_machine
+    from convolver.units import parse_bytes
+
+    changes: dict[str, Any] = {"page_bytes": parse_bytes(pages)} if pages else {}
+    if semantics:
+        changes["semantics"] = semantics
+    return [msgspec.structs.replace(find_machine(name), **changes) for name in names]
+
+
 def _simulate(
     trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
     machine: Annotated[
@@ -54,21 +70,37 @@ def _simulate(
         typer.Option("-m", "--machine", help="Name of a machine or path of its profile; repeat for more.", show_default=False),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
+    causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
+    pages: Annotated[str | None, typer.Option(help="Size of the program's pages: 4K, 2M or 1G.", show_default=False)] = None,
+    semantics: Annotated[
+        str | None,
+        typer.Option(help="Writes as in: write-back, no-write-backs, cachegrind, pycachesim.", show_default=False),
+    ] = None,
+    lines: Annotated[int, typer.Option(min=0, help="Source lines with the most misses to show.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print totals per machine and level as JSON.")] = False,
     csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
 ) -> None:
+    from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.reporting.console import terminal_progress
+    from convolver.simulation.detailed import Details
     from convolver.simulation.simulate import simulate
     from convolver.tracing.reader import Trace
 
     path = new_file(output or default_output(trace), force)
-    rates = simulate(Trace.load(trace), machine, progress=terminal_progress())
+    recorded = Trace.load(trace)
+    machines = changed_machines(machine, pages, semantics)
+    rates = simulate(recorded, machines, details=Details(causes=causes), progress=terminal_progress())
     rates.save(path)
-    machines = rates.summary()["machines"]
-    rows = [{"machine": one["machine"], **level} for one in machines for level in one["levels"]]
-    if not printed(json, csv, lambda: machines, lambda: rows):
-        _print_table(rates)
+    found = rates.summary()["machines"]
+    if lines:
+        found = [{**one, "lines": line_rows(recorded.signature, rates, one["machine"], lines)} for one in found]
+    rows = [{"machine": one["machine"], **level} for one in found for level in one["levels"]]
+    if not printed(json, csv, lambda: found, lambda: rows):
+        print_totals(rates)
+        print_details(rates)
+        if lines:
+            print_lines(recorded.signature, rates, lines)
         say(f"{rates.references:,} references simulated.")
     wrote(path)
 

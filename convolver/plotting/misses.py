@@ -45,7 +45,9 @@ def variants(rates: HitRates, name: str) -> dict[str, list[dict[str, Any]]]:
     for document, rows in zip(rates.header["machines"], points(rates).values(), strict=True):
         for level, row in zip(document["hierarchy"], rows, strict=True):
             if level["level"] == name:
-                found.setdefault(f"{level['ways']} ways, {level.get('policy', 'lru')}", []).append(row)
+                words = [f"{level['ways']} ways", level.get("policy", "lru"), level.get("inclusion", "")]
+                words.append((level.get("prefetcher") or {}).get("kind", ""))
+                found.setdefault(", ".join(word for word in words if word), []).append(row)
     return {label: sorted(rows, key=lambda row: row["size_bytes"]) for label, rows in found.items()}
 
 

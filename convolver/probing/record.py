@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.detailed import AnySimulator
 from convolver._native.simulator import Simulator
 from convolver._native.trace import END, SETS, Decoder
 from convolver.errors import ProbeError
@@ -56,10 +57,18 @@ class KernelRuns:
         largest = max(point.working_set_bytes for point in self.points)
         return [str(probe_binary()), "--record", "--bytes", str(max(largest, 1 << 20)), "--pages", self._pages]
 
-    def feed(self, simulator: Simulator, *, sets: Simulator | None = None, progress: Progress = SILENT) -> None:
+    def feed(
+        self,
+        simulator: AnySimulator,
+        *,
+        sets: Simulator | None = None,
+        also: Iterable[AnySimulator] = (),
+        progress: Progress = SILENT,
+    ) -> None:
         """Stream all references into a simulator; afterwards blocks, patterns and line shares of the sites are known."""
         decoder = Decoder("The probe's stream of references")
-        decoder.add_simulator(simulator)
+        for each in (simulator, *also):
+            decoder.add_simulator(each)
         if sets is not None:
             decoder.add_simulator(sets, SETS)
         with tempfile.TemporaryFile("w+") as todo:

@@ -93,6 +93,27 @@ def _print_levels(profile: MachineProfile) -> None:
     out().print(table)
 
 
+def _print_options(profile: MachineProfile) -> None:
+    """Print what a level does beyond a plain one, the TLB, and the semantics of writes, where there is something."""
+    import msgspec
+
+    usual = {"level", "size_bytes", "ways", "line_bytes"}
+    for level in profile.hierarchy:
+        options = {name: value for name, value in msgspec.to_builtins(level).items() if name not in usual}
+        prefetcher = options.pop("prefetcher", None)
+        words = [f"{name} {str(value).lower()}" for name, value in options.items()]
+        words += [" ".join(["prefetcher", *(str(value) for value in prefetcher.values())])] if prefetcher else []
+        if words:
+            out().print(f"{level.level}: {', '.join(words)}", markup=False)
+    for entry in profile.tlb:
+        pages = f"{entry.entries} pages of {format_bytes(entry.page_bytes)}, {entry.ways} ways, {entry.policy}"
+        out().print(f"{entry.level}: {pages}", markup=False)
+    if profile.tlb:
+        out().print(f"pages of programs: {format_bytes(profile.page_bytes)}", markup=False)
+    if profile.semantics != "write-back":
+        out().print(f"semantics of writes: {profile.semantics}", markup=False)
+
+
 def _print_curves(profile: MachineProfile) -> None:
     from rich.table import Table
 
@@ -115,6 +136,7 @@ def print_profile(profile: MachineProfile) -> None:
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
     console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
     _print_levels(profile)
+    _print_options(profile)
     _print_curves(profile)
     if profile.floating_point:
         table = Table("seconds per instruction", "width", "time", "Gflop/s", box=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,21 @@ import msgspec
 
 from convolver.errors import HierarchyError, UsageError
 from convolver.machine.hierarchy import Level, check_levels
+from convolver.machine.level_options import Prefetcher
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
 from convolver.units import format_bytes
 
 
 def _label(machine: Target, level: Level) -> str:
-    parts = [f"{level.level} {format_bytes(level.size_bytes)}", f"{level.ways} ways", level.policy]
+    parts = [f"{level.level} {format_bytes(level.size_bytes)}", f"{level.ways} ways", level.policy, *level_words(level)]
     return f"{machine.name}: {', '.join(parts)}"
+
+
+def level_words(level: Level) -> list[str]:
+    """Return what a level's inclusion and prefetcher are, where they are not the usual ones."""
+    words = [level.inclusion] if level.inclusion != "non-inclusive" else []
+    return [*words, level.prefetcher.kind] if level.prefetcher else words
 
 
 def _nearest_possible(level: Level) -> Level:
@@ -25,10 +33,24 @@ def _nearest_possible(level: Level) -> Level:
     return msgspec.structs.replace(level, size_bytes=level.size_bytes // row * row)
 
 
+def _prefetcher(own: Prefetcher | None, kind: str) -> Prefetcher | None:
+    """Return the prefetcher of a variant: the level's own degree and entries, where it has some."""
+    if kind == "none":
+        return None
+    return msgspec.structs.replace(own, kind=kind) if own else Prefetcher(kind=kind)
+
+
 def variants(
-    machine: MachineLike, level: str, *, sizes: Sequence[int] = (), ways: Sequence[int] = (), policies: Sequence[str] = ()
+    machine: MachineLike,
+    level: str,
+    *,
+    sizes: Sequence[int] = (),
+    ways: Sequence[int] = (),
+    policies: Sequence[str] = (),
+    inclusions: Sequence[str] = (),
+    prefetchers: Sequence[str] = (),
 ) -> list[Target]:
-    """Return the machine with every combination of the given capacities (bytes), ways and policies of one level.
+    """Return the machine with every combination of the given capacities (bytes), ways, policies, ... of one level.
 
     What is not given stays as it is; the machine itself is among the variants, first. A capacity that is no multiple of a way is
     rounded down. Raises :class:`UsageError` for an unknown level or more than 256 variants and :class:`HierarchyError` for a
@@ -40,25 +62,25 @@ def variants(
         known = ", ".join(each.level for each in own.hierarchy)
         raise UsageError(f"'{own.name}' has no cache level '{level}'; it has {known}.")
     base = own.hierarchy[place]
+    kinds = prefetchers or [base.prefetcher.kind if base.prefetcher else "none"]
+    asked = (sizes or [base.size_bytes], ways or [base.ways], policies or [base.policy], inclusions or [base.inclusion], kinds)
     levels = [base]
-    for size in sizes or [base.size_bytes]:
-        for way in ways or [base.ways]:
-            for policy in policies or [base.policy]:
-                changed = {"size_bytes": size, "ways": max(way, 1), "policy": policy}
-                levels.append(_nearest_possible(msgspec.structs.replace(base, **changed)))
+    for size, way, policy, inclusion, kind in itertools.product(*asked):
+        changed = {"size_bytes": size, "ways": max(way, 1), "policy": policy, "inclusion": inclusion}
+        prefetcher = _prefetcher(base.prefetcher, kind)
+        levels.append(_nearest_possible(msgspec.structs.replace(base, **changed, prefetcher=prefetcher)))
     found = list(dict.fromkeys(levels))
     if len(found) > 256:
         raise UsageError(f"{len(found)} variants are too many for one pass; ask for at most 256.")
     try:
-        return [
-            Target(
-                _label(own, each),
-                own.system._replace(hierarchy=check_levels([*own.hierarchy[:place], each, *own.hierarchy[place + 1 :]])),
-            )
-            for each in found
-        ]
+        return [_with_level(own, place, each) for each in found]
     except HierarchyError as error:
         raise HierarchyError(f"A variant of {level} is not possible: {error}") from error
+
+
+def _with_level(machine: Target, place: int, level: Level) -> Target:
+    levels = [*machine.hierarchy[:place], level, *machine.hierarchy[place + 1 :]]
+    return Target(_label(machine, level), machine.system._replace(hierarchy=check_levels(levels)))
 
 
 def compared(rates: HitRates) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every command of the documentation (lines that begin with ``$``) runs: getting started first, then each page in the same folder."""
+"""Every command of the documentation (lines that begin with ``$``) runs: getting started first, then each page in one folder."""
 
 import os
 import shutil

@@ -1,0 +1,91 @@
+"""Cache simulations on the terminal beyond hits and misses: bytes moved, prefetchers, causes of misses, TLBs, source lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.reporting.console import out
+from convolver.reporting.tables import percent
+from convolver.simulation.detailed import CAUSES
+from convolver.simulation.misses import line_misses, mpki, traffic
+from convolver.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from convolver.signature.signature import Signature
+    from convolver.simulation.hit_rates import HitRates
+
+_EVENTS = ("writes_through", "castouts", "back_invalidations", "prefetches")
+
+
+def _table(left: list[str], right: list[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in left:
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=32)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _level_rows(rates: HitRates, machine: str) -> list[dict[str, Any]]:
+    return [{**total, **moved} for total, moved in zip(rates.totals(machine), traffic(rates, machine), strict=True)]
+
+
+def print_details(rates: HitRates) -> None:
+    """Print what moved between the levels, what prefetchers did, why accesses missed and what the TLBs missed."""
+    rows = {machine: _level_rows(rates, machine) for machine in rates.machines}
+    events = [name for name in _EVENTS if any(row.get(name) for levels in rows.values() for row in levels)]
+    shares = ["accuracy", "coverage"] if "prefetches" in events else []
+    table = _table(["machine", "level"], ["read", "written", *(name.replace("_", " ") for name in events), *shares])
+    for machine, levels in rows.items():
+        for row in levels:
+            counts = ["" if row.get(name) is None else format_count(row[name]) for name in events]
+            moved = [format_bytes(row["bytes_read"]), format_bytes(row["bytes_written"])]
+            table.add_row(machine, row["level"], *moved, *counts, *(percent(row[name]) for name in shares))
+    out().print(table)
+    _print_causes(rows)
+    _print_tlbs(rates)
+
+
+def _print_causes(rows: dict[str, list[dict[str, Any]]]) -> None:
+    table = _table(["machine", "level"], ["misses", *CAUSES])
+    for machine, levels in rows.items():
+        for row in (row for row in levels if all(cause in row for cause in CAUSES)):
+            shares = [percent(row[cause] / row["misses"] if row["misses"] else None) for cause in CAUSES]
+            table.add_row(machine, row["level"], f"{row['misses']:,}", *shares)
+    if table.row_count:
+        out().print(table)
+
+
+def _print_tlbs(rates: HitRates) -> None:
+    table = _table(["machine", "TLB"], ["pages", "accesses", "misses", "hit rate"])
+    for machine in rates.machines:
+        for row in rates.tlb_totals(machine):
+            share = row["hits"] / row["accesses"] if row["accesses"] else None
+            counts = [f"{row[name]:,}" for name in ("accesses", "misses")]
+            table.add_row(machine, row["level"], format_bytes(row["page_bytes"]), *counts, percent(share))
+    if table.row_count:
+        out().print(table)
+
+
+def line_rows(signature: Signature, rates: HitRates, machine: str, count: int) -> list[dict[str, Any]]:
+    """Return the source lines with the most misses of the last level, at most ``count``."""
+    return line_misses(signature, rates, machine).head(count).to_dicts()
+
+
+def print_lines(signature: Signature, rates: HitRates, count: int) -> None:
+    """Print misses per thousand instructions of each machine, and its source lines with the most misses."""
+    for machine in rates.machines:
+        whole = mpki(signature, rates, machine)
+        parts = [f"{level} {value:.3f}" for level, value in whole.items() if value is not None]
+        out().print(f"{machine}: misses per thousand instructions: {', '.join(parts)}", markup=False)
+        table = _table(["function", "line"], ["instructions", *(f"misses {level}" for level in whole)])
+        for row in line_rows(signature, rates, machine, count):
+            where = f"{Path(row['file']).name}:{row['line']}" if row["file"] else "?"
+            misses = [format_count(round(row[level])) for level in whole]
+            table.add_row(row["function"] or "?", where, format_count(row["instructions"]), *misses)
+        out().print(table)
