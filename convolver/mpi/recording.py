@@ -239,7 +239,9 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     # A program that polls between pieces of work pays for it; one that does nothing but poll waits.
     burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
     # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
-    burst = burst + np.where(call == OPAQUE, records["call_ns"] * 1e-9, 0.0)
+    # Messages to nobody (MPI_PROC_NULL) take their time, too.
+    alone = (call == OPAQUE) | (point & (records["partner"] == -2) & (call != DONE_RECV))
+    burst = burst + np.where(alone, records["call_ns"] * 1e-9, 0.0)
     own = _operation_columns(records, kind, numbers[np.where(known, records["comm"], 0)])
     # Each record becomes a burst and an operation; empty ones are dropped.
     pairs = {name: np.stack([np.zeros(count, COLUMNS[name]), own[name]], axis=1).reshape(-1) for name in COLUMNS}

@@ -1,0 +1,78 @@
+"""Disturbances of the host that make another machine of it: a bandwidth hog, no huge pages, half the CPU quota."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HOG = "import numpy as np\na = np.ones(1 << 23); b = np.empty_like(a)\nwhile True: np.copyto(b, a); np.copyto(a, b)"
+PR_SET_THP_DISABLE = 41
+GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
+
+
+class NotPossibleError(Exception):
+    """The host does not let us; the words say why."""
+
+
+@contextlib.contextmanager
+def hog(own: int) -> Iterator[str]:
+    """A process that copies 64 MiB to and fro on another processor than ``own``."""
+    others = sorted(set(range(os.cpu_count() or 1)) - {own})
+    if not others:
+        raise NotPossibleError("there is no other processor")
+    process = subprocess.Popen(["taskset", "-c", str(others[0]), sys.executable, "-c", HOG])
+    try:
+        yield f"a bandwidth hog on processor {others[0]}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def no_huge_pages(own: int) -> Iterator[str]:
+    """Transparent huge pages off for this process's children."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    mode = setting.read_text().split("[")[1].split("]")[0] if setting.exists() else "never"
+    if mode == "never":
+        raise NotPossibleError("transparent huge pages are off anyway")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
+        raise NotPossibleError("the kernel does not switch huge pages off by process")
+    try:
+        yield f"huge pages off (the host's setting is '{mode}')"
+    finally:
+        libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def half_quota(own: int) -> Iterator[str]:
+    """Half a processor for this process and its children, by control group."""
+    root = next((path for path in GROUPS if (path / "cgroup.procs").exists()), None)
+    if root is None:
+        raise NotPossibleError("no control groups are mounted")
+    group = root / "convolver-bench"
+    try:
+        group.mkdir(exist_ok=True)
+        if (group / "cpu.max").exists():
+            (group / "cpu.max").write_text("50000 100000")
+        else:
+            (group / "cpu.cfs_period_us").write_text("100000")
+            (group / "cpu.cfs_quota_us").write_text("50000")
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        raise NotPossibleError(f"the control group cannot be used: {error}") from error
+    try:
+        yield "half the CPU quota (50 of 100 ms)"
+    finally:
+        (root / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
+
+
+DISTURBANCES = {"hog": hog, "pages": no_huge_pages, "quota": half_quota}
