@@ -67,6 +67,9 @@ def test_getting_started_writes_what_it_promises(started):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(DOCS)) for page in PAGES])
 def test_every_command_of_a_page_runs(page, started):
-    if "mpi" in " ".join(commands(page)) and not (shutil.which("mpicc") and shutil.which("mpirun")):
+    text = " ".join(commands(page))
+    if "mpi" in text and not (shutil.which("mpicc") and shutil.which("mpirun")):
         pytest.skip("needs an MPI library: apt install libopenmpi-dev openmpi-bin")
+    if "sqlite3" in text and not shutil.which("sqlite3"):
+        pytest.skip("needs sqlite3: apt install sqlite3")
     run(page, started)
