@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -126,6 +126,7 @@ def predict(
     correct: Model | None = None,
     measured_seconds: float | None = None,
     overlap: str = "norm",
+    method: str = "calibrated",
     progress: Progress = SILENT,
 ) -> Prediction:
     """Predict a traced program's time on ``base`` and ``target`` (default: the base alone) and their CPU ratio.
@@ -150,6 +151,7 @@ def predict(
         correct=correct,
         measured_seconds=measured_seconds,
         overlap=overlap,
+        method=method,
     )
 
 
@@ -163,9 +165,16 @@ def predict_from(
     correct: Model | None = None,
     measured_seconds: float | None = None,
     overlap: str = "norm",
+    method: str = "calibrated",
 ) -> Prediction:
     """Predict from hit rates that were already simulated, as :func:`predict` does."""
-    times = [convolve(signature, hit_rates, machine, overlap=overlap) for machine in (base, target)]
+    if method == "calibrated" and (base.calibration is None or target.calibration is None):
+        method = "curves"  # a ratio of two methods would hold the difference between them
+
+    def times_by(method: str) -> list[BlockTimes]:
+        return [convolve(signature, hit_rates, machine, overlap=overlap, method=method) for machine in (base, target)]
+
+    times = times_by(method)
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
@@ -182,14 +191,17 @@ def predict_from(
         },
         "command": signature.header.get("command"),
         "base": _side(times[0], seconds[0]),
-        "target": {**_side(times[1], seconds[1]), "scaled_seconds": None if measured is None else measured / total},
+        "target": {**_side(times[1], seconds[1]), **_anchored(measured, total, ratio, total / ratio.total)},
         "cpu_ratio": total,
+        "cpu_ratio_interval": _scaled(ratio.interval, total / ratio.total),
         "measured_seconds": measured,
         "error": None if not measured else (seconds[0] - measured) / measured,
         "coverage": times[0].coverage,
         "sampled_share": times[0].sampled_share,
         "extrapolated_share": times[0].extrapolated_share,
         "overlap": overlap,
+        "method": method,
+        "paper": _paper(times if method == "paper" else times_by("paper"), measured),
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }
@@ -212,6 +224,26 @@ def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float)
             f"The profile of '{target.name}' has no network; add one, or use `convolver replay` with a configuration."
         )
     return replay(events, network_from_profile(dict(target.network), events.ranks), ratio)
+
+
+def _anchored(measured: float | None, total: float, ratio: CpuRatio, factor: float) -> dict[str, Any]:
+    """Return the target's time by the measured base time and the ratio, with its interval."""
+    ends = _scaled(ratio.interval, factor)
+    return {
+        "scaled_seconds": None if measured is None else measured / total,
+        "scaled_interval_seconds": None if measured is None or ends is None else [measured / end for end in reversed(ends)],
+    }
+
+
+def _scaled(ends: Sequence[float] | None, factor: float) -> list[float] | None:
+    return None if ends is None else [end * factor for end in ends]
+
+
+def _paper(times: Sequence[BlockTimes], measured: float | None) -> dict[str, float | None]:
+    """Return what the paper's own rates predict, beside the method that is used."""
+    base, target = (one.seconds for one in times)
+    error = None if not measured else (base - measured) / measured
+    return {"base_seconds": base, "target_seconds": target, "cpu_ratio": base / target if target else None, "error": error}
 
 
 def _side(times: BlockTimes, seconds: float) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def block_rows(rows: list[dict[str, Any]]) -> pl.DataFrame:
         base["memops"] = base["loads"] + base["stores"]
         base["bytes"] = base["load_bytes"] + base["store_bytes"]
         filled.append(base)
-    return pl.DataFrame(filled, schema=block_schema())
+    further = {name: pl.UInt64() for row in filled for name in row if name not in block_schema()}
+    return pl.DataFrame(filled, schema={**block_schema(), **further})
 
 
 @st.composite

@@ -123,7 +123,14 @@ class Chain:
         wrote(path)
         return profile
 
-    def predict(self, measured: float | None, correct: Path | None, overlap: str, events: Path | None = None) -> list[Prediction]:
+    def predict(
+        self,
+        measured: float | None,
+        correct: Path | None,
+        overlap: str,
+        events: Path | None = None,
+        method: str = "calibrated",
+    ) -> list[Prediction]:
         """Return one prediction a target."""
         model = None
         if correct is not None:
@@ -146,6 +153,7 @@ class Chain:
                 correct=model,
                 measured_seconds=measured,
                 overlap=overlap,
+                method=method,
             )
             for target in self.targets
         ]

@@ -58,6 +58,9 @@ def predict(
     ] = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
+    method: Annotated[
+        str, typer.Option("--method", help="Rates: calibrated, curves, or paper (its data set location).")
+    ] = "calibrated",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
     ] = None,
@@ -90,7 +93,7 @@ def predict(
         bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets)
         plan = SamplingPlan(mode="full") if full else bursts
         chain.record(words, measure_runs, plan)
-    predictions = chain.predict(measured, correct, overlap, events)
+    predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
     if not printed(
         as_json, as_csv, lambda: document(predictions, artifacts, chain.measurement, top), lambda: machine_rows(predictions)

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
 
@@ -87,8 +91,18 @@ class BlockTimes(TableArtifact):
         return float(self.header["seconds"])
 
     @property
+    def draws(self) -> NDArray[np.float64] | None:
+        """The whole time drawn many times within its errors, in one order for all machines; None where that was not done."""
+        values = self.header.get("draws_seconds")
+        return None if values is None else np.array(values, dtype=float)
+
+    @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end of the predicted time by what is known of its errors (partial, see docs/theory.md)."""
+        """Lower and upper end of the predicted time: of 90 % for a calibrated machine, else of the errors that are known
+        (partial, see docs/theory.md)."""
+        if self.draws is not None:
+            low, high = np.quantile(self.draws, QUANTILES)
+            return min(float(low), self.seconds), max(float(high), self.seconds)
         error = float(self.table["error_seconds"].sum())
         return max(0.0, self.seconds - error), self.seconds + error
 
@@ -122,4 +136,5 @@ class BlockTimes(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return the header with the interval and the sums of the parts as a JSON-able document."""
         parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
-        return {**self.header, **parts, "interval_seconds": list(self.interval)}
+        header = {name: value for name, value in self.header.items() if name != "draws_seconds"}
+        return {**header, **parts, "interval_seconds": list(self.interval)}

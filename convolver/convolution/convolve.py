@@ -9,16 +9,20 @@ pattern; a dirty line that leaves a level adds the cost of its write-back. docs/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
-from convolver.convolution.memory import MemoryTime, memory_time
-from convolver.convolution.rates import combine
+from convolver.convolution.memory import carry_over, memory_time
+from convolver.convolution.paper import memory_seconds
+from convolver.convolution.rates import combine, parts
+from convolver.convolution.uncertainty import Known, draw
+from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
+from convolver.machine.maps import MEMORY
 from convolver.signature.features import sampled_share
 
 if TYPE_CHECKING:
@@ -32,43 +36,114 @@ OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
 """Overlap rules by the exponent of the norm that joins a block's times: ``max``, everything overlaps perfectly; ``sum``, nothing
 does; ``norm``, in between, with the exponent that a study of 56 points of 15 programs and probes found (docs/theory.md)."""
 
+DEFAULT_NOISE = 0.02
+"""Relative spread of a profile that does not say how noisy it is."""
 LOCATED = 0.6
 """Share of its lines from which on one place alone is called a block's data set location."""
 
 
-def convolve(signature: Signature, hit_rates: HitRates, machine: MachineProfile, *, overlap: str = "norm") -> BlockTimes:
+def convolve(
+    signature: Signature, hit_rates: HitRates, machine: MachineProfile, *, overlap: str = "norm", method: str = "calibrated"
+) -> BlockTimes:
     """Return the time of every executed block on a machine. A pure function.
 
-    ``overlap`` says how memory, floating-point and instruction time of a block combine (:data:`OVERLAPS`). Blocks without a
-    sample get the memory rate of the sampled blocks of their function, else module, else program.
+    ``overlap`` says how the parts of a block's time combine (:data:`OVERLAPS`), ``method`` where they come from
+    (:data:`METHODS`); for a machine without a calibration the curves stand in. Blocks without a sample get the memory rate of
+    the sampled blocks of their function, else module, else program.
 
     Raises :class:`ProvenanceError` when the three do not belong together, :class:`CoverageError` when no reference was sampled,
-    :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown overlap rule.
+    :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
     """
     if overlap not in OVERLAPS:
         raise UsageError(f"'{overlap}' is no overlap rule; choose one of {', '.join(OVERLAPS)}.")
+    if method not in METHODS:
+        raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
     where = falls(signature, hit_rates, machine)
     costs = machine_costs(machine)
     memops = signature.table["memops"].to_numpy().astype(float)
     covered = float(memops[where.sampled].sum())
     if memops.sum() and not covered:
         raise CoverageError("No reference of the program was sampled, so nothing is known of its memory; trace it more densely.")
-    memory = memory_time(signature.table, where, costs, machine.hierarchy[0].line_bytes)
-    rows = _rows(signature.table, where, costs, memory, machine, OVERLAPS[overlap])
+    used = "curves" if method == "calibrated" and machine.calibration is None else method
+    times = _TIMES[used](signature.table, where, costs, machine, overlap)
     coverage = covered / memops.sum() if memops.sum() else 1.0
     return BlockTimes.make(
-        rows,
+        _rows(signature.table, where, times, machine),
         inputs={"signature": signature.id, "hit_rates": hit_rates.id, "machine": machine.id},
         machine=machine.name,
         projected=machine.projected,
         levels=[level.level for level in machine.hierarchy],
         overlap=overlap,
+        method=used,
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
+        draws_seconds=None if times.drawn is None else times.drawn.tolist(),
         assumptions=list(costs.assumptions),
         command=signature.header.get("command"),
     )
+
+
+class Times(NamedTuple):
+    """Seconds per block by part and in all, their error, and what else is said of a block's references."""
+
+    memory: Array
+    floating_point: Array
+    instructions: Array
+    seconds: Array
+    errors: Array
+    random_share: Array
+    lines: Array
+    drawn: Array | None = None
+
+
+def _from_curves(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
+    memory = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
+    points, issue = floating_point_seconds(table, costs), instruction_seconds(table, costs)
+    seconds = combine(np.stack([memory.seconds, points, issue]), OVERLAPS[overlap])
+    return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines)
+
+
+def _calibrated(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
+    assert machine.calibration is not None
+    core = Core(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
+    work = program_work(table, where, core.seconds)
+    exponent = machine.calibration.exponent if overlap == "norm" else OVERLAPS[overlap]
+    shares = parts(work, machine.calibration)
+    memory = combine(np.vstack([core.ports, shares[1:]]), exponent)
+    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
+    places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
+    drawn, errors = draw(shares, exponent, machine.calibration, places, _known(where, machine))
+    whole = combine(shares, exponent)
+    return Times(memory, core.floating_point, core.instructions, whole, errors, other.random_share, other.lines, drawn)
+
+
+def _known(where: Falls, machine: MachineProfile) -> Known:
+    served = where.served[:, 1:]
+    noise = machine.provenance.get("noise", {}).get("median_spread", DEFAULT_NOISE)
+    return Known(where.errors / np.where(served > 0, served, 1.0), ~where.sampled, float(noise))
+
+
+def _paper(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
+    """The paper's rates, with floating-point work beside memory; nothing else counts there."""
+    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
+    memops = table["memops"].to_numpy().astype(float)
+    seconds = memory_seconds(memops, other.random_share, where, machine)
+    memory = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
+    points = floating_point_seconds(table, costs)
+    whole = combine(np.stack([memory, points]), OVERLAPS[overlap])
+    return Times(memory, points, np.zeros_like(points), whole, np.zeros_like(points), other.random_share, other.lines)
+
+
+_TIMES = {"calibrated": _calibrated, "curves": _from_curves, "paper": _paper}
+METHODS = tuple(_TIMES)
+"""Where a block's time comes from: the coefficients fitted on the machine's own probe kernels (``calibrated``), costs taken
+apart from single curves (``curves``), or the data set location on the curves, as in the paper (``paper``)."""
+
+
+def instruction_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
+    """Return the time of each block's instructions at the measured cost of a typical one."""
+    return np.asarray(table["instructions"].to_numpy() * costs.instruction_seconds)
 
 
 def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
@@ -95,33 +170,24 @@ def locations(lines: Array, names: list[str]) -> list[str]:
     return found
 
 
-def _rows(
-    table: pl.DataFrame,
-    where: Falls,
-    costs: MachineCosts,
-    memory: MemoryTime,
-    machine: MachineProfile,
-    exponent: float,
-) -> pl.DataFrame:
+def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfile) -> pl.DataFrame:
     import polars as pl
 
     levels = [level.level for level in machine.hierarchy]
-    points = floating_point_seconds(table, costs)
-    issue = table["instructions"].to_numpy() * costs.instruction_seconds
     memops = table["memops"].to_numpy().astype(float)
     empty = (memops == 0) | ~where.sampled
-    places = np.array(locations(memory.lines, [*levels, "memory"]), dtype=object)
+    places = np.array(locations(times.lines, [*levels, "memory"]), dtype=object)
     places[empty] = ""
     columns: dict[str, Any] = {
         "machine": pl.repeat(machine.name, table.height, eager=True, dtype=pl.String),
         "data_set_location": pl.Series(places.tolist(), dtype=pl.String),
-        "random_share": memory.random_share,
-        "memory_rate": np.divide(memops, memory.seconds, out=np.zeros_like(memops), where=memory.seconds > 0),
-        "memory_seconds": memory.seconds,
-        "floating_point_seconds": points,
-        "instruction_seconds": issue,
-        "seconds": combine(np.stack([memory.seconds, points, issue]), exponent),
-        "error_seconds": memory.errors,
+        "random_share": times.random_share,
+        "memory_rate": np.divide(memops, times.memory, out=np.zeros_like(memops), where=times.memory > 0),
+        "memory_seconds": times.memory,
+        "floating_point_seconds": times.floating_point,
+        "instruction_seconds": times.instructions,
+        "seconds": times.seconds,
+        "error_seconds": times.errors,
         "sampled": where.sampled,
         "extrapolated": (memops > 0) & ~where.sampled,
     }

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import PredictionError, ProvenanceError, SchemaError
 from convolver.schema import VERSIONS, document_id, load_document, save_document
 
@@ -42,6 +45,12 @@ class CpuRatio:
     def inputs(self) -> dict[str, Any]:
         """Ids of the two tables of block times."""
         return dict(self.document["inputs"])
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the 90 % interval of the ratio; None where the times have none."""
+        ends = self.document.get("interval")
+        return None if ends is None else (float(ends[0]), float(ends[1]))
 
     @property
     def table(self) -> pl.DataFrame:
@@ -81,6 +90,18 @@ def _with_ratio(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(ratio.alias("ratio"))
 
 
+def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
+    """Return the ends of the ratio's 90 % interval from draws of both times that belong together; None without draws.
+
+    What both machines' predictions have wrong in common cancels, as in the ratio itself.
+    """
+    if base.draws is None or target.draws is None:
+        return None
+    whole = base.seconds / target.seconds
+    low, high = np.quantile(base.draws / target.draws, QUANTILES)
+    return [min(float(low), whole), max(float(high), whole)]
+
+
 def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
     """Return base time / target time of one program. A pure function.
 
@@ -93,6 +114,8 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         )
     if base.header["overlap"] != target.header["overlap"]:
         raise ProvenanceError("The two tables of block times use different overlap rules; convolve both with the same.")
+    if base.header.get("method") != target.header.get("method"):
+        raise ProvenanceError("The two tables of block times come from different methods; convolve both with the same.")
     if not target.seconds > 0:
         raise PredictionError(f"The program needs no time on '{target.machine}', so there is no ratio; trace one that does work.")
     joined = base.table.select("block", "function", "module", base_seconds="seconds").join(
@@ -105,6 +128,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         "base": {"machine": base.machine, "seconds": base.seconds},
         "target": {"machine": target.machine, "seconds": target.seconds},
         "ratio": base.seconds / target.seconds,
+        "interval": ratio_interval(base, target),
         "coverage": base.coverage,
         "blocks": joined.to_dict(as_series=False),
     }

@@ -62,23 +62,24 @@ def patterns(table: pl.DataFrame) -> Patterns:
     return Patterns(sequential, strided, random + gathered, dependent - gathered, dependent)
 
 
-def _nearest(widths: Sequence[int], wanted: Array) -> NDArray[np.intp]:
+def nearest_width(widths: Sequence[int], wanted: Array) -> NDArray[np.intp]:
+    """Return for each block the place of the width nearest to the wanted one."""
     return np.abs(np.log2(np.maximum(wanted, 1))[:, None] - np.log2(np.array(widths, dtype=float))).argmin(axis=1)
 
 
 def _pick(costs: Mapping[int, PatternCost], wanted: Array, value: str) -> Array:
     """Return one field of the costs by width, for each block those of the nearest width."""
     widths = sorted(costs)
-    return np.array([getattr(costs[width], value) for width in widths])[_nearest(widths, wanted)]
+    return np.array([getattr(costs[width], value) for width in widths])[nearest_width(widths, wanted)]
 
 
 def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int) -> MemoryTime:
     """Return the memory time of each block; see docs/theory.md for the rules."""
     memops = table["memops"].to_numpy().astype(float)
-    load_width = _mean(table, "load_bytes", "loads")
-    store_width = _mean(table, "store_bytes", "stores")
+    load_width = mean_width(table, "load_bytes", "loads")
+    store_width = mean_width(table, "store_bytes", "stores")
     shares = patterns(table)
-    possible = line_capacities(shares.costed, _mean(table, "bytes", "memops"), line_bytes)
+    possible = line_capacities(shares.costed, mean_width(table, "bytes", "memops"), line_bytes)
     total = np.maximum(possible.sum(axis=1), 1e-12)
     split = _split(where.brought, possible / total[:, None], shares)
 
@@ -99,7 +100,8 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     return MemoryTime(seconds, errors, shares.random + shares.chased, _line_shares(where, total))
 
 
-def _mean(table: pl.DataFrame, size: str, count: str) -> Array:
+def mean_width(table: pl.DataFrame, size: str, count: str) -> Array:
+    """Return the mean bytes of a reference of each block, 8 where it has none."""
     counts = table[count].to_numpy()
     return np.where(counts > 0, table[size].to_numpy() / np.maximum(counts, 1), 8.0)
 

@@ -7,6 +7,7 @@ What is assumed, so that a projection can be judged:
 - a level's bandwidth scales what streams through it (unit stride, strides, streams, sequential chase), its latency what waits for
   it (chase, random references, gather: all bound by latency, alone or divided by the misses in flight);
 - the core's clock scales instructions and the caches in the core's clock domain: all levels but the last;
+- the coefficients of the rate model scale as the curves do;
 - no point becomes faster than the same curve in the first level.
 
 Samples are dropped: nothing of a projection was measured.
@@ -22,6 +23,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import UsageError
+from convolver.machine.calibration import Calibration
 from convolver.machine.hierarchy import Level, check_levels
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
 from convolver.machine.profile import MachineProfile, Throughput
@@ -181,8 +183,29 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         cpu={"model": f"projected from {base.cpu.get('model', base.name)}"},
         maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
+        calibration=_project_calibration(base.calibration, base.hierarchy, changes),
         derived_from={"name": base.name, "id": base.id},
         changes=(*base.changes, *changes.sentences()),
+    )
+
+
+def _project_calibration(known: Calibration | None, old: Sequence[Level], changes: Changes) -> Calibration | None:
+    """Scale the coefficients as the curves: streams by bandwidth, what waits by latency, the near levels by the clock."""
+    if known is None:
+        return None
+    places = [*(level.level for level in old[1:]), MEMORY]
+
+    def scaled(values: Sequence[float], pattern: str) -> tuple[float, ...]:
+        return tuple(value * _time_factor(pattern, place, old, changes) for value, place in zip(values, places, strict=True))
+
+    return msgspec.structs.replace(
+        known,
+        sequential=scaled(known.sequential, "unit"),
+        random=scaled(known.random, "random"),
+        write_back=scaled(known.write_back, "unit"),
+        latency=scaled(known.latency, "chase"),
+        first_latency=known.first_latency * _time_factor("chase", old[0].level, old, changes),
+        coming=known.coming / changes.clock,
     )
 
 

@@ -69,7 +69,8 @@ def _probe(condition: Condition, campaign: Campaign, cpu: int, partial: Path, pr
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", NoiseWarning)  # the result says how noisy it was
         stack.enter_context(hogs(condition, cpu))
-        return probe(plan, cpu=cpu, progress=progress, partial=partial)
+        profile = probe(plan, cpu=cpu, progress=progress, partial=partial)
+    return calibrated(profile, progress=progress)[0]
 
 
 def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:

@@ -26,7 +26,7 @@ from convolver.validating.rows import measured_fields, row
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
 
-METHODS: dict[str, dict[str, Any]] = {"model": {}}
+METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`convolve` is told for each."""
 
 

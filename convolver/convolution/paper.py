@@ -1,0 +1,43 @@
+"""The paper's own memory rate: a block's data set location, read off the MAPS curves.
+
+Carrington et al. 2003: "where the references fall in the memory hierarchy" is the location of the data set, and the rate is
+that of the MAPS curve there, for unit-stride and for random references by their share. The location is the working set at
+which the curve's own kernel has the hit rates that come nearest to the block's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from convolver.convolution.costs import kernel_lines
+from convolver.convolution.falls import Array, Falls
+from convolver.machine.hierarchy import Level
+from convolver.machine.maps import Curve
+from convolver.machine.profile import MachineProfile
+
+
+def kernel_hit_rates(curve: Curve, levels: Sequence[Level]) -> Array:
+    """Return the cumulative hit rates of a curve's kernel at each of its points, shape (points, levels)."""
+    lines = kernel_lines(curve, levels)
+    served = np.array([lines(point.working_set_bytes) for point in curve.points])
+    # Lines from place k miss in every level before it.
+    return 1 - served[:, ::-1].cumsum(axis=1)[:, ::-1]
+
+
+def nearest_points(hit_rates: Array, curve: Curve, levels: Sequence[Level]) -> Array:
+    """Return seconds per reference of each block at the nearest point of the curve; of equally near ones, such as those of a
+    plateau, the median."""
+    known = kernel_hit_rates(curve, levels)
+    seconds = np.array([point.seconds_per_reference for point in curve.points])
+    distance = ((hit_rates[:, None, :] - known[None, :, :]) ** 2).sum(axis=2)
+    near = distance <= distance.min(axis=1, keepdims=True) + 1e-12
+    return np.nanmedian(np.where(near, seconds, np.nan), axis=1)
+
+
+def memory_seconds(memops: Array, random_share: Array, where: Falls, machine: MachineProfile) -> Array:
+    """Return the memory time of each block by Equation 1 with the paper's rates."""
+    curves = (machine.curve("unit", "load"), machine.curve("random", "load"))
+    unit, random = (nearest_points(where.hit_rates, curve, machine.hierarchy) for curve in curves)
+    return memops * ((1 - random_share) * unit + random_share * random)

@@ -1,0 +1,165 @@
+"""Calibrated times by hand, their intervals, the paper's method, and what projections do to coefficients."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import cpu_ratio
+from convolver.convolution.paper import kernel_hit_rates
+from convolver.errors import ProvenanceError, UsageError
+from convolver.machine.calibration import Calibration, Residual
+from convolver.machine.profile import MachineProfile
+from convolver.machine.project import parse_changes, project
+from convolver.pipeline import predict_from
+from tests.synthetic import NS, hit_rates, loads, machine, signature
+
+ERRORS = np.linspace(-0.1, 0.1, 21)
+KNOWN = Calibration(
+    simulator="none",
+    exponent=2.0,
+    sequential=(4 * NS, 16 * NS),
+    random=(3 * NS, 40 * NS),
+    write_back=(1 * NS, 5 * NS),
+    latency=(7 * NS, 82 * NS),
+    first_latency=2 * NS,
+    between=0.5,
+    coming=0.1 * NS,
+    window=100.0,
+    points=42,
+    median_error=0.05,
+    mean_error=0.06,
+    intervals={},
+    residuals=tuple(
+        Residual(kernel=f"k{number}", working_set_bytes=4096, place=place, error=float(error))
+        for place in ("L2", "memory")
+        for number, error in enumerate(ERRORS)
+    ),
+)
+
+
+def known(name="m", **changes) -> MachineProfile:
+    return msgspec.structs.replace(machine(name), calibration=msgspec.structs.replace(KNOWN, **changes))
+
+
+def test_a_stream_pays_core_and_lines_by_the_norm():
+    one = known()
+    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    core, lines = 1000 * 0.5, 125 * 16
+    assert times.seconds == pytest.approx(np.hypot(core, lines) * NS)
+    assert times.header["method"] == "calibrated"
+
+
+def test_random_lines_pay_for_places_and_one_latency_a_window():
+    one = known()
+    times = convolve(signature(loads(1000, pattern="random")), hit_rates([(0, 1000, 800, 300)], one), one)
+    places = [500 * 3, 300 * 40]
+    window = 10 * 82  # every window of a hundred loads has a line from memory
+    assert times.seconds == pytest.approx(np.sqrt(500**2 + places[0] ** 2 + places[1] ** 2 + window**2) * NS)
+
+
+def test_a_chase_waits_for_every_load():
+    one = known(exponent=1.0, random=(0.0, 0.0), window=1e12)
+    times = convolve(signature(loads(1000, pattern="dependent")), hit_rates([(0, 1000, 1000, 900)], one), one)
+    assert times.seconds == pytest.approx((1000 * 0.5 + 1000 * 2 + 100 * 5 + 900 * 80) * NS)
+
+
+def test_lines_left_out_and_lines_on_their_way_cost_extra():
+    one = known(exponent=1.0)
+    row = loads(1000, pattern="strided", new_lines=500, strided_lines=500, skipped_lines=1000, coming_references=250)
+    times = convolve(signature(row), hit_rates([(0, 1000, 500, 0)], one), one)
+    assert times.seconds == pytest.approx((1000 * 0.5 + 500 * 4 * (1 + 0.5 * 2) + 0.5 * 500 * 0.1) * NS)
+
+
+def test_blocks_without_a_sample_take_the_lines_of_their_function():
+    one = known()
+    rows = [loads(1000, function="f"), loads(500, sampled=0, function="f")]
+    times = convolve(signature(*rows), hit_rates([(0, 1000, 125, 125)], one), one)
+    by_block = dict(times.table.select("block", "seconds").iter_rows())
+    assert by_block[1] == pytest.approx(by_block[0] / 2)
+
+
+def test_without_a_calibration_the_curves_stand_in():
+    one = machine()
+    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
+    assert times.header["method"] == "curves"
+    with pytest.raises(UsageError, match="no method"):
+        convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one, method="guess")
+
+
+def test_the_interval_holds_the_prediction_and_grows_with_the_models_error():
+    wide = tuple(msgspec.structs.replace(one, error=5 * one.error) for one in KNOWN.residuals)
+    sizes = []
+    for one in (known(), known(residuals=wide)):
+        times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one)
+        low, high = times.interval
+        assert low < times.seconds < high
+        sizes.append((high - low) / times.seconds)
+        assert times.table["error_seconds"][0] > 0
+    assert sizes[1] > 2 * sizes[0]
+
+
+def test_what_both_machines_err_alike_cancels_in_the_ratio():
+    base = known("base")
+    target = project(base, "target", parse_changes([], ["memory.bandwidth=2"]))
+    rates = hit_rates([(0, 1000, 125, 125)], base, target)
+    times = [convolve(signature(loads(1000)), rates, one) for one in (base, target)]
+    ratio = cpu_ratio(*times)
+    low, high = ratio.interval
+    assert low <= ratio.total <= high
+    own = [(one.interval[1] - one.interval[0]) / one.seconds for one in times]
+    assert (high - low) / ratio.total < 0.5 * sum(own)
+
+
+def test_a_machine_against_itself_has_a_ratio_without_doubt():
+    one = known()
+    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    assert cpu_ratio(times, times).interval == pytest.approx((1.0, 1.0))
+
+
+def test_ratios_of_two_methods_are_refused():
+    one = known()
+    rates = hit_rates([(0, 1000, 125, 125)], one)
+    times = [convolve(signature(loads(1000)), rates, one, method=method) for method in ("calibrated", "paper")]
+    with pytest.raises(ProvenanceError, match="methods"):
+        cpu_ratio(*times)
+
+
+def test_the_papers_method_reads_the_nearest_point_of_the_curves():
+    one = known()
+    curve = one.curve("unit", "load")
+    # A unit-stride kernel in L2 misses L1 with every eighth reference and nothing else.
+    rates = hit_rates([(0, 1000, 125, 0)], one)
+    times = convolve(signature(loads(1000)), rates, one, method="paper", overlap="max")
+    inside = [p.seconds_per_reference for p in curve.points if 4096 < p.working_set_bytes <= 65536]
+    assert times.seconds == pytest.approx(1000 * np.median(inside))
+    assert kernel_hit_rates(curve, one.hierarchy)[0] == pytest.approx([1.0, 1.0])
+
+
+def test_predictions_tell_the_papers_time_and_the_anchored_one():
+    base = known("base")
+    target = project(base, "target", parse_changes([], ["memory.latency=2"]))
+    rates = hit_rates([(0, 1000, 1000, 1000)], base, target)
+    found = predict_from(signature(loads(1000, pattern="random")), rates, base=base, target=target, measured_seconds=1.0).document
+    assert found["method"] == "calibrated"
+    assert found["target"]["scaled_seconds"] == pytest.approx(1 / found["cpu_ratio"])
+    low, high = found["target"]["scaled_interval_seconds"]
+    assert low <= found["target"]["scaled_seconds"] <= high
+    assert set(found["paper"]) == {"base_seconds", "target_seconds", "cpu_ratio", "error"}
+
+
+def test_one_machine_without_a_calibration_puts_both_on_the_curves():
+    base, target = known("base"), machine("target")
+    found = predict_from(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base=base, target=target)
+    assert found.document["method"] == "curves"
+
+
+def test_a_projection_scales_the_coefficients_as_stated():
+    base = known("base")
+    changes = parse_changes([], ["memory.bandwidth=2", "memory.latency=1.5", "core.clock=2"])
+    new = project(base, "new", changes).calibration
+    assert new.sequential == pytest.approx((4 * NS, 8 * NS))  # the last level does not run with the core's clock
+    assert new.random == pytest.approx((3 * NS, 60 * NS))
+    assert new.latency == pytest.approx((7 * NS, 123 * NS))
+    assert new.first_latency == pytest.approx(1 * NS)
+    assert project(machine(), "other", changes).calibration is None
