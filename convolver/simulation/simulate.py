@@ -96,8 +96,8 @@ def simulate(
 ) -> HitRates:
     """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
 
-    Where the trace has bursts and a set sample, the first level of each machine is taken from the bursts and the larger ones from
-    the set sample (:mod:`convolver.simulation.sampling`), unless the detailed engine simulates the machine: it takes all from the
+    Where the trace has bursts and a set sample, the larger levels of each machine are taken from the set sample, and the first one
+    too where it is even, or else from the bursts (:mod:`convolver.simulation.sampling`), unless the detailed engine simulates the machine: it takes all from the
     bursts. ``details`` asks for more than the fast engine has. Raises :class:`UsageError` and :class:`MachineError` for
     machines that cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace
     without addresses and :class:`FormatError` for a damaged one.
@@ -118,7 +118,7 @@ def simulate(
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     line_shares = getattr(trace, "site_line_shares", None)
-    runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares)
+    runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares, getattr(trace, "block_memops", None))
     references = windows.references + (sets.simulator.references if sets else 0)
     return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling"))
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+EVEN = 0.1
+"""References that may be too many or too few in the set samples of all blocks, as a share of all."""
+
+
 class Counted(Protocol):
     """Counts per owner of the levels of machines; :class:`convolver.simulation.group.Group` has them."""
 
@@ -41,16 +45,34 @@ class Runs:
         sets: Group | None,
         blocks: Blocks,
         line_shares: NDArray[np.float64] | None = None,
+        memops: NDArray[np.uint64] | None = None,
     ) -> None:
+        """``memops``: exact references of all blocks, where they are known."""
         self.sampled = sampled
+        self._memops = memops
         self.blocks = blocks
         self._line_shares = line_shares
         self._windows = windows
         self._sets = sets
+        self._evenness: dict[str, float] = {}
 
     def _from_sets(self, machine: Target, place: int) -> bool:
         has_sets = self._sets is not None and machine in self._sets
-        return has_sets and (place > 0 or self.sampled.windows is None)
+        return has_sets and (place > 0 or self.sampled.windows is None or self._even(machine))
+
+    def _even(self, machine: Target) -> bool:
+        """True when the set sample has of each block the share of references that the sets are of all.
+
+        Then it can stand for the first level, too, where the bursts begin with the wrong lines. A program that hammers few sets (its
+        stack's, say) is not even: its first level comes from the bursts.
+        """
+        if machine.name not in self._evenness and self._memops is not None:
+            seen = self.blocks.fold(self._sets.grouped_counts(machine, 0).accesses).sum(axis=1)  # type: ignore[union-attr]
+            expected = self._memops.astype(float) / self.sampled.classes
+            actual = np.zeros(len(expected))
+            actual[self.blocks.numbers] = seen
+            self._evenness[machine.name] = float(np.abs(actual - expected).sum() / max(expected.sum(), 1.0))
+        return self._evenness.get(machine.name, math.inf) <= EVEN
 
     def sample(self, machine: Target, place: int) -> str:
         """Name the sample that a level comes from."""

@@ -118,6 +118,11 @@ class Trace:
         """Block (row of the signature) of each site."""
         return self.blocks.site_blocks
 
+    @property
+    def block_memops(self) -> NDArray[np.uint64]:
+        """Executed memory references of each block."""
+        return self.blocks.counts["loads"] + self.blocks.counts["stores"]
+
     @cached_property
     def signature(self) -> Signature:
         """The table of blocks. A file that was cut off before it has one without function names, from what is there."""

@@ -153,6 +153,12 @@ class LiveTrace:
         return self._known().blocks.site_blocks
 
     @property
+    def block_memops(self) -> Any:
+        """Executed memory references of each block."""
+        counts = self._known().blocks.counts
+        return counts["loads"] + counts["stores"]
+
+    @property
     def signature(self) -> Signature:
         """The table of blocks."""
         return self._known().signature(self.id)

@@ -19,9 +19,11 @@ from convolver.tracing import valgrind
 
 KERNELS = Path(__file__).parent / "kernels"
 SCALAR, VECTOR = ["-O2", "-fno-tree-vectorize"], ["-O3", "-march=x86-64-v3"]
+NPB = ("cg", "ep", "is", "mg")
 PROGRAMS = {
     **{name: (name, SCALAR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
     **{f"{name}-v3": (name, VECTOR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
+    **{name: (name, ["-O2"]) for name in NPB},
 }
 TOOL_MODES = {
     "counts": ["--mode=counts"],
@@ -83,7 +85,7 @@ def build(name: str, folder: Path) -> list[str]:
     """Compile a kernel; return its command."""
     source, flags = PROGRAMS[name]
     binary = folder / name
-    subprocess.run(["gcc", *flags, "-o", binary, KERNELS / f"{source}.c"], check=True)
+    subprocess.run(["gcc", *flags, "-o", binary, KERNELS / f"{source}.c", "-lm"], check=True)
     return [str(binary)]
 
 

@@ -148,3 +148,27 @@ def test_threads_count_the_same(jobs):
 def test_sets_are_cut_into_as_many_shares_as_divide_all_levels():
     hierarchies = [[Geometry(64, 4, 64), Geometry(512, 4, 64)], [Geometry(48, 4, 64)]]
     assert [shares(hierarchies, jobs) for jobs in (0, 1, 2, 3, 5, 100)] == [1, 1, 2, 2, 4, 16]
+
+
+def even_program(memops):
+    """The made-up program with its exact references by block."""
+    trace = recorded(program(), HYBRID)
+    trace.block_memops = np.zeros(10, dtype=np.uint64)
+    trace.block_memops[[4, 9]] = memops
+    return trace
+
+
+def test_the_first_level_comes_from_an_even_set_sample():
+    references = program()
+    whole = simulate_arrays(references["addresses"], writes=references["writes"], machines=MACHINE)
+    exact = np.bincount(references["sites"])
+    rates = simulate(even_program(exact), MACHINE)
+    assert {level["sample"] for level in rates.totals("m")} == {"sets 1/16"}
+    true, estimated = (row["misses"] / row["accesses"] for row in (whole.totals("m")[0], rates.totals("m")[0]))
+    assert estimated == pytest.approx(true, abs=0.01)
+
+
+def test_the_first_level_comes_from_the_bursts_where_few_sets_are_hammered():
+    exact = np.bincount(program()["sites"])
+    rates = simulate(even_program(exact * [1, 4]), MACHINE)
+    assert [level["sample"] for level in rates.totals("m")] == ["bursts", "sets 1/16", "sets 1/16"]

@@ -1,0 +1,103 @@
+"""Print how much slower HPL (Debian's hpcc, 4 ranks) runs under the tracer: processor time of all ranks over that of native runs.
+
+``python tests/bench/tracer_hpl.py [--size 400] [--repeats 3] [--modes counts,hybrid,full]``. Each rank writes its stream to
+/dev/null. hpcc runs its other kernels, too; all are in the time, and so is the start of Valgrind in every rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tracer_slowdown import TOOL_MODES
+
+from convolver.tracing import valgrind
+
+INPUT = """HPLinpack benchmark input file
+Innovative Computing Laboratory, University of Tennessee
+HPL.out      output file name (if any)
+8            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{size}       Ns
+1            # of NBs
+64           NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+2            Ps
+2            Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+1            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+"""
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OPENBLAS_CORETYPE": "Haswell",  # Valgrind runs no AVX-512
+}
+
+
+def seconds(words: list[str], folder: Path) -> float:
+    """Run hpcc on 4 ranks, each behind ``words``; return their processor time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["mpirun", "--oversubscribe", "-np", "4", "sh", "-c", 'exec "$@" 3>/dev/null', "sh", *words, "hpcc"]
+    environment = {**valgrind.tool_environment(), **ENVIRONMENT}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
+    (folder / "hpccoutf.txt").unlink(missing_ok=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Measure and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=400)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--modes", default="counts,hybrid,full")
+    options = parser.parse_args()
+    if not shutil.which("hpcc") or not shutil.which("mpirun"):
+        raise SystemExit("no hpcc or no mpirun; install them with `apt install hpcc`")
+    modes = options.modes.split(",")
+    ratios: dict[str, list[float]] = {mode: [] for mode in modes}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "hpccinf.txt").write_text(INPUT.format(size=options.size))
+        for _ in range(options.repeats):
+            native = seconds([], folder)
+            for mode in modes:
+                counters = f"--counters={folder}/%p.counters"
+                tool = valgrind.tool_command(["--wire-fd=3", counters, f"--log-file={os.devnull}", *TOOL_MODES[mode]])
+                ratios[mode].append(seconds(tool, folder) / native)
+                for path in folder.glob("*.counters"):
+                    path.unlink()
+            print(f"native {native:.1f} s: " + ", ".join(f"{mode} {ratios[mode][-1]:.1f}" for mode in modes), flush=True)
+    print("hpl, 4 ranks, medians: " + ", ".join(f"{mode} {statistics.median(ratios[mode]):.1f}" for mode in modes))
+
+
+if __name__ == "__main__":
+    main()
