@@ -63,8 +63,8 @@ class Runs:
     def _even(self, machine: Target) -> bool:
         """True when the set sample has of each block the share of references that the sets are of all.
 
-        Then it can stand for the first level, too, where the bursts begin with the wrong lines. A program that hammers few sets (its
-        stack's, say) is not even: its first level comes from the bursts.
+        Then it can stand for the first level, too, where the bursts begin with the wrong lines. A program that hammers few sets
+        (its stack's, say) is not even: its first level comes from the bursts.
         """
         if machine.name not in self._evenness and self._memops is not None:
             seen = self.blocks.fold(self._sets.grouped_counts(machine, 0).accesses).sum(axis=1)  # type: ignore[union-attr]
