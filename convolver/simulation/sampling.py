@@ -1,7 +1,7 @@
 """Which sample each level of a machine is simulated from.
 
 Bursts begin with the caches in a state that is not theirs, and the larger a cache the longer that shows; a set sample has every
-reference to some sets and is exact for those. So the larger levels are taken from the set sample. The first level has few sets: one
+reference to some sets and is exact for those. So the larger levels are taken from the set sample. The first has few sets: one
 variable can fill a sampled one. It is taken from the set sample where that has its share of the references of every block.
 """
 

@@ -98,7 +98,8 @@ def simulate(
 
     Where the trace has bursts and a set sample, the larger levels of each machine are taken from the set sample, and the first
     one too where it is even, or else from the bursts (:mod:`convolver.simulation.sampling`), unless the detailed engine simulates
-    the machine: it takes all from the bursts. ``details`` asks for more than the fast engine has. Raises :class:`UsageError` and :class:`MachineError` for
+    the machine: it takes all from the bursts.
+    ``details`` asks for more than the fast engine has. Raises :class:`UsageError` and :class:`MachineError` for
     machines that cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace
     without addresses and :class:`FormatError` for a damaged one.
     """

@@ -2,8 +2,8 @@
 
 ``python tests/bench/sampling_accuracy.py [--only triad,cg] [--plans hybrid,bursts] [--scale 1]``. Every program is traced once in
 full and once by each plan, simulated while it runs on three hierarchies. ``whole``: the worst level of the whole program;
-``block``: the worst level of any block with at least 1 % of the references; ``unseen``: references in blocks without a sample. Aims
-of ``hybrid``: 1 and 3. ``paper``: long bursts alone, of 10 % of the references.
+``block``: the worst level of any block with at least 1 % of the references; ``unseen``: references in blocks without a sample.
+Aims of ``hybrid``: 1 and 3. ``paper``: long bursts alone, of 10 % of the references.
 """
 
 from __future__ import annotations
