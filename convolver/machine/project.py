@@ -178,6 +178,9 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
     return MachineProfile(
         name=name,
         hierarchy=levels,
+        tlb=base.tlb,
+        page_bytes=base.page_bytes,
+        semantics=base.semantics,
         projected=True,
         provenance=provenance,
         cpu={"model": f"projected from {base.cpu.get('model', base.name)}"},

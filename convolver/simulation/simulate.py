@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import AnySimulator
+from convolver._native.detailed import AnySimulator, DetailedSimulator
 from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
@@ -24,6 +24,8 @@ from convolver.simulation.tables import Runs
 
 FEED = 1 << 19
 """References of one call into the C core, so that an interrupt is seen soon."""
+SLOW_FEED = 1 << 16
+"""The same where the detailed engine works."""
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""
 NO_DETAILS = Details()
@@ -129,9 +131,10 @@ Simulators = Sequence[AnySimulator | ParallelSimulator]
 
 def _feed(simulators: Simulators, refs: References, progress: Progress) -> None:
     progress.start("Simulating", total=len(refs.addresses))
+    feed = SLOW_FEED if any(isinstance(simulator, DetailedSimulator) for simulator in simulators) else FEED
     try:
-        for start in range(0, len(refs.addresses), FEED):
-            part = [None if array is None else array[start : start + FEED] for array in refs]
+        for start in range(0, len(refs.addresses), feed):
+            part = [None if array is None else array[start : start + feed] for array in refs]
             for simulator in simulators:
                 simulator.feed(*part)  # type: ignore[arg-type]
             progress.advance(len(part[0]))  # type: ignore[arg-type]

@@ -62,8 +62,17 @@ cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners) {
     return CV_OK;
 }
 
+/* True when a level's sets cannot be simulated without the others. */
+static bool has_dependent_sets(const cv_sim *sim) {
+    for (uint32_t h = 0; h < sim->hierarchies; h++)
+        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
+            if (sim->hierarchy[h].levels[k].policy == CV_SIM_DRRIP)
+                return true;
+    return false;
+}
+
 cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value) {
-    if (sim->references || (mask & (mask + 1)) || value > mask)
+    if (sim->references || (mask & (mask + 1)) || value > mask || (mask && has_dependent_sets(sim)))
         return CV_ERROR_ARGUMENT;
     sim->selection = (cv_selection){mask, value};
     return CV_OK;

@@ -126,3 +126,28 @@ def test_what_a_warm_up_would_have_counted_is_missing(before, after, levels):
     assert warmed.references == len(after)
     for place in range(len(levels)):
         assert np.array_equal(warmed.counts(place).sum(axis=0), both.counts(place).sum(axis=0) - first.counts(place).sum(axis=0))
+
+
+def _chain(cache):
+    while cache:
+        yield cache
+        cache = cache.below
+
+
+def _held(cache) -> set[int]:
+    """First bytes of the pieces of 8 bytes that are valid."""
+    lines = [line for ways in cache.ways for line in ways if line]
+    return {byte for line in lines for first, end in cache.runs(line.number, line.valid) for byte in range(first, end, 8)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(5), any_hierarchy())
+def test_inclusive_levels_hold_all_that_is_above_and_exclusive_ones_nothing(references, levels):
+    run = Run(levels)
+    run.feed(references)
+    chain = list(_chain(run.first[0]))
+    for place, cache in enumerate(chain):
+        if cache.is_.inclusion == "inclusive":
+            assert all(_held(above) <= _held(cache) for above in chain[:place])
+        if cache.is_.inclusion == "exclusive" and place == 1:
+            assert not _held(cache) & _held(chain[0])

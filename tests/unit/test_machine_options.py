@@ -112,3 +112,18 @@ def test_the_core_accepts_what_the_document_allows():
     machine = DetailedMachine(system, Details(causes=True), cores=2)
     assert machine.simulator.levels == len(system.hierarchy) + len(system.tlb)
     assert msgspec.to_builtins(system.hierarchy[1].prefetcher) == {"kind": "stride", "degree": 2}
+
+
+def test_a_projected_machine_keeps_options_and_tlb():
+    from convolver.machine.project import parse_changes, project
+
+    base = MachineProfile.from_document(FULL)
+    wider = project(base, "wider", parse_changes(["L2.size=128KiB"], []))
+    assert wider.hierarchy[1] == msgspec.structs.replace(base.hierarchy[1], size_bytes=128 << 10)
+    assert (wider.hierarchy[2], wider.system.tlb, wider.semantics) == (base.hierarchy[2], base.system.tlb, base.semantics)
+
+
+def test_a_policy_whose_sets_depend_on_each_other_is_not_simulated_on_some():
+    geometry = simulator.Geometry(64, 4, 64, simulator.POLICIES.index("drrip"))
+    with pytest.raises(Exception, match="Selecting"):
+        simulator.Simulator([[geometry]]).select(1, 0)
