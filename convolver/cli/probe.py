@@ -48,6 +48,9 @@ def probe_command(
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine.")] = 0.0,
     largest: Annotated[str | None, typer.Option("--largest", help="Largest working set, such as 64MiB.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
+    network: Annotated[
+        str | None, typer.Option("--network", help="Measure the network, too, with this MPI launcher of two tasks.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -60,6 +63,7 @@ def probe_command(
     Examples:
       convolver probe --quick
       convolver probe --full --cpu 3 -o node.machine.json
+      convolver probe --network "mpirun -np 2" -o node.machine.json
     """
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
@@ -92,6 +96,12 @@ def probe_command(
         profile, why = calibrated(profile, progress=terminal_progress())
         if why:
             say(why)
+    if network is not None:
+        import msgspec
+
+        from convolver.mpi.pingpong import measure_network
+
+        profile = msgspec.structs.replace(profile, network=measure_network(network.split()))
     profile.save(path)
     if json:
         print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})

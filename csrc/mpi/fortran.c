@@ -1,4 +1,5 @@
-/* Fortran entry points (mpif.h and `use mpi`, names in lower case with one underscore). Open MPI's Fortran layer calls PMPI_* directly
+/* Fortran entry points (mpif.h and `use mpi`, names in lower case with one underscore; `use mpi_f08` through two files that include
+ * this one: handles are structures of one integer there, passed by reference, and buffers go through untouched). Open MPI's Fortran layer calls PMPI_* directly
  * and MPICH's may call MPI_*: each wrapper calls the library's own Fortran function, so that special addresses (MPI_IN_PLACE,
  * MPI_STATUS_IGNORE) need no translation, and what that calls in turn is not recorded twice. */
 #define _GNU_SOURCE
@@ -9,15 +10,31 @@
 
 typedef MPI_Fint fint;
 
+/* The name of a Fortran function as its compiler spells it; fortran_f08.c and fortran_f08ts.c say it otherwise. */
+#ifndef F
+#define F(NAME) mpi_##NAME##_
+#endif
+#define WORD(text) #text
+#define SPELLED(name) WORD(name)
+
 #define REAL(NAME)                                                                                                      \
-    static __typeof__(&NAME##_) real;                                                                                   \
+    static __typeof__(&F(NAME)) real;                                                                                   \
     if (real == NULL)                                                                                                   \
-        real = (__typeof__(&NAME##_))dlsym(RTLD_NEXT, #NAME "_");
+        real = (__typeof__(&F(NAME)))dlsym(RTLD_NEXT, SPELLED(F(NAME)));
 
 #define TYPE(t) MPI_Type_f2c(*(t))
 #define COMM(c) MPI_Comm_f2c(*(c))
 
 enum { STATUS_WORDS = 32, FEW = 64 };
+
+static bool ignored(const fint *status)
+{
+#ifdef MPICH
+    if (status == (const fint *)MPI_F08_STATUS_IGNORE || status == (const fint *)MPI_F08_STATUSES_IGNORE)
+        return true;
+#endif
+    return status == MPI_F_STATUS_IGNORE || status == MPI_F_STATUSES_IGNORE;
+}
 
 static MPI_Status c_status(const fint *status)
 {
@@ -31,38 +48,38 @@ static uint64_t key_of(fint request)
     return CVM_KEY(PMPI_Request_f2c(request));
 }
 
-void mpi_init_(fint *error)
+void F(init)(fint *error)
 {
-    REAL(mpi_init)
+    REAL(init)
     real(error);
     cvm_start();
 }
 
-void mpi_init_thread_(fint *required, fint *provided, fint *error)
+void F(init_thread)(fint *required, fint *provided, fint *error)
 {
-    REAL(mpi_init_thread)
+    REAL(init_thread)
     real(required, provided, error);
     cvm_start();
 }
 
-void mpi_finalize_(fint *error)
+void F(finalize)(fint *error)
 {
-    REAL(mpi_finalize)
+    REAL(finalize)
     cvm_stop(CVM_FINALIZED);
     real(error);
 }
 
-void mpi_abort_(fint *comm, fint *code, fint *error)
+void F(abort)(fint *comm, fint *code, fint *error)
 {
-    REAL(mpi_abort)
+    REAL(abort)
     cvm_stop(CVM_ABORTED);
     real(comm, code, error);
 }
 
 #define SEND(NAME, SYNCHRONOUS)                                                                                         \
-    void mpi_##NAME##_(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error)                            \
+    void F(NAME)(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error)                            \
     {                                                                                                                   \
-        REAL(mpi_##NAME)                                                                                                \
+        REAL(NAME)                                                                                                \
         cvm_scope s = cvm_enter();                                                                                      \
         real(b, n, t, to, tag, c, error);                                                                               \
         cvm_leave(&s);                                                                                                  \
@@ -76,9 +93,9 @@ SEND(bsend, false)
 SEND(rsend, false)
 
 #define POST(NAME, AFTER)                                                                                               \
-    void mpi_##NAME##_(void *b, fint *n, fint *t, fint *peer, fint *tag, fint *c, fint *q, fint *error)                 \
+    void F(NAME)(void *b, fint *n, fint *t, fint *peer, fint *tag, fint *c, fint *q, fint *error)                 \
     {                                                                                                                   \
-        REAL(mpi_##NAME)                                                                                                \
+        REAL(NAME)                                                                                                \
         cvm_scope s = cvm_enter();                                                                                      \
         real(b, n, t, peer, tag, c, q, error);                                                                          \
         cvm_leave(&s);                                                                                                  \
@@ -99,10 +116,10 @@ POST(ssend_init, PREPARED(true))
 POST(rsend_init, PREPARED(true))
 POST(recv_init, PREPARED(false))
 
-void mpi_recv_(void *b, fint *n, fint *t, fint *from, fint *tag, fint *c, fint *status, fint *error)
+void F(recv)(void *b, fint *n, fint *t, fint *from, fint *tag, fint *c, fint *status, fint *error)
 {
-    REAL(mpi_recv)
-    fint own[STATUS_WORDS], *seen = status == MPI_F_STATUS_IGNORE ? own : status;
+    REAL(recv)
+    fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     cvm_scope s = cvm_enter();
     real(b, n, t, from, tag, c, seen, error);
     cvm_leave(&s);
@@ -113,11 +130,11 @@ void mpi_recv_(void *b, fint *n, fint *t, fint *from, fint *tag, fint *c, fint *
     cvm_close(&s);
 }
 
-void mpi_sendrecv_(void *sb, fint *sn, fint *st, fint *to, fint *stag, void *rb, fint *rn, fint *rt, fint *from, fint *rtag, fint *c,
+void F(sendrecv)(void *sb, fint *sn, fint *st, fint *to, fint *stag, void *rb, fint *rn, fint *rt, fint *from, fint *rtag, fint *c,
                    fint *status, fint *error)
 {
-    REAL(mpi_sendrecv)
-    fint own[STATUS_WORDS], *seen = status == MPI_F_STATUS_IGNORE ? own : status;
+    REAL(sendrecv)
+    fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     cvm_scope s = cvm_enter();
     real(sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen, error);
     cvm_leave(&s);
@@ -129,9 +146,9 @@ void mpi_sendrecv_(void *sb, fint *sn, fint *st, fint *to, fint *stag, void *rb,
     cvm_close(&s);
 }
 
-void mpi_start_(fint *q, fint *error)
+void F(start)(fint *q, fint *error)
 {
-    REAL(mpi_start)
+    REAL(start)
     cvm_scope s = cvm_enter();
     real(q, error);
     cvm_leave(&s);
@@ -139,9 +156,9 @@ void mpi_start_(fint *q, fint *error)
     cvm_close(&s);
 }
 
-void mpi_startall_(fint *n, fint *q, fint *error)
+void F(startall)(fint *n, fint *q, fint *error)
 {
-    REAL(mpi_startall)
+    REAL(startall)
     cvm_scope s = cvm_enter();
     real(n, q, error);
     cvm_leave(&s);
@@ -150,9 +167,9 @@ void mpi_startall_(fint *n, fint *q, fint *error)
     cvm_close(&s);
 }
 
-void mpi_request_free_(fint *q, fint *error)
+void F(request_free)(fint *q, fint *error)
 {
-    REAL(mpi_request_free)
+    REAL(request_free)
     uint64_t key = key_of(*q);
     cvm_scope s = cvm_enter();
     real(q, error);
@@ -167,10 +184,10 @@ static void completed(cvm_scope *s, uint64_t key, const fint *status)
     cvm_completed(s, key, &found);
 }
 
-void mpi_wait_(fint *q, fint *status, fint *error)
+void F(wait)(fint *q, fint *status, fint *error)
 {
-    REAL(mpi_wait)
-    fint own[STATUS_WORDS], *seen = status == MPI_F_STATUS_IGNORE ? own : status;
+    REAL(wait)
+    fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     uint64_t key = key_of(*q);
     cvm_scope s = cvm_enter();
     real(q, seen, error);
@@ -180,10 +197,10 @@ void mpi_wait_(fint *q, fint *status, fint *error)
     cvm_close(&s);
 }
 
-void mpi_test_(fint *q, fint *flag, fint *status, fint *error)
+void F(test)(fint *q, fint *flag, fint *status, fint *error)
 {
-    REAL(mpi_test)
-    fint own[STATUS_WORDS], *seen = status == MPI_F_STATUS_IGNORE ? own : status;
+    REAL(test)
+    fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     uint64_t key = key_of(*q);
     cvm_scope s = cvm_enter();
     real(q, flag, seen, error);
@@ -203,7 +220,7 @@ static void make_room(room *m, fint n, const fint *q, fint *given)
 {
     m->words = (int)(sizeof(MPI_Status) / sizeof(fint));
     m->keys = n > FEW ? malloc((size_t)n * sizeof *m->keys) : m->few_keys;
-    m->statuses = given != MPI_F_STATUSES_IGNORE ? given : n > FEW ? malloc((size_t)n * STATUS_WORDS * sizeof(fint)) : m->few;
+    m->statuses = !ignored(given) ? given : n > FEW ? malloc((size_t)n * STATUS_WORDS * sizeof(fint)) : m->few;
     for (fint i = 0; m->keys && i < n; i++)
         m->keys[i] = key_of(q[i]);
 }
@@ -216,9 +233,9 @@ static void free_room(room *m, const fint *given)
         free(m->statuses);
 }
 
-void mpi_waitall_(fint *n, fint *q, fint *statuses, fint *error)
+void F(waitall)(fint *n, fint *q, fint *statuses, fint *error)
 {
-    REAL(mpi_waitall)
+    REAL(waitall)
     room m;
     make_room(&m, *n, q, statuses);
     cvm_scope s = cvm_enter();
@@ -230,9 +247,9 @@ void mpi_waitall_(fint *n, fint *q, fint *statuses, fint *error)
     free_room(&m, statuses);
 }
 
-void mpi_testall_(fint *n, fint *q, fint *flag, fint *statuses, fint *error)
+void F(testall)(fint *n, fint *q, fint *flag, fint *statuses, fint *error)
 {
-    REAL(mpi_testall)
+    REAL(testall)
     room m;
     make_room(&m, *n, q, statuses);
     cvm_scope s = cvm_enter();
@@ -244,10 +261,10 @@ void mpi_testall_(fint *n, fint *q, fint *flag, fint *statuses, fint *error)
     free_room(&m, statuses);
 }
 
-void mpi_waitany_(fint *n, fint *q, fint *index, fint *status, fint *error)
+void F(waitany)(fint *n, fint *q, fint *index, fint *status, fint *error)
 {
-    REAL(mpi_waitany)
-    fint own[STATUS_WORDS], *seen = status == MPI_F_STATUS_IGNORE ? own : status;
+    REAL(waitany)
+    fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     room m;
     make_room(&m, *n, q, m.few);
     cvm_scope s = cvm_enter();
@@ -262,9 +279,9 @@ void mpi_waitany_(fint *n, fint *q, fint *index, fint *status, fint *error)
 /* --- collectives: numbers of the .dim format ------------------------------------------------------------------------------------- */
 
 #define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)                                                             \
-    void mpi_##NAME##_ P                                                                                                \
+    void F(NAME) P                                                                                                \
     {                                                                                                                   \
-        REAL(mpi_##NAME)                                                                                                \
+        REAL(NAME)                                                                                                \
         cvm_scope s = cvm_enter();                                                                                      \
         real A;                                                                                                         \
         cvm_leave(&s);                                                                                                  \
@@ -316,9 +333,9 @@ COLLECTIVE(scan, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint 
 /* --- communicators --------------------------------------------------------------------------------------------------------------- */
 
 #define MAKE(NAME, P, A)                                                                                                \
-    void mpi_##NAME##_ P                                                                                                \
+    void F(NAME) P                                                                                                \
     {                                                                                                                   \
-        REAL(mpi_##NAME)                                                                                                \
+        REAL(NAME)                                                                                                \
         cvm_scope s = cvm_enter();                                                                                      \
         real A;                                                                                                         \
         cvm_leave(&s);                                                                                                  \
@@ -335,9 +352,9 @@ MAKE(cart_create, (fint *c, fint *n, fint *dims, fint *periods, fint *reorder, f
      (c, n, dims, periods, reorder, made, error))
 MAKE(cart_sub, (fint *c, fint *remain, fint *made, fint *error), (c, remain, made, error))
 
-void mpi_comm_free_(fint *comm, fint *error)
+void F(comm_free)(fint *comm, fint *error)
 {
-    REAL(mpi_comm_free)
+    REAL(comm_free)
     cvm_scope s = cvm_enter();
     if (s.outer)
         cvm_comm_forget(COMM(comm));

@@ -118,3 +118,18 @@ OPAQUE(15, Get_accumulate,
 OPAQUE(16, Fetch_and_op, (const void *b, void *rb, MPI_Datatype t, int to, MPI_Aint at, MPI_Op o, MPI_Win w), (b, rb, t, to, at, o, w))
 OPAQUE(17, Compare_and_swap,
        (const void *b, const void *cb, void *rb, MPI_Datatype t, int to, MPI_Aint at, MPI_Win w), (b, cb, rb, t, to, at, w))
+OPAQUE(18, Rput,
+       (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *q),
+       (b, n, t, to, at, tn, tt, w, q))
+OPAQUE(19, Rget, (void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *q),
+       (b, n, t, to, at, tn, tt, w, q))
+OPAQUE(20, Raccumulate,
+       (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Op o, MPI_Win w, MPI_Request *q),
+       (b, n, t, to, at, tn, tt, o, w, q))
+OPAQUE(21, Win_flush_local, (int rank, MPI_Win w), (rank, w))
+OPAQUE(22, Win_flush_local_all, (MPI_Win w), (w))
+OPAQUE(23, Win_sync, (MPI_Win w), (w))
+OPAQUE(24, Win_test, (MPI_Win w, int *flag), (w, flag))
+OPAQUE(25, Win_create, (void *b, MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, MPI_Win *w), (b, n, unit, i, c, w))
+OPAQUE(26, Win_allocate, (MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, void *b, MPI_Win *w), (n, unit, i, c, b, w))
+OPAQUE(27, Win_free, (MPI_Win * w), (w))

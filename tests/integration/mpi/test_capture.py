@@ -89,19 +89,39 @@ def test_the_command_line_records_and_reports_the_exit_status(library, tmp_path)
     assert read_dim(tmp_path / "a.dim").ranks == 2
 
 
-def test_fortran_programs_are_recorded_once(library, tmp_path):
+@pytest.mark.parametrize("source", ["ring.f90", "ring08.f90"])
+def test_fortran_programs_are_recorded_once(library, tmp_path, source):
     launcher, mpicc, _ = library
     wrapper = mpicc.replace("mpicc", "mpif90")
     if shutil.which(wrapper) is None or shutil.which("gfortran") is None:
         pytest.skip("no Fortran compiler for this MPI library is installed")
-    subprocess.run([wrapper, "-w", HERE / "ring.f90", "-o", tmp_path / "ring"], check=True)
+    subprocess.run([wrapper, "-w", HERE / source, "-o", tmp_path / "ring"], check=True)
     done = record([*launcher, "-np", "2", str(tmp_path / "ring")], tmp_path / "r")
     assert done.exit_status == 0
     events = read_recording(tmp_path / "r")
     kinds = events.columns["kind"]
     counts = {kind: int(np.count_nonzero(kinds == kind)) for kind in (Kind.SEND, Kind.IRECV, Kind.WAIT, Kind.COLLECTIVE)}
-    assert counts == {Kind.SEND: 10, Kind.IRECV: 10, Kind.WAIT: 10, Kind.COLLECTIVE: 12}
+    alone = int(source == "ring08.f90")
+    assert counts == {Kind.SEND: 10 + alone, Kind.IRECV: 10, Kind.WAIT: 10, Kind.COLLECTIVE: 12}
     assert set(events.columns["bytes"][kinds == Kind.WAIT]) == {800}
+    assert events.columns["bytes"][kinds == Kind.RECV].tolist() == [80] * alone
+
+
+def test_one_sided_operations_are_opaque_and_their_time_counts(library, tmp_path):
+    launcher, mpicc, _ = library
+    subprocess.run([mpicc, "-w", HERE / "onesided.c", "-o", tmp_path / "onesided"], check=True)
+    assert record([*launcher, "-np", "2", str(tmp_path / "onesided"), "3"], tmp_path / "r").exit_status == 0
+    for rank in range(2):
+        records = read_rank(tmp_path / "r" / f"rank-{rank:05d}.cvm").records
+        codes = records["op"][records["call"] == 12].tolist()
+        once = [4, 1, 4, 5, 3, 19, 6]
+        assert codes == [26, *once * 3, 27, 0]
+    events = read_recording(tmp_path / "r")
+    assert events.notes["complete"]
+    assert np.count_nonzero(events.columns["kind"] == Kind.COLLECTIVE) == 2 * 3
+    network = Network(flat_configuration(2, latency_seconds=1e-6), rendezvous_bytes=NEVER)
+    opaque = sum(int(r["call_ns"]) for r in read_rank(tmp_path / "r/rank-00000.cvm").records if r["call"] == 12) * 1e-9
+    assert replay(events, network).ranks["compute_seconds"][0] >= opaque
 
 
 def test_damaged_recordings_are_read_or_refused(library, tmp_path):
