@@ -84,11 +84,16 @@ class _Campaign:
         base = known.get(self.campaign.base_name) or {}
         found = []
         for one in conditions:
-            for method, options in METHODS.items():
+            for method, options in self._methods().items():
                 times = convolve(trace.signature, rates, self.machines[one.name], **options)
                 measured = known[one.name] or {}
                 found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
         return found
+
+    def _methods(self) -> dict[str, dict[str, Any]]:
+        """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""
+        calibrated = all(machine.calibration for machine in self.machines.values())
+        return METHODS if calibrated else {**METHODS, "model": {"method": "curves"}}
 
     def _measured(self, job: Job, condition: Condition) -> dict[str, Any] | None:
         if condition.profile:

@@ -22,15 +22,26 @@ from convolver.machine.profile import MachineProfile
 from convolver.probing.probe import choose_plan, probe
 
 
-def values(profile: MachineProfile) -> dict[tuple[Any, ...], float]:
-    """Return the centre of every point by (kernel, threads, working set); instructions have a working set of 0."""
+def values(profile: MachineProfile, busy: bool = False) -> dict[tuple[Any, ...], float]:
+    """Return the centre of every point by kernel, threads, working set and what runs beside it: of idle CPUs, or of busy ones."""
     result: dict[tuple[Any, ...], float] = {
-        (curve.kernel, curve.threads, point.working_set_bytes): point.seconds_per_reference
+        (curve.kernel, curve.threads, point.working_set_bytes, curve.beside): point.seconds_per_reference
         for curve in profile.maps
         for point in curve.points
+        if (curve.threads > 1) == busy
     }
-    result.update({(entry.kernel, 1, 0): entry.seconds for entry in profile.floating_point})
+    if not busy:
+        result.update({(entry.kernel, 1, 0, ""): entry.seconds for entry in profile.floating_point})
     return result
+
+
+def deviations(runs: list[tuple[float, MachineProfile]], busy: bool = False) -> list[float]:
+    """Return how far the points of consecutive runs lie apart, ordered."""
+    found = []
+    for (_, first), (_, second) in pairwise(runs):
+        left, right = values(first, busy), values(second, busy)
+        found += [abs(left[key] / right[key] - 1) for key in left.keys() & right.keys()]
+    return sorted(found)
 
 
 def run(full: bool, cpu: int | None) -> tuple[float, MachineProfile]:
@@ -42,19 +53,17 @@ def run(full: bool, cpu: int | None) -> tuple[float, MachineProfile]:
 
 def report(runs: list[tuple[float, MachineProfile]]) -> dict[str, Any]:
     """Return durations, deviations of consecutive runs, and what each run thought of its own noise."""
-    deviations = []
-    for (_, first), (_, second) in pairwise(runs):
-        left, right = values(first), values(second)
-        deviations += [abs(left[key] / right[key] - 1) for key in left.keys() & right.keys()]
-    deviations.sort()
+    idle, busy = deviations(runs), deviations(runs, busy=True)
     return {
         "plan": runs[0][1].provenance["plan"],
         "points": len(values(runs[0][1])),
         "seconds": [round(seconds, 1) for seconds, _ in runs],
-        "deviation_median": round(median(deviations), 4),
-        "deviation_mean": round(mean(deviations), 4),
-        "deviation_90th": round(deviations[int(0.9 * len(deviations))], 4),
+        "deviation_median": round(median(idle), 4),
+        "deviation_mean": round(mean(idle), 4),
+        "deviation_90th": round(idle[int(0.9 * len(idle))], 4),
+        "deviation_median_busy": round(median(busy), 4) if busy else None,
         "detected": [[level.size_bytes for level in profile.detected] for _, profile in runs],
+        "confidence": [[level.confidence for level in profile.detected] for _, profile in runs],
         "noise": [profile.provenance["noise"] for _, profile in runs],
         "load": os.getloadavg()[0],
     }
