@@ -106,6 +106,54 @@ def convert_command(
     _write(events, output)
 
 
+@mpi.command("import")
+def import_command(
+    trace: Annotated[Path, typer.Argument(help="Trace of another tool: .prv (Paraver), traces.otf2 or .dim (Dimemas).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
+    force: Annotated[bool, typer.Option(help="Overwrite an existing file.")] = False,
+) -> None:
+    """Make MPI events of another tool's trace.
+
+    \b
+    Examples:
+      convolver mpi import extrae.prv -o app.events.parquet
+      convolver mpi import scorep/traces.otf2 -o app.dim
+    """
+    from convolver.mpi.sources import load_events
+
+    new_file(output, force)
+    _write(load_events(trace), output)
+
+
+@mpi.command("export")
+def export_command(
+    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim, or a folder for SimGrid's time-independent traces.")],
+    config: Annotated[Path | None, typer.Option("--config", help="Network that becomes SimGrid's platform.xml.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
+) -> None:
+    """Write MPI events for Dimemas or for SimGrid ('smpirun -replay OUT/trace.txt -platform OUT/platform.xml').
+
+    \b
+    Examples:
+      convolver mpi export app.mpi -o app.dim
+      convolver mpi export app.mpi --config cluster.cfg -o app.simgrid
+    """
+    from convolver.mpi.simgrid import write_platform, write_ti
+    from convolver.mpi.sources import load_events, load_network
+
+    new_file(output / "trace.txt" if output.is_dir() else output, force)
+    events = load_events(trace)
+    if output.suffix in (".dim", ".parquet"):
+        _write(events, output)
+        return
+    network = load_network(config, events.ranks) if config is not None else None
+    wrote(write_ti(events, output))
+    if network is not None:
+        write_platform(network, events.ranks, output / "platform.xml")
+        wrote(output / "platform.xml")
+
+
 @mpi.command("info")
 def info_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
