@@ -30,6 +30,7 @@ bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (m
 	$(BIN)/python -m pip install -q pycachesim || echo "pycachesim cannot be installed: measuring without it" >&2
 	$(BIN)/python tests/bench/tracer_slowdown.py
 	$(BIN)/python tests/bench/simulator.py
+	$(BIN)/python tests/bench/paths.py
 
 validate: $(STAMP) ## Compare predicted with measured times of real programs (quick selection; ARGS=--full for all traces, too)
 	@sh tests/bench/campaign_packages.sh

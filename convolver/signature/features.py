@@ -38,6 +38,26 @@ def sampled_share(table: pl.DataFrame) -> float:
     return min(1.0, int(table["sampled_references"].sum()) / memops) if memops else 0.0
 
 
+def path_shares(table: pl.DataFrame) -> dict[str, float | None] | None:
+    """Return what executed paths say of a whole program; None where the signature does not have their columns.
+
+    Shares of the references and of the branches that were walked, weighted as they were sampled; null where there were none.
+    """
+    if "path_references" not in table.columns:
+        return None
+
+    def share(part: str, whole: str) -> float | None:
+        total = int(table[whole].sum())
+        return int(table[part].sum()) / total if total else None
+
+    return {
+        "walked_share": share("path_references", "memops"),
+        "mispredicted_conditional": share("mispredicted_conditional", "conditional_branches"),
+        "mispredicted_indirect": share("mispredicted_indirect", "indirect_branches"),
+        **{name: share(f"{name}_references", "path_references") for name in ("serial", "forwarded", "split")},
+    }
+
+
 def line_capacities(shares: NDArray[Any], width_bytes: NDArray[Any], line_bytes: int = 64) -> NDArray[np.float64]:
     """Return how many lines a reference could bring at most, by pattern; ``shares`` has a row (sequential, strided, random,
     dependent) for every block or site, ``width_bytes`` the mean width of its references.

@@ -231,10 +231,11 @@ class Trace:
 
     def summary(self) -> dict[str, Any]:
         """Return the header, with the totals of the signature, as a JSON-able document."""
-        from convolver.signature.features import sampled_share
+        from convolver.signature.features import path_shares, sampled_share
 
         signature = self.signature
-        return {**self.header, "totals": signature.totals, "sampled_share": sampled_share(signature.table)}
+        shares = {"sampled_share": sampled_share(signature.table), "paths": path_shares(signature.table)}
+        return {**self.header, "totals": signature.totals, **shares}
 
 
 def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:
