@@ -67,6 +67,6 @@ ffibuilder.set_source(
     sources=_sources(),
     depends=_depends(),
     include_dirs=["csrc/include"],
-    libraries=["m"],
+    libraries=["m", "pthread"],
     extra_compile_args=["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"],
 )

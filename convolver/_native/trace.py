@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
 from convolver._native.detailed import DetailedSimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.status import check
 from convolver.errors import ConvolverError, FormatError
@@ -115,15 +116,17 @@ class Decoder:
             raise ConvolverError(f"{self._where} cannot be read: {os.strerror(ffi.errno or errno.EIO)}.")
         check(status, f"Decoding {self._where[0].lower()}{self._where[1:]}")
 
-    def add_simulator(self, simulator: Simulator | DetailedSimulator, kind: int = WINDOW) -> None:
+    def add_simulator(self, simulator: Simulator | DetailedSimulator | Relay, kind: int = WINDOW) -> None:
         """Feed every reference of one kind of batch to ``simulator``; the owner of a reference is its site.
 
-        A detailed simulator takes those of windows only.
+        A detailed simulator and a relay to several take those of windows only.
         """
         self._kept.append(simulator)
         sink = lib.cv_trace_simulate if kind == WINDOW else lib.cv_trace_simulate_sets
         if isinstance(simulator, DetailedSimulator):
             sink = lib.cv_trace_simulate_detailed
+        elif isinstance(simulator, Relay):
+            sink = lib.cv_relay_sink
         self._check(lib.cv_trace_add_sink(self.handle, sink, simulator.handle))
 
     def add_collector(self) -> Collector:
@@ -175,6 +178,9 @@ class Decoder:
     def flush(self) -> None:
         """Hand out what is batched; raises :class:`FormatError` when the input stopped inside a record."""
         self._check(lib.cv_trace_flush(self.handle))
+        for kept in self._kept:
+            if isinstance(kept, Relay):
+                kept.drain()
 
     def pump(self, fd: int, milliseconds: int) -> int:
         """Read and decode from a pipe without the interpreter's lock; returns why it came back (:data:`END` ...)."""

@@ -242,8 +242,9 @@ def sweep_command(
       convolver replay sweep app.dim --config net.cfg -o sweep.parquet --latency 1e-6:1e-4:log --points 500
       convolver replay sweep app.dim --config net.cfg -o s.parquet --bandwidth 1e8:1e10:log --cpu-ratio 0.5:4 --dask tcp://host:8786
     """
+    from convolver.fanout import dask_executor
     from convolver.mpi.sources import load_network
-    from convolver.mpi.sweep import SweepPlan, dask_executor, parse_range, sweep
+    from convolver.mpi.sweep import SweepPlan, parse_range, sweep
     from convolver.reporting.console import terminal_progress
 
     new_file(output, force)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, new_file, printed, say, wrote
+from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -20,11 +21,15 @@ Examples:
   convolver simulate app.cvt -m host -m server-hbm
   convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
   convolver simulate app.cvt -m host --causes --lines 10
+  convolver simulate ranks/ -m host -m server-hbm -o ranks.parquet --jobs 8
+
+A folder's traces are simulated side by side, by processes or --dask workers; the same command goes on after an interruption.
 """
 
 
 def default_output(trace: Path) -> Path:
-    """Name of the hit rates of a trace: APP.cvt becomes APP.hits.parquet beside it."""
+    """Name of the hit rates of a trace: APP.cvt, or the folder APP, becomes APP.hits.parquet beside it."""
+    trace = trace.resolve() if trace.is_dir() else trace
     return trace.with_name(trace.name.removesuffix(".cvt") + ".hits.parquet")
 
 
@@ -64,12 +69,14 @@ def changed_machines(names: list[str], pages: str | None, semantics: str | None)
 
 
 def _simulate(
-    trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
+    trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`, or a folder of them.", show_default=False)],
     machine: Annotated[
         list[str],
         typer.Option("-m", "--machine", help="Name of a machine or path of its profile; repeat for more.", show_default=False),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Threads for one trace, processes for a folder.")] = None,
+    dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask scheduler that runs a folder's traces.")] = None,
     causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
     pages: Annotated[str | None, typer.Option(help="Size of the program's pages: 4K, 2M or 1G.", show_default=False)] = None,
     semantics: Annotated[
@@ -88,9 +95,21 @@ def _simulate(
     from convolver.tracing.reader import Trace
 
     path = new_file(output or default_output(trace), force)
-    recorded = Trace.load(trace)
     machines = changed_machines(machine, pages, semantics)
-    rates = simulate(recorded, machines, details=Details(causes=causes), progress=terminal_progress())
+    if trace.is_dir():
+        from convolver.cli.simulate_folder import print_sums, simulate_folder
+
+        if causes or lines:
+            raise UsageError("--causes and --lines are for one trace; leave them out for a folder.")
+        sums = simulate_folder(trace, machines, path, jobs, dask)
+        if not printed(json, csv, lambda: sums, lambda: sums):
+            print_sums(sums)
+        wrote(path)
+        return
+    if dask:
+        raise UsageError(f"{trace} is one trace; --dask runs the traces of a folder.")
+    recorded = Trace.load(trace)
+    rates = simulate(recorded, machines, details=Details(causes=causes), jobs=jobs or 1, progress=terminal_progress())
     rates.save(path)
     found = rates.summary()["machines"]
     if lines:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoundError, UsageError
+from convolver.errors import UsageError
+from convolver.fanout import Journal, run_missing
 from convolver.mpi.network import Network, what_if
 from convolver.progress import SILENT, Progress
 from convolver.schema import canonical
@@ -116,60 +114,6 @@ def run_batch(trace: str, stamp: float, network: Network, points: list[dict[str,
     return rows
 
 
-@contextmanager
-def dask_executor(address: str | None) -> Iterator[Executor | None]:
-    """Yield an executor on a dask.distributed scheduler, None without an address.
-
-    Raises :class:`ToolNotFoundError` where dask.distributed is not installed, :class:`ToolError` where nobody answers.
-    """
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ToolNotFoundError("dask.distributed is not installed; install it with: pip install 'convolver[dask]'.") from error
-    try:
-        client = Client(address, timeout=10)
-    except OSError as error:
-        raise ToolError(f"No dask scheduler answers at {address}: {error}; start one with 'dask scheduler'.") from error
-    try:
-        yield client.get_executor()
-    finally:
-        client.close()
-
-
-class _Journal:
-    """Finished batches, one JSON line each, so that an interrupted sweep goes on where it stopped."""
-
-    def __init__(self, path: Path | None, identity: str) -> None:
-        self.path, self.identity = path, identity
-        self.done: dict[int, list[dict[str, float]]] = {}
-        if path is not None and path.exists():
-            self._read(path)
-        elif path is not None:
-            path.write_text(json.dumps({"plan": identity}) + "\n")
-
-    def _read(self, path: Path) -> None:
-        lines = path.read_text().splitlines(keepends=True)
-        whole = [json.loads(line) for line in lines if line.endswith("\n")]
-        if not whole or whole[0].get("plan") != self.identity:
-            raise FormatError(f"{path} belongs to another sweep; remove it or write this sweep to another file.")
-        self.done = {int(entry["batch"]): entry["rows"] for entry in whole[1:]}
-        if lines and not lines[-1].endswith("\n"):
-            path.write_text("".join(line for line in lines if line.endswith("\n")))
-
-    def add(self, batch: int, rows: list[dict[str, float]]) -> None:
-        self.done[batch] = rows
-        if self.path is not None:
-            with open(self.path, "a") as file:
-                file.write(json.dumps({"batch": batch, "rows": rows}) + "\n")
-
-    def remove(self) -> None:
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-
-
 def sweep(
     trace: str | Path,
     network: Network,
@@ -194,9 +138,10 @@ def sweep(
     batches = [points[at : at + BATCH] for at in range(0, len(points), BATCH)]
     stamp = trace.stat().st_mtime if trace.exists() else 0.0
     identity = hashlib.sha256(canonical([asdict(plan), str(trace), stamp, repr(network)])).hexdigest()[:32]
-    journal = _Journal(Path(f"{output}.journal") if output else None, identity)
+    journal = Journal(Path(f"{output}.journal") if output else None, identity)
+    tasks = {number: (str(trace), stamp, network, batch) for number, batch in enumerate(batches)}
     progress.start("Sweeping", plan.points)
-    _run(batches, journal, (str(trace), stamp, network), executor, jobs, progress)
+    run_missing(run_batch, tasks, journal, executor=executor, jobs=jobs, advance=lambda rows: progress.advance(len(rows)))
     progress.finish()
     rows = [{"point": i, **points[i], **row} for i, row in enumerate(row for b in range(len(batches)) for row in journal.done[b])]
     table = pl.DataFrame(rows)
@@ -211,45 +156,3 @@ def _save(table: pl.DataFrame, plan: SweepPlan, trace: Path, output: Path) -> No
 
     header = table_header("convolver.table", table, {"events": trace.name}, {"sweep": asdict(plan)})
     save_table(table, header, output)
-
-
-def _run(
-    batches: list[list[dict[str, float]]],
-    journal: _Journal,
-    arguments: tuple[str, float, Network],
-    executor: Executor | None,
-    jobs: int | None,
-    progress: Progress,
-) -> None:
-    attempts = 0
-    while missing := [b for b in range(len(batches)) if b not in journal.done]:
-        pool = executor or ProcessPoolExecutor(jobs)
-        try:
-            for batch, rows in _finished(pool, batches, missing, arguments):
-                journal.add(batch, rows)
-                progress.advance(len(rows))
-        except BrokenExecutor as error:
-            attempts += 1
-            if executor is not None or attempts > 3:
-                raise ConvolverError(f"The sweep's workers died {attempts} times; start it again to go on: {error}.") from error
-        finally:
-            if executor is None:
-                pool.shutdown(cancel_futures=True)
-
-
-def _finished(
-    pool: Executor, batches: list[list[dict[str, float]]], missing: list[int], arguments: tuple[str, float, Network]
-) -> Iterator[tuple[int, list[dict[str, float]]]]:
-    futures: dict[Future[list[dict[str, float]]], int] = {pool.submit(run_batch, *arguments, batches[b]): b for b in missing}
-    try:
-        while futures:
-            for future in wait_first(futures):
-                yield futures.pop(future), future.result()
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def wait_first(futures: dict[Future[Any], int]) -> list[Future[Any]]:
-    """Return the futures that have finished, at least one."""
-    return list(wait(futures, return_when=FIRST_COMPLETED).done)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.trace import END, SETS, Decoder
 from convolver.errors import ProbeError
@@ -59,7 +60,7 @@ class KernelRuns:
 
     def feed(
         self,
-        simulator: AnySimulator,
+        simulator: AnySimulator | Relay,
         *,
         sets: Simulator | None = None,
         also: Iterable[AnySimulator] = (),

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import GROUPS, POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
-from convolver.simulation.parallel import ParallelSimulator
+from convolver.simulation.parallel import ParallelSimulator, shares
 
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
@@ -54,6 +55,14 @@ class Group:
             return list(self.simulators)
         self._shared = ParallelSimulator(self._hierarchies, jobs)
         return [self._shared, *(machine.simulator for machine in self._detailed.values())]
+
+    def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, list[AnySimulator]]:
+        """Return what a decoder feeds, the fast simulator on ``jobs`` threads beside it where its sets can be shared out."""
+        first, *others = self.simulators
+        if jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
+            self._shared = ParallelSimulator(self._hierarchies, jobs)
+            return self._shared.relay(), others
+        return first, others
 
     @property
     def _fed(self) -> ParallelSimulator | AnySimulator:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.relay import Relay
 from convolver._native.simulator import DEPENDENT_POLICIES, POLICIES, Counts, Geometry, Simulator
 
 
@@ -36,6 +37,10 @@ class ParallelSimulator:
         for value, simulator in enumerate(self.simulators):
             simulator.select(count - 1, value)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def relay(self) -> Relay:
+        """Return what a decoder feeds: the simulators on threads beside it."""
+        return Relay(self.simulators)
 
     def limit_owners(self, owners: int) -> None:
         """As :meth:`Simulator.limit_owners`."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator, DetailedSimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
@@ -48,7 +49,7 @@ class TraceLike(Protocol):
 
     def feed(
         self,
-        simulator: AnySimulator,
+        simulator: AnySimulator | Relay,
         *,
         sets: Simulator | None = None,
         also: Iterable[AnySimulator] = (),
@@ -94,6 +95,7 @@ def simulate(
     machines: MachineLike | Iterable[MachineLike],
     *,
     details: Details = NO_DETAILS,
+    jobs: int = 1,
     progress: Progress = SILENT,
 ) -> HitRates:
     """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
@@ -101,7 +103,8 @@ def simulate(
     Where the trace has bursts and a set sample, the larger levels of each machine are taken from the set sample, and the first
     one too where it is even, or else from the bursts (:mod:`convolver.simulation.sampling`), unless the detailed engine simulates
     the machine: it takes all from the bursts.
-    ``details`` asks for more than the fast engine has. Raises :class:`UsageError` and :class:`MachineError` for
+    ``details`` asks for more than the fast engine has. ``jobs`` is how many threads may run the
+    fast engine beside the decoder; the counts are the same. Raises :class:`UsageError` and :class:`MachineError` for
     machines that cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace
     without addresses and :class:`FormatError` for a damaged one.
     """
@@ -111,7 +114,7 @@ def simulate(
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
     windows = Group(found, details)
     sets = _set_group(found, holds, details) if holds.classes else None
-    first, *others = windows.simulators
+    first, others = windows.share_decoded(jobs)
     more: dict[str, Any] = {"also": others} if others else {}
     if sets:
         more["sets"] = sets.simulator

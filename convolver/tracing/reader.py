@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.trace import SETS, Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError
@@ -175,7 +176,7 @@ class Trace:
 
     def feed(
         self,
-        simulator: AnySimulator,
+        simulator: AnySimulator | Relay,
         *,
         sets: Simulator | None = None,
         also: Iterable[AnySimulator] = (),

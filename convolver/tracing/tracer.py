@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver._native.detailed import AnySimulator
+from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.trace import SETS, Decoder
 from convolver.errors import FormatError
@@ -111,7 +112,7 @@ class LiveTrace:
 
     def feed(
         self,
-        simulator: AnySimulator,
+        simulator: AnySimulator | Relay,
         *,
         sets: Simulator | None = None,
         also: Iterable[AnySimulator] = (),

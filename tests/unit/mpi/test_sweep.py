@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from convolver import fanout
 from convolver.errors import FormatError, UsageError
 from convolver.mpi import sweep as module
 from convolver.mpi.dim import write_dim
@@ -110,11 +111,11 @@ def test_a_process_pool_whose_worker_dies_loses_and_doubles_nothing(trace, monke
                 made.append("killed")
             return future
 
-        def __init__(self, jobs=None):
-            super().__init__(1)
+        def __init__(self, jobs=None, **options):
+            super().__init__(1, **options)
             made.append(self)
 
-    monkeypatch.setattr(module, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(fanout, "ProcessPoolExecutor", Pool)
     table = sweep(path, network, plan)
     assert len(made) >= 3
     assert table["point"].to_list() == list(range(150))
@@ -132,7 +133,7 @@ def test_dask_workers_give_the_same_table_when_one_is_killed(trace):
         victim = next(iter(client.run(os.getpid).values()))
         killer = threading.Timer(0.1, os.kill, (victim, signal.SIGKILL))
         killer.start()
-        with module.dask_executor(cluster.scheduler_address) as executor:
+        with fanout.dask_executor(cluster.scheduler_address) as executor:
             table = sweep(path, network, plan, executor=executor)
         killer.join()
     assert table["point"].to_list() == list(range(1000))

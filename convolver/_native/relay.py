@@ -1,0 +1,25 @@
+"""Typed wrapper of csrc/include/cv_relay.h: several simulators, each on a thread of its own, behind one decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from convolver._native._core import ffi, lib
+from convolver._native.simulator import Simulator
+from convolver._native.status import check
+
+
+class Relay:
+    """Hands every reference of a decoder's windows to all ``simulators``; ``handle`` is the context of its sink."""
+
+    def __init__(self, simulators: Sequence[Simulator]) -> None:
+        self._simulators = simulators  # kept: the threads use them
+        made = ffi.new("cv_relay **")
+        handles = ffi.new("cv_sim *[]", [simulator.handle for simulator in simulators])
+        check(lib.cv_relay_new(handles, len(simulators), made), "Starting simulators on threads")
+        self.handle: Any = ffi.gc(made[0], lib.cv_relay_free)
+
+    def drain(self) -> None:
+        """Wait until every reference so far is simulated; raises what a simulator failed with."""
+        check(lib.cv_relay_drain(self.handle), "Simulating references on threads")

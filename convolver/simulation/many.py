@@ -1,0 +1,126 @@
+"""Many traces, as of the ranks of a run, on many machines: one task a trace on any executor, one Parquet dataset, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import UsageError
+from convolver.fanout import Journal, run_missing
+from convolver.progress import SILENT, Progress
+from convolver.schema import canonical, save_table, table_header, write_atomically
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.machines import MachineLike, Target, targets
+from convolver.simulation.simulate import simulate
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIX = ".cvt"
+
+
+def traces_in(folder: str | Path) -> list[Path]:
+    """Return the traces of a folder by name; raises :class:`UsageError` when there is none."""
+    found = sorted(Path(folder).glob(f"*{SUFFIX}"))
+    if not found:
+        raise UsageError(f"{folder} holds no trace (*{SUFFIX}); record one with: convolver trace.")
+    return [path.resolve() for path in found]
+
+
+def simulate_one(trace: str, stamp: int, machines: list[Target]) -> bytes:
+    """Return the hit rates of one trace as the bytes of their file: what a worker does. ``stamp``: when the trace was changed."""
+    from convolver.tracing.reader import Trace
+
+    with tempfile.TemporaryDirectory(prefix="convolver-") as folder:
+        path = Path(folder) / "part"
+        simulate(Trace.load(trace), machines).save(path)
+        return path.read_bytes()
+
+
+class _Parts:
+    """Files of finished traces in a folder beside the output."""
+
+    def __init__(self, output: Path, identity: str) -> None:
+        self.folder = Path(f"{output}.parts")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.journal = Journal(Path(f"{output}.journal"), identity)
+        lost = [task for task, name in self.journal.done.items() if not (self.folder / name).exists()]
+        for task in lost:
+            del self.journal.done[task]
+
+    def keep(self, task: int, content: bytes) -> str:
+        """Write the file of a task and return its name: it is whole before the journal knows it."""
+        name = f"{task:06d}.hits.parquet"
+        write_atomically(self.folder / name, lambda path: path.write_bytes(content))
+        return name
+
+    def load(self, task: int) -> HitRates:
+        return HitRates.load(self.folder / self.journal.done[task])
+
+    def remove(self) -> None:
+        self.journal.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def simulate_many(
+    traces: Iterable[str | Path],
+    machines: MachineLike | Iterable[MachineLike],
+    output: str | Path,
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: Progress = SILENT,
+) -> pl.DataFrame:
+    """Simulate every trace on all machines and write one table: hit rates with the name of the trace as first column.
+
+    ``executor`` is anything with ``submit``; without one a process pool of ``jobs`` workers is used. An interrupted run goes on
+    from what lies beside the output (``OUTPUT.journal``, ``OUTPUT.parts``). Raises what :func:`simulate` raises.
+    """
+    found, paths, output = targets(machines), [Path(trace) for trace in traces], Path(output)
+    stamps = [path.stat().st_mtime_ns if path.exists() else 0 for path in paths]
+    documents = [machine.to_document() for machine in found]
+    plan = [[str(path) for path in paths], stamps, documents]
+    parts = _Parts(output, hashlib.sha256(canonical(plan)).hexdigest()[:32])
+    tasks = {number: (str(path), stamp, found) for number, (path, stamp) in enumerate(zip(paths, stamps, strict=True))}
+    progress.start("Simulating traces", len(tasks))
+    try:
+        run_missing(
+            *(simulate_one, tasks, parts.journal),
+            keep=parts.keep,
+            executor=executor,
+            jobs=jobs,
+            context="spawn",  # a forked worker can wait for ever on locks that threads of this process held
+            advance=lambda name: progress.advance(1, name),
+        )
+    finally:
+        progress.finish()
+    table = _join(paths, parts, documents, output)
+    parts.remove()
+    return table
+
+
+def _join(paths: list[Path], parts: _Parts, machines: list[dict[str, Any]], output: Path) -> pl.DataFrame:
+    import polars as pl
+
+    frames, inputs, about = [], {}, []
+    for number, path in enumerate(paths):
+        rates, name = parts.load(number), path.name.removesuffix(SUFFIX)
+        frames.append(rates.table.select(pl.lit(name).alias("trace"), pl.all()))
+        inputs[name] = rates.inputs["trace"]
+        about.append({"trace": name, "references": rates.references, "sampling": rates.header["sampling"]})
+    table = pl.concat(frames, how="diagonal")
+    save_table(table, table_header("convolver.table", table, inputs, {"machines": machines, "traces": about}), output)
+    return table
+
+
+def totals_of(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return machine, level, accesses, hits, misses and write_backs over all traces, in the order of the table."""
+    import polars as pl
+
+    sums = table.group_by("machine", "level", maintain_order=True).agg(pl.col("accesses", "hits", "misses", "write_backs").sum())
+    return sums.rows(named=True)
