@@ -10,6 +10,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import ReplayError, SchemaError
+from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
@@ -145,6 +146,7 @@ def predict(
     return predict_from(
         trace.signature,
         rates,
+        cores=core_seconds(trace, machines, progress),
         base=machines[0],
         target=machines[1],
         events=events,
@@ -166,13 +168,16 @@ def predict_from(
     measured_seconds: float | None = None,
     overlap: str = "norm",
     method: str = "calibrated",
+    cores: Mapping[str, Any] | None = None,
 ) -> Prediction:
-    """Predict from hit rates that were already simulated, as :func:`predict` does."""
+    """Predict from hit rates that were already simulated, as :func:`predict` does; ``cores`` is what
+    :func:`convolver.execution.seconds.core_seconds` says of the machines."""
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 
     def times_by(method: str) -> list[BlockTimes]:
-        return [convolve(signature, hit_rates, machine, overlap=overlap, method=method) for machine in (base, target)]
+        options: dict[str, Any] = {"overlap": overlap, "method": method}
+        return [convolve(signature, hit_rates, one, core=(cores or {}).get(one.id), **options) for one in (base, target)]
 
     times = times_by(method)
     ratio = cpu_ratio(*times)

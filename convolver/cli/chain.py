@@ -11,6 +11,7 @@ from typing import Any
 
 from convolver.cli.common import new_file, say, wrote
 from convolver.errors import UnknownMachineError, UsageError
+from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.pipeline import Prediction, Trace, load_trace, predict_from
@@ -143,10 +144,12 @@ class Chain:
             self.rates = hit_rates(self.trace, machines, progress=self.progress)
         if measured is None and self.measurement is not None:
             measured = self.measurement["seconds"]
+        cores = core_seconds(self.trace, machines, self.progress)
         return [
             predict_from(
                 self.signature,
                 self.rates,
+                cores=cores,
                 base=self.base,
                 target=target,
                 events=events,

@@ -18,7 +18,7 @@ from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
-from convolver.convolution.rates import combine, parts
+from convolver.convolution.rates import combine, one_chain, parts
 from convolver.convolution.uncertainty import Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
@@ -43,13 +43,20 @@ LOCATED = 0.6
 
 
 def convolve(
-    signature: Signature, hit_rates: HitRates, machine: MachineProfile, *, overlap: str = "norm", method: str = "calibrated"
+    signature: Signature,
+    hit_rates: HitRates,
+    machine: MachineProfile,
+    *,
+    overlap: str = "norm",
+    method: str = "calibrated",
+    core: Array | None = None,
 ) -> BlockTimes:
     """Return the time of every executed block on a machine. A pure function.
 
     ``overlap`` says how the parts of a block's time combine (:data:`OVERLAPS`), ``method`` where they come from
-    (:data:`METHODS`); for a machine without a calibration the curves stand in. Blocks without a sample get the memory rate of
-    the sampled blocks of their function, else module, else program.
+    (:data:`METHODS`); for a machine without a calibration the curves stand in. ``core``: seconds of each block with all its data
+    near, where they are known from executed paths; otherwise they follow from counts and measured rates. Blocks without a sample
+    get the memory rate of the sampled blocks of their function, else module, else program.
 
     Raises :class:`ProvenanceError` when the three do not belong together, :class:`CoverageError` when no reference was sampled,
     :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
@@ -65,7 +72,7 @@ def convolve(
     if memops.sum() and not covered:
         raise CoverageError("No reference of the program was sampled, so nothing is known of its memory; trace it more densely.")
     used = "curves" if method == "calibrated" and machine.calibration is None else method
-    times = _TIMES[used](signature.table, where, costs, machine, overlap)
+    times = _TIMES[used](signature.table, where, costs, machine, overlap, core)
     coverage = covered / memops.sum() if memops.sum() else 1.0
     return BlockTimes.make(
         _rows(signature.table, where, times, machine),
@@ -75,6 +82,7 @@ def convolve(
         levels=[level.level for level in machine.hierarchy],
         overlap=overlap,
         method=used,
+        core="paths" if core is not None and used != "paper" else "rates",
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
@@ -97,25 +105,42 @@ class Times(NamedTuple):
     drawn: Array | None = None
 
 
-def _from_curves(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
-    memory = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
-    points, issue = floating_point_seconds(table, costs), instruction_seconds(table, costs)
-    seconds = combine(np.stack([memory.seconds, points, issue]), OVERLAPS[overlap])
+def _from_curves(
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+) -> Times:
+    memory = memory_time(table, where, costs, machine.hierarchy[0].line_bytes, near=core is None)
+    points = floating_point_seconds(table, costs)
+    issue = instruction_seconds(table, costs) if core is None else core
+    known = [memory.seconds, points, issue] if core is None else [memory.seconds, core]
+    seconds = combine(np.stack(known), OVERLAPS[overlap])
     return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines)
 
 
-def _calibrated(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
+def _calibrated(
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+) -> Times:
     assert machine.calibration is not None
-    core = Core(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
-    work = program_work(table, where, core.seconds)
+    rates = Core(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
+    work = program_work(table, where, rates.seconds if core is None else core)
     exponent = machine.calibration.exponent if overlap == "norm" else OVERLAPS[overlap]
     shares = parts(work, machine.calibration)
-    memory = combine(np.vstack([core.ports, shares[1:]]), exponent)
+    if core is not None:
+        shares = one_chain(shares)
+    memory = combine(np.vstack([rates.ports, shares[1:]]), exponent)
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
     drawn, errors = draw(shares, exponent, machine.calibration, places, _known(where, machine))
     whole = combine(shares, exponent)
-    return Times(memory, core.floating_point, core.instructions, whole, errors, other.random_share, other.lines, drawn)
+    return Times(
+        memory,
+        rates.floating_point,
+        rates.instructions if core is None else core,
+        whole,
+        errors,
+        other.random_share,
+        other.lines,
+        drawn,
+    )
 
 
 def _known(where: Falls, machine: MachineProfile) -> Known:
@@ -124,7 +149,9 @@ def _known(where: Falls, machine: MachineProfile) -> Known:
     return Known(where.errors / np.where(served > 0, served, 1.0), ~where.sampled, float(noise))
 
 
-def _paper(table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str) -> Times:
+def _paper(
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+) -> Times:
     """The paper's rates, with floating-point work beside memory; nothing else counts there."""
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     memops = table["memops"].to_numpy().astype(float)

@@ -73,8 +73,9 @@ def _pick(costs: Mapping[int, PatternCost], wanted: Array, value: str) -> Array:
     return np.array([getattr(costs[width], value) for width in widths])[nearest_width(widths, wanted)]
 
 
-def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int) -> MemoryTime:
-    """Return the memory time of each block; see docs/theory.md for the rules."""
+def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int, *, near: bool = True) -> MemoryTime:
+    """Return the memory time of each block; see docs/theory.md for the rules. Not ``near``: without what the references take in
+    the first level, which is part of a core time that is known from elsewhere."""
     memops = table["memops"].to_numpy().astype(float)
     load_width = mean_width(table, "load_bytes", "loads")
     store_width = mean_width(table, "store_bytes", "stores")
@@ -90,7 +91,7 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     line = _by_place(costs, split, load_width, "line_seconds")
     line_error = _by_place(costs, split, load_width, "line_errors")
     far = where.served[:, 1:]
-    per_reference = reference + (far * line).sum(axis=1) + where.written_back @ np.array(costs.write_back)
+    per_reference = near * reference + (far * line).sum(axis=1) + where.written_back @ np.array(costs.write_back)
     sampling = np.sqrt(((where.errors * line) ** 2).sum(axis=1))
     error = reference_error + (far * line_error).sum(axis=1) + sampling
 

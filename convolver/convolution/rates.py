@@ -60,6 +60,18 @@ def parts(work: Work, machine: Calibration) -> Array:
     return np.vstack([work.core + work.coming * machine.coming, places.T, serial, window])
 
 
+def one_chain(parts: Array) -> Array:
+    """Return the parts with the shorter of core and serial time left out, where the core time comes from executed paths.
+
+    Both then hold the chains of loads that wait for one another: the core as if all their data were near, the serial time with
+    the latencies of where they are. One path is walked once, so the longer counts.
+    """
+    joined = parts.copy()
+    core, serial = parts[0], parts[-2]
+    joined[0], joined[-2] = np.where(core >= serial, core, 0.0), np.where(core >= serial, 0.0, serial)
+    return joined
+
+
 def _window(lines: Array, loads: Array, machine: Calibration) -> Array:
     """Return the time of the longest latencies, one a window: that of the farthest place that a window's lines come from."""
     windows = np.maximum(loads, 0.0) / machine.window

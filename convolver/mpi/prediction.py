@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.errors import SchemaError
+from convolver.execution.seconds import core_seconds
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.events import Events, Kind
 from convolver.mpi.join import RunPrediction, predict_run
@@ -74,7 +75,8 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
         machines = list({machine.name: machine for machine in (base, target)}.values())
         rates = hit_rates(trace, machines)
-        found = {one.name: convolve(trace.signature, rates, one, overlap=overlap) for one in machines}
+        cores = core_seconds(trace, machines) or {}
+        found = {one.name: convolve(trace.signature, rates, one, overlap=overlap, core=cores.get(one.id)) for one in machines}
         return found[base.name], found[target.name]
 
     return times

@@ -12,6 +12,7 @@ from typing import Any
 from convolver import __version__
 from convolver.convolution.convolve import convolve
 from convolver.errors import ConvolverError
+from convolver.execution.seconds import core_seconds
 from convolver.machine.profile import MachineProfile
 from convolver.pipeline import load_trace
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
@@ -81,11 +82,13 @@ class _Campaign:
         traced = trace_job(job, self.campaign, mode, self.folder / "traces")
         trace = load_trace(traced.path)
         rates = hit_rates(trace, [self.machines[one.name] for one in conditions])
+        cores = core_seconds(trace, [self.machines[one.name] for one in conditions]) or {}
         base = known.get(self.campaign.base_name) or {}
         found = []
         for one in conditions:
             for method, options in self._methods().items():
-                times = convolve(trace.signature, rates, self.machines[one.name], **options)
+                machine = self.machines[one.name]
+                times = convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
                 measured = known[one.name] or {}
                 found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
         return found

@@ -7,6 +7,7 @@ import pytest
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.convolution.paper import kernel_hit_rates
+from convolver.convolution.rates import one_chain
 from convolver.errors import ProvenanceError, UsageError
 from convolver.machine.calibration import Calibration, Residual
 from convolver.machine.profile import MachineProfile
@@ -163,3 +164,12 @@ def test_a_projection_scales_the_coefficients_as_stated():
     assert new.latency == pytest.approx((7 * NS, 123 * NS))
     assert new.first_latency == pytest.approx(1 * NS)
     assert project(machine(), "other", changes).calibration is None
+
+
+def test_core_and_dependent_loads_are_one_chain_where_the_core_is_known_from_paths():
+    """Rows: core, a place, serial, window. The longer of core and serial stays, the others are as they were."""
+    given = np.array([[5.0, 5.0, 2.0], [1.0, 2.0, 3.0], [4.0, 9.0, 2.0], [1.0, 1.0, 1.0]])
+    joined = one_chain(given)
+    assert joined[0].tolist() == [5.0, 0.0, 2.0]
+    assert joined[2].tolist() == [0.0, 9.0, 0.0]
+    assert np.array_equal(joined[[1, 3]], given[[1, 3]])
