@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "convolver.cpu_ratio"
+WHERE = ("block", "function", "module", "file", "line", "offset")
 
 
 class CpuRatio:
     """Ratio of one program's times on two machines: in total, per function and per block.
 
-    ``table`` has block, function, module, base_seconds, target_seconds and ratio, by falling base time; a ratio is null where the
-    target needs no time.
+    ``table`` has block, function, module, file, line, offset, base_seconds, target_seconds, ratio and contribution, by falling
+    base time; a ratio is null where the target needs no time. A ``contribution`` is (base - target) / all seconds on the target: the
+    contributions add up to the total ratio - 1, so the largest ones decide it.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -57,17 +59,25 @@ class CpuRatio:
         """The blocks."""
         import polars as pl
 
-        types = {"block": pl.UInt32, "function": pl.String, "module": pl.String}
-        types |= dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)
-        return _with_ratio(pl.DataFrame(self._rows, schema=types))
+        types = {"block": pl.UInt32, **dict.fromkeys(("function", "module", "file"), pl.String), "line": pl.UInt32}
+        types |= {"offset": pl.UInt64, **dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)}
+        known = {name: kind for name, kind in types.items() if name in self._rows}
+        return self._with_ratio(pl.DataFrame(self._rows, schema=known))
 
     @property
     def functions(self) -> pl.DataFrame:
-        """Function, module, base_seconds, target_seconds and ratio, by falling base time."""
+        """Function, module, base_seconds, target_seconds, ratio and contribution, by falling base time."""
         import polars as pl
 
         sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("base_seconds", "target_seconds").sum())
-        return _with_ratio(sums).sort("base_seconds", descending=True, maintain_order=True)
+        return self._with_ratio(sums).sort("base_seconds", descending=True, maintain_order=True)
+
+    def _with_ratio(self, table: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        base, target = pl.col("base_seconds"), pl.col("target_seconds")
+        contribution = (base - target.fill_null(0.0)) / float(self.target["seconds"])
+        return table.with_columns(ratio=pl.when(target > 0).then(base / target), contribution=contribution)
 
     @classmethod
     def load(cls, path: str | Path) -> CpuRatio:
@@ -81,13 +91,6 @@ class CpuRatio:
     def summary(self) -> dict[str, Any]:
         """Return everything but the blocks."""
         return {**{name: value for name, value in self.document.items() if name != "blocks"}, "id": self.id}
-
-
-def _with_ratio(table: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    ratio = pl.when(pl.col("target_seconds") > 0).then(pl.col("base_seconds") / pl.col("target_seconds"))
-    return table.with_columns(ratio.alias("ratio"))
 
 
 def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
@@ -118,7 +121,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         raise ProvenanceError("The two tables of block times come from different methods; convolve both with the same.")
     if not target.seconds > 0:
         raise PredictionError(f"The program needs no time on '{target.machine}', so there is no ratio; trace one that does work.")
-    joined = base.table.select("block", "function", "module", base_seconds="seconds").join(
+    joined = base.table.select(*WHERE, base_seconds="seconds").join(
         target.table.select("block", target_seconds="seconds"), on="block", how="left", maintain_order="left"
     )
     document = {

@@ -99,14 +99,30 @@ def _add(table: Table, side: Mapping[str, Any], *rest: str) -> None:
     )
 
 
-def functions(ratio: CpuRatio, count: int = 10) -> Table:
-    """Return times and ratios of the functions that take the most time on the base."""
-    heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio"]
-    table = _table("Functions", ["function", "module"], heads)
-    for row in ratio.functions.head(count).iter_rows(named=True):
+def deciding(ratio: CpuRatio, by: str = "function") -> pl.DataFrame:
+    """Return the functions or blocks of a ratio, those first that decide it: by falling size of their contribution."""
+    import polars as pl
+
+    rows = ratio.table if by == "block" else ratio.functions
+    return rows.sort(pl.col("contribution").abs(), descending=True, maintain_order=True)
+
+
+def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
+    """Return times and ratios of what decides the CPU ratio, with a line that says how much of it is shown."""
+    rows = deciding(ratio, by)
+    heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio", "adds"]
+    table = _table("What decides the ratio", ["function", "line" if by == "block" else "module"], heads)
+    for row in rows.head(count).iter_rows(named=True):
         shown = "-" if row["ratio"] is None else f"{row['ratio']:.3g}"
         seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
-        table.add_row(row["function"] or "?", Path(row["module"]).name or "?", *seconds, shown)
+        where = place(row) if by == "block" else Path(row["module"]).name or "?"
+        table.add_row(row["function"] or "?", where, *seconds, shown, f"{row['contribution']:+.3f}")
+    sizes = rows["contribution"].abs()
+    share = float(sizes.head(count).sum() / sizes.sum()) if sizes.sum() else 1.0
+    table.caption, table.caption_justify = (
+        f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1",
+        "left",
+    )
     return table
 
 

@@ -43,3 +43,11 @@ def test_a_program_that_needs_no_time_has_no_ratio():
     empty = convolve(signature(), hit_rates([], M), M)
     with pytest.raises(PredictionError, match="no ratio"):
         cpu_ratio(empty, empty)
+
+
+def test_contributions_add_up_to_what_the_ratio_is_above_one():
+    other = machine("other", scale=0.7)
+    rates = hit_rates([(0, 1000, 100, 10), (1, 500, 500, 0)], M, other)
+    result = cpu_ratio(convolve(PROGRAM, rates, M), convolve(PROGRAM, rates, other))
+    for rows in (result.table, result.functions):
+        assert rows["contribution"].sum() == pytest.approx(result.total - 1)
