@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from convolver._native.branches import Branches
 from convolver._native.core import Core
+from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import operations, program_code
 from convolver.execution.static import static_cycles
@@ -36,8 +37,9 @@ class Places(NamedTuple):
 
 
 def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
-    """Return the core table of a machine and how it was found (:func:`choose_core`)."""
-    return choose_core(machine.cpu)
+    """Return the core table of a machine, with what its probes measured, and how the table was found (:func:`choose_core`)."""
+    table, how = choose_core(machine.cpu)
+    return calibrated_core(table, machine)[0], how
 
 
 def core_time(

@@ -1,0 +1,36 @@
+"""Measured kernels in place of published figures."""
+
+from __future__ import annotations
+
+import msgspec
+
+from convolver.execution.calibrated import calibrated_core
+from convolver.machine.cores import find_core
+from convolver.machine.profile import Throughput
+from tests.synthetic import machine
+
+CYCLE = 0.25e-9
+
+
+def _profile(**cycles):
+    entries = {"cycle": 1.0, **cycles}
+    points = tuple(Throughput(kernel=name, operation=name, seconds=count * CYCLE) for name, count in entries.items())
+    return msgspec.structs.replace(machine("m"), maps=(), floating_point=points)
+
+
+def test_measured_latencies_replace_published_ones():
+    table, used = calibrated_core(find_core("golden-cove"), _profile(multiply_latency=3.02, add_latency=1.99, divide=4.1))
+    assert table.kind("fp_multiply").latency == 3
+    assert table.kind("fp_add").chained_latency == 2
+    assert used == {"fp_add.chained_latency": 2, "fp_multiply.latency": 3, "divide_double.busy": 4}
+
+
+def test_a_disturbed_probe_changes_nothing():
+    seed = find_core("golden-cove")
+    assert calibrated_core(seed, _profile(multiply_latency=3.4, add_latency=2.5)) == (seed, {})
+
+
+def test_without_a_clock_the_table_stays():
+    seed = find_core("zen3")
+    bare = msgspec.structs.replace(machine("m"), floating_point=())
+    assert calibrated_core(seed, bare) == (seed, {})
