@@ -69,10 +69,12 @@ class Signature(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return id, inputs, totals, command and sampled share as a JSON-able document."""
         from convolver.signature.features import path_shares, sampled_share
+        from convolver.signature.loops import hottest_loops
 
         return {
             **{name: self.header[name] for name in ("schema", "version", "id", "inputs", "totals")},
             **{name: value for name, value in self.header.items() if name in DEFAULTS},
             "sampled_share": sampled_share(self.table),
             "paths": path_shares(self.table),
+            "loops": hottest_loops(self.table),
         }

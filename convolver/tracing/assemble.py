@@ -14,6 +14,7 @@ from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import LINE_BYTES, distinct_lines, site_features, site_patterns
+from convolver.tracing.loops import NOT_IN_A_LOOP, find_loops
 from convolver.tracing.names import Names
 from convolver.tracing.path_features import PathFeatures, path_columns
 
@@ -42,6 +43,8 @@ def block_columns(
     decoder: Decoder, definitions: Definitions, blocks: Blocks, names: Names | None, chains: NDArray[Any] | None = None
 ) -> dict[str, Any]:
     """Return the columns of a signature's table."""
+    import polars as pl
+
     modules = blocks.module.tolist()
     names = names or Names.empty(len(blocks), len(definitions.paths))
     counts = dict(blocks.counts)
@@ -49,6 +52,7 @@ def block_columns(
     counts["bytes"] = counts["load_bytes"] + counts["store_bytes"]
     patterns = site_patterns(decoder.features(), decoder.sampled(), definitions.sites["flags"], chains)
     lines = site_features(decoder)
+    loops = find_loops(definitions, blocks, names.functions)
     return {
         "block": np.arange(len(blocks), dtype=np.uint32),
         "module": [definitions.paths[module] for module in modules],
@@ -62,6 +66,8 @@ def block_columns(
         **{name: _fold(values, blocks) for name, values in patterns.items()},
         "working_set_bytes": _working_sets(decoder, definitions, blocks),
         **{name: _fold(lines[name], blocks) for name in LINES},
+        "loop_depth": loops.depth,
+        "loop_head": pl.Series([None if head == NOT_IN_A_LOOP else head for head in loops.head.tolist()], dtype=pl.UInt32),
     }
 
 

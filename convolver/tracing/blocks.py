@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from convolver.tracing.definitions import CONTINUED, STORE, Definitions, counter_values, guard_executions
 
 COUNTS = ("executions", "instructions", "loads", "stores", "load_bytes", "store_bytes", "flops")
-_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 _TRANSFERS = frozenset([*range(0x70, 0x80), *range(0xE0, 0xE4), *b"\xe8\xe9\xeb\xc2\xc3\xca\xcb\xcc\xcd\xcf\xf1\xf4"])
 _TRANSFERS_0F = frozenset([*range(0x80, 0x90), *b"\x05\x07\x0b\x34\x35"])
 
@@ -26,13 +26,14 @@ _TRANSFERS_0F = frozenset([*range(0x80, 0x90), *b"\x05\x07\x0b\x34\x35"])
 class Blocks:
     """Blocks in the order of (module, offset). All arrays but the last two have one element a block.
 
-    ``first_instruction`` is an instruction of the definitions that begins the block.
+    ``first_instruction`` and ``last_instruction`` are instructions of the definitions that begin and end the block.
     """
 
     module: NDArray[np.uint32]
     offset: NDArray[np.uint64]
     length_bytes: NDArray[np.uint32]
     first_instruction: NDArray[np.int64]
+    last_instruction: NDArray[np.int64]
     counts: dict[str, NDArray[np.uint64]]
     site_blocks: NDArray[np.uint32]
     instruction_blocks: NDArray[np.uint32]
@@ -45,7 +46,7 @@ class Blocks:
 def is_transfer(code: bytes) -> bool:
     """Return True when an x86-64 instruction can continue elsewhere than behind itself (unknown code: True)."""
     at = 0
-    while at < len(code) and code[at] in _PREFIXES:
+    while at < len(code) and code[at] in PREFIXES:
         at += 1
     if at < len(code) and 0x40 <= code[at] <= 0x4F:
         at += 1
@@ -172,6 +173,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
             nothing,
             nothing.astype(np.uint32),
             nothing.astype(np.int64),
+            nothing.astype(np.int64),
             dict.fromkeys(COUNTS, nothing),
             nothing.astype(np.uint32),
             nothing.astype(np.uint32),
@@ -187,6 +189,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
         offset=distinct.offset[first],
         length_bytes=(end - distinct.offset[first]).astype(np.uint32),
         first_instruction=distinct.example[first],
+        last_instruction=distinct.example[last],
         counts=counts,
         site_blocks=block[distinct.number[definitions.instruction_of_site]].astype(np.uint32),
         instruction_blocks=block[distinct.number].astype(np.uint32),
