@@ -24,8 +24,8 @@ class CpuRatio:
     """Ratio of one program's times on two machines: in total, per function and per block.
 
     ``table`` has block, function, module, file, line, offset, base_seconds, target_seconds, ratio and contribution, by falling
-    base time; a ratio is null where the target needs no time. A ``contribution`` is (base - target) / all seconds on the target: the
-    contributions add up to the total ratio - 1, so the largest ones decide it.
+    base time; a ratio is null where the target needs no time. A ``contribution`` is (base - target) / all seconds on the
+    target: the contributions add up to the total ratio - 1, so the largest ones decide it.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:

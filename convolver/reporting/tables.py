@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.units import format_bytes, format_count, format_seconds
 
@@ -117,12 +119,10 @@ def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
         seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
         where = place(row) if by == "block" else Path(row["module"]).name or "?"
         table.add_row(row["function"] or "?", where, *seconds, shown, f"{row['contribution']:+.3f}")
-    sizes = rows["contribution"].abs()
-    share = float(sizes.head(count).sum() / sizes.sum()) if sizes.sum() else 1.0
-    table.caption, table.caption_justify = (
-        f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1",
-        "left",
-    )
+    sizes = np.abs(rows["contribution"].to_numpy())
+    share = float(sizes[:count].sum() / sizes.sum()) if sizes.any() else 1.0
+    table.caption = f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1"
+    table.caption_justify = "left"
     return table
 
 
