@@ -127,3 +127,14 @@ def test_formats_are_guessed_or_asked_for(tmp_path):
         import_trace(tmp_path / "x.bin", output=tmp_path / "a.cvt", format="elf")
     with pytest.raises(FormatError, match="No such file"):
         import_trace(tmp_path / "x.din", output=tmp_path / "a.cvt")
+
+
+def test_windows_of_a_trace_without_paths_code_and_flows_hold_its_references(tmp_path):
+    """As traces of versions before those were recorded."""
+    trace, found = imported(tmp_path, LACKEY, "lackey")
+    assert not trace.whole_paths
+    (window,) = trace.windows()
+    assert window.addresses.tolist() == [address for address, _, _ in found]
+    assert [code for code in trace.segments["code"].to_list() if code] == []
+    assert "path_visits" not in trace.signature.table.columns
+    assert trace.summary()["paths"] is None
