@@ -3,7 +3,7 @@
 tests/bench/simulator.py [MILLION_REFERENCES] [--json]
 
 CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one machine
-with three levels, ``three`` are three machines in one pass, ``1/32`` is one class of sets out of all references (references given
+with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one pass, ``1/32`` is one class of sets out of all references (references given
 count, not those simulated). Everything is in the time: making the simulator and the table of hit rates too.
 """
 
@@ -18,7 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from streams import STREAMS, Arrays
 
-from convolver.machine.hierarchy import Level
+from convolver._native.simulator import Geometry, Simulator
+from convolver.machine.hierarchy import Level, parse_levels
 from convolver.simulation.simulate import simulate_arrays
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -34,6 +35,13 @@ MACHINES = [
     _machine("b", (32 * KIB, 8), (512 * KIB, 8), (16 * MIB, 16)),
     _machine("c", (64 * KIB, 4), (1 * MIB, 16), (64 * MIB, 16)),
 ]
+
+
+def _core(arrays: Arrays) -> None:
+    """One call into the C core: what the Python path is compared with."""
+    levels = parse_levels(MACHINES[0]["hierarchy"], "a")
+    simulator = Simulator([[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]])
+    simulator.feed(arrays["addresses"], None, arrays["writes"], arrays["blocks"])
 
 
 def _pycachesim(arrays: Arrays) -> None:
@@ -52,6 +60,7 @@ def _kinds() -> dict[str, tuple[Callable[[Arrays], object], Callable[[], float]]
     cpu = time.process_time
     kinds: dict[str, tuple[Callable[[Arrays], object], Callable[[], float]]] = {
         "one": (lambda a: simulate_arrays(**a, machines=MACHINES[0]), cpu),
+        "one, C core alone": (_core, cpu),
         "three": (lambda a: simulate_arrays(**a, machines=MACHINES), cpu),
         "1/32": (lambda a: simulate_arrays(**a, machines=MACHINES[0], sets=32, set_class=13), cpu),
         "one, wall": (lambda a: simulate_arrays(**a, machines=MACHINES[0]), time.perf_counter),
