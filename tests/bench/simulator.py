@@ -2,9 +2,10 @@
 
 tests/bench/simulator.py [MILLION_REFERENCES] [--json]
 
-CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one machine
-with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one pass, ``1/32`` is one class of sets out of all references (references given
-count, not those simulated). Everything is in the time: making the simulator and the table of hit rates too.
+CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one
+machine with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one
+pass, ``1/32`` is one class of sets out of all references (references given count, not those simulated). Everything is in the
+time: making the simulator and the table of hit rates too.
 """
 
 from __future__ import annotations

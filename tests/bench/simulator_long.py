@@ -1,4 +1,4 @@
-"""Ten thousand million references through three cache levels: nothing is lost, and the memory stays what it was after the first ones.
+"""Ten thousand million references through three cache levels: nothing is lost, and the memory stays what it was.
 
 tests/bench/simulator_long.py [MILLION_REFERENCES]
 
@@ -26,7 +26,8 @@ def peak_kib() -> int:
 
 def main() -> None:
     """Stream, check the counts, print rate and memory."""
-    chunks = max(10, int(float(sys.argv[1]) * 1e6 if len(sys.argv) > 1 else 1e10) // CHUNK)
+    wanted = int(float(sys.argv[1]) * 1e6 if len(sys.argv) > 1 else 1e10)
+    chunks = max(10, -(-wanted // CHUNK))
     simulator = Simulator([[Geometry(64, 12, LINE_BYTES), Geometry(2048, 16, LINE_BYTES), Geometry(32768, 16, LINE_BYTES)]])
     addresses = (1 << 40) + DOUBLE * np.arange(CHUNK, dtype=np.uint64)
     owners = (np.arange(CHUNK) % 4).astype(np.uint32)
