@@ -66,8 +66,9 @@ class _Campaign:
                 for mode in self.campaign.modes:
                     try:
                         found += self._job_rows(job, mode)
-                    except ConvolverError as error:
-                        self.left_out[f"{job.name} ({mode})"] = str(error)
+                    except Exception as error:  # half an hour of measurements must not be lost to one program
+                        kind = "" if isinstance(error, ConvolverError) else f"{type(error).__name__}: "
+                        self.left_out[f"{job.name} ({mode})"] = f"{kind}{error}"
                     self.progress.advance(1.0, job.name)
         finally:
             self.progress.finish()
