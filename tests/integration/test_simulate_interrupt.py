@@ -1,4 +1,4 @@
-"""Ctrl-C stops a simulation of arrays, of a trace and on several threads at once."""
+"""Ctrl-C stops a simulation of arrays at once, on one thread and on several."""
 
 import signal
 import subprocess
