@@ -108,14 +108,15 @@ def _best(
 def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> MachineProfile:
     """Return the profile with its calibration, and the last level that explains its curves best where that is uncertain.
 
-    Raises :class:`MachineError` for a profile without enough curves, such as a projected one: calibrate its base, then project.
+    A projected profile should be projected from a calibrated one instead, which scales the coefficients; where its base is
+    gone, its curves stand for measured ones. Raises :class:`MachineError` for a profile without enough curves.
     """
     known, _ = list_kernels()
     points = measured_points(profile, known)
-    if profile.projected or len(points) < LEAST_ROWS:
+    if len(points) < LEAST_ROWS:
         raise MachineError(
             f"'{profile.name}' has {len(points)} measured points, {LEAST_ROWS} are needed; calibrate a profile that "
-            "`convolver probe` wrote, and project from it."
+            "`convolver probe` wrote."
         )
     profiles = candidates(profile)
     run = runs(points, max(one.hierarchy[-1].size_bytes for one in profiles), str(profile.provenance.get("pages", "default")))

@@ -53,6 +53,13 @@ def is_power(size_bytes: int) -> bool:
     return size_bytes & (size_bytes - 1) == 0
 
 
+def _recordable(size_bytes: int) -> int:
+    """Return the nearest working set of three significant binary digits: the random kernels need such (the curves of projected
+    machines have others)."""
+    step = 1 << max(size_bytes.bit_length() - 3, 9)
+    return max(round(size_bytes / step) * step, 4096)
+
+
 def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> list[Measured]:
     """Return the points of one thread, one an octave, of kernels that this probe knows.
 
@@ -63,7 +70,7 @@ def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> lis
         for curve in profile.maps
         if curve.threads == 1 and curve.kernel in known and curve.pattern != RESTARTED
         for point in curve.points
-        if is_power(point.working_set_bytes)
+        if profile.projected or is_power(point.working_set_bytes)
     ]
     return sorted(found, key=lambda one: (one.working_set_bytes, one.curve.pattern.startswith("chase"), one.curve.kernel))
 
@@ -71,7 +78,7 @@ def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> lis
 def runs(points: Sequence[Measured], largest_bytes: int, pages: str) -> KernelRuns:
     """Return what is simulated for the points, with last levels of up to ``largest_bytes``."""
     warm = int(WARM * largest_bytes / 64)
-    recorded = [Recorded(one.curve.kernel, one.working_set_bytes, REFERENCES, warm) for one in points]
+    recorded = [Recorded(one.curve.kernel, _recordable(one.working_set_bytes), REFERENCES, warm) for one in points]
     return KernelRuns(recorded, pages)
 
 

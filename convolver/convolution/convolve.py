@@ -129,7 +129,7 @@ def _calibrated(
     memory = combine(np.vstack([rates.ports, shares[1:]]), exponent)
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
-    drawn, errors = draw(shares, exponent, machine.calibration, places, _known(where, machine))
+    drawn, errors = draw(shares, exponent, machine.calibration, places, _known(where, machine, core))
     whole = combine(shares, exponent)
     return Times(
         memory,
@@ -143,10 +143,12 @@ def _calibrated(
     )
 
 
-def _known(where: Falls, machine: MachineProfile) -> Known:
+def _known(where: Falls, machine: MachineProfile, core: Array | None) -> Known:
     served = where.served[:, 1:]
     noise = machine.provenance.get("noise", {}).get("median_spread", DEFAULT_NOISE)
-    return Known(where.errors / np.where(served > 0, served, 1.0), ~where.sampled, float(noise))
+    return Known(
+        where.errors / np.where(served > 0, served, 1.0), ~where.sampled, float(noise), "bound" if core is None else "paths"
+    )
 
 
 def _paper(

@@ -29,9 +29,10 @@ COMMON_BLOCKS = 0.5
 """Share of the variance of a model error that all blocks of a program have in common."""
 COMMON_MACHINES = 0.7
 """Share of the variance of a model error that two machines have in common; those with one calibration, all of it."""
-CORE_SHIFT, CORE_DEVIATION = 0.25, 0.45
-"""Mean and deviation of log(true / estimated) core time, where the estimate is a bound by ports and instruction counts that
-knows neither chains of dependent instructions nor mispredicted branches: it is too low more often than too high."""
+CORE_ERRORS = {"paths": (0.05, 0.2), "bound": (0.25, 0.45)}
+"""Mean and deviation of log(true / estimated) core time by how it was estimated: from executed paths (from the code alone in
+blocks that no path shows), or as a bound by ports and instruction counts, which knows neither chains nor mispredicted branches
+and so is too low more often than too high."""
 SERIAL_DEVIATION = 0.5
 """Deviation of log(true / estimated) time of dependent loads, which a rule tells from gathers."""
 LEAST_DEVIATION = 0.03
@@ -44,12 +45,13 @@ _WHOLE = 0.995  # of the time, in blocks that are drawn one by one
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the errors: standard errors of the share that each place serves, relative, and which blocks were not
-    sampled."""
+    """What is known of the errors: standard errors of the share that each place serves, relative; which blocks were not sampled;
+    the noise of the profile; and how core times were estimated (:data:`CORE_ERRORS`)."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
     noise: float
+    core: str
 
 
 def place_deviations(calibration: Calibration, places: Sequence[str]) -> Array:
@@ -108,7 +110,8 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
     deviations = place_deviations(calibration, places)
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
     noise = known.noise * _normal((DRAWS, 1), 1000, key)
-    logs = [CORE_SHIFT + CORE_DEVIATION * _errors(blocks, 0, 0)]
+    shift, deviation = CORE_ERRORS[known.core]
+    logs = [shift + deviation * _errors(blocks, 0, 0)]
     for number, deviation in enumerate(deviations, 1):
         # From the far end, so that the memories of machines with different levels err alike.
         part = len(places) - number + 1

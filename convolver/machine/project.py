@@ -183,7 +183,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         semantics=base.semantics,
         projected=True,
         provenance=provenance,
-        cpu={"model": f"projected from {base.cpu.get('model', base.name)}"},
+        cpu={**_core(base.cpu), "model": f"projected from {base.cpu.get('model', base.name)}"},
         maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
         calibration=_project_calibration(base.calibration, base.hierarchy, changes),
@@ -210,6 +210,11 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
         first_latency=known.first_latency * _time_factor("chase", old[0].level, old, changes),
         coming=known.coming / changes.clock,
     )
+
+
+def _core(cpu: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what says which core it is: a projection keeps its pipeline."""
+    return {name: cpu[name] for name in ("vendor", "family", "model_number", "flags", "vector_sets") if name in cpu}
 
 
 def _origin(provenance: Mapping[str, Any], cpu: Mapping[str, Any]) -> dict[str, Any]:

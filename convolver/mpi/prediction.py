@@ -76,7 +76,9 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
         machines = list({machine.name: machine for machine in (base, target)}.values())
         rates = hit_rates(trace, machines)
         cores = core_seconds(trace, machines) or {}
-        found = {one.name: convolve(trace.signature, rates, one, overlap=overlap, core=cores.get(one.id)) for one in machines}
+        method = "calibrated" if all(one.calibration for one in machines) else "curves"  # one and the same for both
+        options: dict[str, Any] = {"overlap": overlap, "method": method}
+        found = {one.name: convolve(trace.signature, rates, one, core=cores.get(one.id), **options) for one in machines}
         return found[base.name], found[target.name]
 
     return times

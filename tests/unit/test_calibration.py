@@ -108,10 +108,10 @@ def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
     assert parts(four, TRUE)[-2, 0] == pytest.approx(serial / 4)
 
 
-def test_a_projected_profile_is_not_calibrated():
+def test_a_profile_with_few_curves_is_not_calibrated():
     small = machine("small")
     with pytest.raises(MachineError, match="measured points"):
-        calibrate(msgspec.structs.replace(small, projected=True))
+        calibrate(small)
     same, why = calibrated(small)
     assert same is small
     assert "not calibrated" in why
