@@ -15,6 +15,7 @@ from convolver.modeling.base import fit
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder
 from convolver.pipeline import predict_from
+from convolver.schema import VERSIONS
 from tests.synthetic import hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
@@ -56,7 +57,7 @@ def test_info_says_schema_version_id_inputs_and_totals(files):
         document = describe(path)
         assert document["id"] == getattr(artifact, "id", document["id"])
         assert len(document["id"]) == 32
-        assert document["version"] == 1
+        assert document["version"] == VERSIONS[document["schema"]]
         assert set(document) >= {"schema", "version", "id", "inputs", "totals"}
         json.dumps(document, allow_nan=False)
     totals = describe(next(path for path in files if path.name == "a.sig.parquet"))["totals"]
