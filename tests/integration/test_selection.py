@@ -73,6 +73,13 @@ def content(trace):
     return found
 
 
+def without_paths(trace):
+    """The signature as it is where no path is known, as in a part of the blocks: dependent references are not told from random ones."""
+    return trace.signature.table.with_columns(
+        random_references=pl.col("random_references") + pl.col("dependent_references")
+    ).drop("dependent_references")
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_joined_phases_are_the_trace_without_phases(tmp_path, count):
     stream = busy_stream()
@@ -83,7 +90,7 @@ def test_joined_phases_are_the_trace_without_phases(tmp_path, count):
     merged = merge_traces(paths[::-1], output=tmp_path / "merged.cvt")
     merged.verify()
     assert content(merged) == content(whole)
-    assert merged.signature.table.equals(whole.signature.table)
+    assert without_paths(merged).equals(without_paths(whole).select(without_paths(merged).columns))
     assert merged.inputs == {f"phase {number}": part.id for number, part in enumerate(parts, 1)}
 
 
