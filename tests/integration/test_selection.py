@@ -74,7 +74,7 @@ def content(trace):
 
 
 def without_paths(trace):
-    """The signature as it is where no path is known, as in a part of the blocks: dependent references are not told from random ones."""
+    """Signature of a part of the blocks, which is no path: dependent references are not told from random ones."""
     return trace.signature.table.with_columns(
         random_references=pl.col("random_references") + pl.col("dependent_references")
     ).drop("dependent_references")
