@@ -14,7 +14,7 @@ from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
-from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.schema import VERSIONS, DocumentArtifact
 from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.simulation.hit_rates import HitRates
@@ -48,12 +48,14 @@ def load_trace(path: str | Path) -> Trace:
     return trace
 
 
-class Prediction:
+class Prediction(DocumentArtifact):
     """Predicted times of one program on a base and a target machine, and what they rest on.
 
     ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`), ``ratio`` (:class:`CpuRatio`), ``hit_rates``
     and, with MPI events, ``timeline`` are there on a prediction that was just made and None on one read from a file.
     """
+
+    schema = SCHEMA
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Prediction:
         timeline: Timeline | None = None,
     ) -> None:
         """Take a complete document; :func:`predict` makes one."""
-        self.document = dict(document)
+        super().__init__(document)
         self.base, self.target, self.ratio, self.hit_rates = base, target, ratio, hit_rates
         self.timeline = timeline
         try:
@@ -79,16 +81,6 @@ class Prediction:
             raise SchemaError(f"A prediction misses a field or has one of a wrong type: {error}.") from error
 
     @property
-    def id(self) -> str:
-        """Hash of the content."""
-        return document_id(self.document)
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of the signature, the hit rates and the machines."""
-        return dict(self.document["inputs"])
-
-    @property
     def error(self) -> float | None:
         """Signed error of the predicted base time: (predicted - measured) / measured, None where nothing was measured."""
         value = self.document["error"]
@@ -98,19 +90,6 @@ class Prediction:
     def table(self) -> Any:
         """Blocks of the base machine with their times, or None on a prediction read from a file."""
         return None if self.base is None else self.base.table
-
-    @classmethod
-    def load(cls, path: str | Path) -> Prediction:
-        """Read and verify a ``.prediction.json`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(load_document(path, SCHEMA))
-
-    def save(self, path: str | Path) -> str:
-        """Write the prediction as JSON and return its id."""
-        return save_document(self.document, path)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the document with its id."""
-        return {**self.document, "id": self.id}
 
 
 def as_machine(machine: MachineName) -> MachineProfile:

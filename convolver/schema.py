@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 
@@ -140,6 +140,40 @@ def save_document(document: dict[str, Any], path: str | Path) -> str:
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text))
     return str(document["id"])
+
+
+class DocumentArtifact:
+    """What every artifact that is one JSON document shares; a kind states its ``schema`` and what it reads from ``document``."""
+
+    schema: ClassVar[str]
+    document: dict[str, Any]
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        """Take a complete document."""
+        self.document = dict(document)
+
+    @property
+    def id(self) -> str:
+        """Hash of the content."""
+        return document_id(self.document)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Ids of what this was made from."""
+        return dict(self.document["inputs"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and verify the artifact; raises :class:`FormatError` when the file is damaged or something else."""
+        return cls(load_document(path, cls.schema))
+
+    def save(self, path: str | Path) -> str:
+        """Write the artifact as JSON and return its id; raises :class:`FormatError` when that fails."""
+        return save_document(self.document, path)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the document with its id."""
+        return {**self.document, "id": self.id}
 
 
 def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import PredictionError, ProvenanceError, SchemaError
-from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.schema import VERSIONS, DocumentArtifact
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +19,7 @@ SCHEMA = "convolver.cpu_ratio"
 WHERE = ("block", "function", "module", "file", "line", "offset")
 
 
-class CpuRatio:
+class CpuRatio(DocumentArtifact):
     """Ratio of one program's times on two machines: in total, per function and per block.
 
     ``table`` has block, function, module, file, line, offset, base_seconds, target_seconds, ratio and contribution, by falling
@@ -28,25 +27,17 @@ class CpuRatio:
     target: the contributions add up to the total ratio - 1, so the largest ones decide it.
     """
 
+    schema = SCHEMA
+
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Take a complete document; :func:`cpu_ratio` makes one."""
-        self.document = dict(document)
+        super().__init__(document)
         try:
             self.total = float(document["ratio"])
             self.base, self.target = dict(document["base"]), dict(document["target"])
             self._rows = document["blocks"]
         except (KeyError, TypeError, ValueError) as error:
             raise SchemaError(f"A CPU ratio misses a field or has one of a wrong type: {error}.") from error
-
-    @property
-    def id(self) -> str:
-        """Hash of the content."""
-        return str(self.document.get("id") or document_id(self.document))
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of the two tables of block times."""
-        return dict(self.document["inputs"])
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -78,15 +69,6 @@ class CpuRatio:
         base, target = pl.col("base_seconds"), pl.col("target_seconds")
         contribution = (base - target.fill_null(0.0)) / float(self.target["seconds"])
         return table.with_columns(ratio=pl.when(target > 0).then(base / target), contribution=contribution)
-
-    @classmethod
-    def load(cls, path: str | Path) -> CpuRatio:
-        """Read and verify a ``.ratio.json`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(load_document(path, SCHEMA))
-
-    def save(self, path: str | Path) -> str:
-        """Write the ratio as JSON and return its id."""
-        return save_document(self.document, path)
 
     def summary(self) -> dict[str, Any]:
         """Return everything but the blocks."""
@@ -135,4 +117,4 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         "coverage": base.coverage,
         "blocks": joined.to_dict(as_series=False),
     }
-    return CpuRatio({**document, "id": document_id(document)})
+    return CpuRatio(document)

@@ -21,7 +21,7 @@ from convolver.mpi.network import Network, what_if
 from convolver.mpi.parallel import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
 from convolver.mpi.replay import as_network
 from convolver.progress import SILENT, Progress
-from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.schema import VERSIONS, DocumentArtifact
 from convolver.simulation.cache import hit_rates
 
 if TYPE_CHECKING:
@@ -33,40 +33,19 @@ CLUSTER_EVENT = 90_000_001
 """Type of the events that mark the cluster of the following burst (value: cluster + 1) in an exported trace."""
 
 
-class ParallelPrediction:
+class ParallelPrediction(DocumentArtifact):
     """A predicted parallel run: ``document`` is the artifact; ``timeline`` and ``ratios`` are None on one read from a file."""
+
+    schema = SCHEMA
 
     def __init__(self, document: Mapping[str, Any], timeline: Timeline | None = None, ratios: BurstRatios | None = None) -> None:
         """Take a complete document; :func:`predict_parallel` makes one."""
-        self.document = dict(document)
+        super().__init__(document)
         self.timeline, self.ratios = timeline, ratios
         try:
             self.seconds = float(document["seconds"])
         except (KeyError, TypeError, ValueError) as error:
             raise SchemaError(f"A prediction of a run misses a field or has one of a wrong type: {error}.") from error
-
-    @property
-    def id(self) -> str:
-        """Hash of the content."""
-        return document_id(self.document)
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Ids of the machines."""
-        return dict(self.document["inputs"])
-
-    @classmethod
-    def load(cls, path: str | Path) -> ParallelPrediction:
-        """Read and verify a ``.run.json`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(load_document(path, SCHEMA))
-
-    def save(self, path: str | Path) -> str:
-        """Write the prediction as JSON and return its id."""
-        return save_document(self.document, path)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the document with its id."""
-        return {**self.document, "id": self.id}
 
 
 def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "norm") -> Times:
