@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define NO_EDGE UINT32_MAX
+#define NO_SEGMENT UINT32_MAX
 
 struct cv_branches {
     const cv_trace *trace;
@@ -26,6 +27,10 @@ struct cv_branches {
     cv_targets targets;
     uint32_t thread;
     uint64_t repeating; /* address of the string instruction that the last visit ended in, 0: none */
+    uint32_t began;     /* segment that began this repetition, NO_SEGMENT: a path began within it */
+    uint32_t turn;      /* segment of its turns, NO_SEGMENT: none yet */
+    uint64_t turns;
+    int beginning; /* no visit of the path came yet */
     uint8_t *flags;
     size_t flag_capacity;
 };
@@ -152,11 +157,36 @@ static void count(cv_branch_counts *counts, const cv_segment_end *end, unsigned 
     counts->indirect_mispredicted += wrong & (end->kind != CV_END_CONDITIONAL);
 }
 
-/* A string instruction comes once for each turn: it begins where the visit before did not end in it. */
-static void count_repeats(cv_branches *b, cv_branch_counts *counts, const cv_segment_end *end)
+/* The visit before was the last of a repetition: it counts where its beginning was seen, too. Those that a window's edge cut count
+ * neither as executions nor with the turns that were left of them. */
+static void end_repetition(cv_branches *b, int counted)
 {
-    counts->turns += end->turn;
-    counts->repeats += !end->turn && end->branch != b->repeating;
+    if (counted && b->repeating && b->began != NO_SEGMENT) {
+        b->counts[b->began].repeats++;
+        if (b->turns)
+            b->counts[b->turn].turns += b->turns;
+    }
+    b->repeating = 0;
+}
+
+/* A string instruction comes once for each turn, so one repetition is many visits that end in it. */
+static void follow_repetition(cv_branches *b, uint32_t here, const cv_segment_end *end, uint64_t address, int counted)
+{
+    const int alone = address == end->branch; /* the segment is nothing but the instruction: a turn, or a jump went to it */
+    const int repeated = end->kind == CV_END_REPEAT;
+    if (b->repeating && !(repeated && alone && end->branch == b->repeating))
+        end_repetition(b, counted);
+    if (repeated && !b->repeating) {
+        b->repeating = end->branch;
+        b->began = end->turn || (alone && b->beginning) ? NO_SEGMENT : here;
+        b->turn = NO_SEGMENT;
+        b->turns = 0;
+    }
+    if (end->turn) {
+        b->turn = b->turn == NO_SEGMENT ? here : b->turn;
+        b->turns++;
+    }
+    b->beginning = 0;
 }
 
 static void begin(cv_branches *b, const cv_path *path)
@@ -166,6 +196,7 @@ static void begin(cv_branches *b, const cv_path *path)
     cv_targets_forget(&b->targets);
     b->thread = path->thread;
     b->repeating = 0;
+    b->beginning = 1;
 }
 
 cv_status cv_branches_walk(cv_branches *b, const cv_path *path, uint8_t *flags)
@@ -182,19 +213,16 @@ cv_status cv_branches_walk(cv_branches *b, const cv_path *path, uint8_t *flags)
             return CV_ERROR_ARGUMENT;
         const cv_segment_end *end = &b->ends[here];
         unsigned found = there == CV_PATH_UNKNOWN ? 0 : step(b, end, segments[there].address);
-        int repeated = end->kind == CV_END_REPEAT;
         if (flags)
             flags[i] = (uint8_t)found;
+        follow_repetition(b, here, end, segments[here].address, i >= path->warm_visits);
         if (i >= path->warm_visits) {
             cv_branch_counts *counts = &b->counts[here];
             counts->visits++;
             count(counts, end, found);
-            if (repeated)
-                count_repeats(b, counts, end);
             if (found & CV_VISIT_KNOWN && (status = count_edge(b, here, there)))
                 return status;
         }
-        b->repeating = repeated ? end->branch : 0;
     }
     return CV_OK;
 }

@@ -52,8 +52,8 @@ typedef struct {
     uint64_t taken;                /* ... and that a branch ended which did not go on behind itself */
     uint64_t mispredicted;         /* conditional branches */
     uint64_t indirect_mispredicted; /* indirect jumps and calls, returns */
-    uint64_t repeats;              /* begun executions of the repeated string instruction that ends the segment */
-    uint64_t turns;                /* visits that were turns of one */
+    uint64_t repeats;              /* executions of the repeated string instruction that ends the segment, seen from begin to end */
+    uint64_t turns;                /* turns of such executions */
 } cv_branch_counts;
 
 /* A segment was followed by another one so many times (warm-up apart). */

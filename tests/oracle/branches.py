@@ -119,6 +119,15 @@ class Targets:
 
 
 @dataclass
+class Repetition:
+    """Visits that end in one repeated instruction: which segment began it, unless the path did, and those of its turns."""
+
+    branch: int
+    began: int | None
+    turns: list[int] = field(default_factory=list)
+
+
+@dataclass
 class Branches:
     """Walks pieces; ``ends`` and ``addresses`` have one element a segment."""
 
@@ -129,7 +138,8 @@ class Branches:
     counts: Counter[tuple[int, str]] = field(default_factory=Counter)
     edges: Counter[tuple[int, int]] = field(default_factory=Counter)
     thread: int = 0
-    repeating: int | None = None
+    repetition: Repetition | None = None
+    fresh: bool = True
 
     def _outcome(self, end: End, following: int) -> int:
         if following == UNKNOWN:
@@ -152,17 +162,33 @@ class Branches:
         """Return the flags of the visits."""
         if not (piece.continues and piece.thread == self.thread):
             self.targets.stack, self.targets.lost = [], 0
-            self.thread, self.repeating = piece.thread, None
+            self.thread, self.repetition, self.fresh = piece.thread, None, True
         flags = []
         for number, here in enumerate(piece.segments):
             following = [*piece.segments, piece.following][number + 1]
             end = self.ends[here]
             found = self._outcome(end, following)
             flags.append(found)
+            self._repeat(here, end, number >= piece.warm_visits)
             if number >= piece.warm_visits:
                 self._count(here, following, end, found)
-            self.repeating = end.branch if end.kind == "repeat" else None
         return flags
+
+    def _repeat(self, here: int, end: End, counted: bool) -> None:
+        """A repetition counts when a visit that is counted shows its end, unless the path began within it."""
+        alone = self.addresses[here] == end.branch
+        goes_on = self.repetition and end.kind == "repeat" and alone and end.branch == self.repetition.branch
+        if self.repetition and not goes_on:
+            if counted and self.repetition.began is not None:
+                self.counts[self.repetition.began, "repeats"] += 1
+                if self.repetition.turns:
+                    self.counts[self.repetition.turns[0], "turns"] += len(self.repetition.turns)
+            self.repetition = None
+        if end.kind == "repeat":
+            within = end.turn or (alone and self.fresh)
+            self.repetition = self.repetition or Repetition(end.branch, None if within else here)
+            self.repetition.turns += [here] * end.turn
+        self.fresh = False
 
     def _count(self, here: int, following: int, end: End, found: int) -> None:
         wrong = bool(found & MISPREDICTED)
@@ -171,8 +197,5 @@ class Branches:
         self.counts[here, "taken"] += bool(found & TAKEN)
         self.counts[here, "mispredicted"] += wrong and end.kind == "conditional"
         self.counts[here, "indirect_mispredicted"] += wrong and end.kind != "conditional"
-        if end.kind == "repeat":
-            self.counts[here, "turns"] += end.turn
-            self.counts[here, "repeats"] += not end.turn and self.repeating != end.branch
         if found & KNOWN:
             self.edges[here, following] += 1

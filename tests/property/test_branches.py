@@ -220,6 +220,23 @@ def test_a_repeated_string_instruction_is_no_branch_but_has_a_length():
     assert not counts["mispredicted"].any()
 
 
+def test_repetitions_that_a_window_cuts_do_not_count():
+    program = Program()
+    first = program.segment(0x400000, "repeat", b"\xf3\x48\xa5")
+    turn = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", continued=True)
+    again = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", alone=True)
+    behind = program.segment(program.ends[first].behind, "fall", b"\x90")
+    whole = (first, *[turn, again] * 7, behind)
+    for beginning in ((turn, again) * 3, (again, turn) * 3 + (again,)):
+        program.stream.control(OPEN, 1)
+        for number in (*beginning, behind, *whole, first, turn, again):
+            program.stream.visit(number, [])
+        program.stream.control(CLOSE, 1)
+    counts = walked(program.stream.bytes())[0].counts()
+    assert counts["repeats"].tolist() == [2, 0, 0, 0]
+    assert counts["turns"].tolist() == [0, 14, 0, 0]
+
+
 def test_what_follows_a_signal_handler_teaches_nothing():
     program = Program()
     branch = program.segment(0x400000, "conditional", b"\x74\x20")
