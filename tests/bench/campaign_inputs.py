@@ -15,43 +15,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-HPCC = """HPLinpack benchmark input file
-for the validation of Convolver
-HPL.out      output file name (if any)
-8            device out (6=stdout,7=stderr,file)
-1            # of problems sizes (N)
-{n}          Ns
-1            # of NBs
-32           NBs
-0            PMAP process mapping (0=Row-,1=Column-major)
-1            # of process grids (P x Q)
-1            Ps
-1            Qs
-16.0         threshold
-1            # of panel fact
-2            PFACTs (0=left, 1=Crout, 2=Right)
-1            # of recursive stopping criterium
-4            NBMINs (>= 1)
-1            # of panels in recursion
-2            NDIVs
-1            # of recursive panel fact.
-1            RFACTs (0=left, 1=Crout, 2=Right)
-1            # of broadcast
-1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
-1            # of lookahead depth
-1            DEPTHs (>=0)
-2            SWAP (0=bin-exch,1=long,2=mix)
-64           swapping threshold
-0            L1 in (0=transposed,1=no-transposed) form
-0            U  in (0=transposed,1=no-transposed) form
-1            Equilibration (0=no,1=yes)
-8            memory alignment in double (> 0)
-##### This line (no. 32) is ignored (it serves as a separator). ######
-0            Number of additional problem sizes for PTRANS
-1200         values of N
-0            number of additional blocking sizes for PTRANS
-40           values of NB
-"""
+from hpl_input import hpl_text
 
 
 def library_text(size: int) -> bytes:
@@ -106,8 +70,8 @@ FILES: dict[str, Callable[[], bytes]] = {
     "numbers.txt": lambda: numbers(400_000),
     "random.cnf": lambda: clauses(190, 4.26, 5),
     "random.lp": lambda: linear_program(2000, 2500, 3),
-    "hpcc-600/hpccinf.txt": lambda: HPCC.format(n=600).encode(),
-    "hpcc-1000/hpccinf.txt": lambda: HPCC.format(n=1000).encode(),
+    "hpcc-600/hpccinf.txt": lambda: hpl_text(600, nb=32, ptrans=True).encode(),
+    "hpcc-1000/hpccinf.txt": lambda: hpl_text(1000, nb=32, ptrans=True).encode(),
 }
 
 

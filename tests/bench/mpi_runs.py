@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpl_input import hpl_text
+
 from convolver.mpi.capture import library_of, record
 from convolver.mpi.recording import RankRecording, as_events, read_ranks
 
@@ -22,38 +24,6 @@ QUIET = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
-HPL = """HPLinpack benchmark input file
-Innovative Computing Laboratory, University of Tennessee
-HPL.out
-8
-1
-{n} Ns
-1
-64 NBs
-0
-1
-{p} Ps
-{q} Qs
-16.0
-1
-2
-1
-4
-1
-2
-1
-1
-1
-1
-1
-0
-2
-64
-0
-0
-1
-8
-"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +57,7 @@ def halo(library: Library, folder: Path) -> Path:
 
 def hpl_input(folder: Path, ranks: int, n: int = 1000) -> None:
     """Write the input of hpcc (and of its HPL alone)."""
-    (folder / "hpccinf.txt").write_text(HPL.format(n=n, p=1, q=ranks))
+    (folder / "hpccinf.txt").write_text(hpl_text(n, q=ranks, depth=0))
     (folder / "hpccoutf.txt").unlink(missing_ok=True)
 
 

@@ -15,42 +15,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from hpl_input import hpl_text
 from tracer_slowdown import TOOL_MODES
 
 from convolver.tracing import valgrind
 
-INPUT = """HPLinpack benchmark input file
-Innovative Computing Laboratory, University of Tennessee
-HPL.out      output file name (if any)
-8            device out (6=stdout,7=stderr,file)
-1            # of problems sizes (N)
-{size}       Ns
-1            # of NBs
-64           NBs
-0            PMAP process mapping (0=Row-,1=Column-major)
-1            # of process grids (P x Q)
-2            Ps
-2            Qs
-16.0         threshold
-1            # of panel fact
-2            PFACTs (0=left, 1=Crout, 2=Right)
-1            # of recursive stopping criterium
-4            NBMINs (>= 1)
-1            # of panels in recursion
-2            NDIVs
-1            # of recursive panel fact.
-1            RFACTs (0=left, 1=Crout, 2=Right)
-1            # of broadcast
-1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
-1            # of lookahead depth
-1            DEPTHs (>=0)
-2            SWAP (0=bin-exch,1=long,2=mix)
-64           swapping threshold
-0            L1 in (0=transposed,1=no-transposed) form
-0            U  in (0=transposed,1=no-transposed) form
-1            Equilibration (0=no,1=yes)
-8            memory alignment in double (> 0)
-"""
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -86,7 +55,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "hpccinf.txt").write_text(INPUT.format(size=options.size))
+        (folder / "hpccinf.txt").write_text(hpl_text(options.size, p=2, q=2))
         for _ in range(options.repeats):
             native = seconds([], folder)
             for mode in modes:
