@@ -159,10 +159,10 @@ class _Family:
 
     def _look(self) -> bool:
         """Start readers of the streams that came; returns whether there were any."""
-        found = sorted(name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen)
-        for name in found:
+        found = [name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen]
+        for pid, program in sorted(tuple(map(int, name.split("."))) for name in found):
+            name = f"{pid}.{program}"
             self._seen.add(name)
-            pid, program = map(int, name.split("."))
             with contextlib.suppress(OSError, IndexError):
                 reader = _Reader(self, Process.of(pid, program), self._folder / name)
                 self.known.add(pid)
@@ -220,4 +220,5 @@ def trace_children(
             raise TracerError(f"'{argv[0]}' could not be traced: {last_words(family.log, status)}")
     if family.stopped_by == signal.SIGINT:
         raise KeyboardInterrupt
-    return status, [reader.result for reader in family.readers if reader.result is not None]
+    children = [reader.result for reader in family.readers if reader.result is not None]
+    return status, sorted(children, key=lambda child: child.process.order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ class Process:
     rank: int | None
     command: list[str]
     environment: Mapping[str, str]
+    started: float
+    """Seconds from the machine's start to that of the process, or until a program that replaced another one was found."""
 
     @classmethod
     def of(cls, pid: int, program: int) -> Process:
@@ -31,8 +34,24 @@ class Process:
             words = words[1:]
         entries = (entry.partition("=") for entry in _words(pid, "environ"))
         environment = {name: value for name, _, value in entries}
-        status = Path(f"/proc/{pid}/stat").read_text() if Path(f"/proc/{pid}").exists() else ") ? 0"
-        return cls(pid, program, int(status.rpartition(")")[2].split()[1]), rank(environment), words or ["?"], environment)
+        parent, started = _parent_and_start(pid)
+        if program > 0:
+            started = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return cls(pid, program, parent, rank(environment), words or ["?"], environment, started)
+
+    @property
+    def order(self) -> tuple[float, int, int]:
+        """Sorts programs by their start, whenever they were found: process numbers begin anew after the largest."""
+        return self.started, self.pid, self.program
+
+
+def _parent_and_start(pid: int) -> tuple[int, float]:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0, 0.0
+    fields = status.rpartition(")")[2].split()  # the third field of proc(5) and those after it
+    return int(fields[1]), int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _words(pid: int, name: str) -> list[str]:
