@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.simulator import OwnerLimitError, Simulator, make_refs
+from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator, make_refs
 from convolver._native.status import check
 
 INCLUSIONS = ("non-inclusive", "inclusive", "exclusive", "victim")
@@ -80,11 +80,21 @@ class DetailedSimulator:
         self.handle: Any = ffi.gc(made[0], lib.cv_detailed_free)
         self.levels = len(levels) + len(tlbs)
         self._limited = False
+        self.groups = 1
 
     def limit_owners(self, owners: int) -> None:
         """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
         check(lib.cv_detailed_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
         self._limited = True
+
+    def group_bursts(self) -> None:
+        """Keep counts by number of the burst, modulo GROUPS; before the first feed."""
+        check(lib.cv_detailed_group_bursts(self.handle), "Grouping by burst")
+        self.groups = GROUPS
+
+    def burst(self, number: int) -> None:
+        """Count what is fed from now on for this burst; a decoder says it itself."""
+        lib.cv_detailed_burst(self.handle, number)
 
     def warm(self, on: bool) -> None:
         """Let what is fed from now on fill the caches without being counted, or count again."""
@@ -116,8 +126,8 @@ class DetailedSimulator:
         return int(lib.cv_detailed_owners(self.handle))
 
     def counts(self, level: int) -> NDArray[np.uint64]:
-        """Return the counts of a level (caches, then TLBs), shape (owners, len(COUNTS))."""
-        rows = np.zeros((self.owners, len(COUNTS)), dtype=np.uint64)
+        """Return the counts of a level (caches, then TLBs), shape (owners, groups, len(COUNTS))."""
+        rows = np.zeros((self.owners, self.groups, len(COUNTS)), dtype=np.uint64)
         check(lib.cv_detailed_counts(self.handle, level, ffi.cast("uint64_t *", rows.ctypes.data)), "Reading the counters")
         return rows
 

@@ -13,7 +13,7 @@ from convolver._native.status import check
 from convolver.errors import SimulationError
 
 GROUPS: int = lib.CV_SIM_GROUPS
-"""Groups of sets that :meth:`Simulator.group_owners` tells apart."""
+"""Groups that :meth:`Simulator.group_sets` and :meth:`Simulator.group_bursts` tell apart."""
 
 
 POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", "nmru")
@@ -74,14 +74,25 @@ class Simulator:
         check(lib.cv_sim_new(levels, n_levels, len(hierarchies), made), "Making a cache simulator")
         self.handle: Any = ffi.gc(made[0], lib.cv_sim_free)
         self._limited = False
+        self.groups = 1
 
     def select(self, mask: int, value: int) -> None:
         """Simulate only the lines whose number has ``value`` in the bits of ``mask``; before the first feed."""
         check(lib.cv_sim_select(self.handle, mask, value), f"Selecting the lines with {value} in the bits {mask:#x}")
 
-    def group_owners(self, first_bit: int) -> None:
-        """Count for owner * :data:`GROUPS` + three bits of the address from ``first_bit`` on; before the first feed."""
+    def group_sets(self, first_bit: int) -> None:
+        """Keep counts by three bits of the address, from ``first_bit`` on; before the first feed."""
         check(lib.cv_sim_group(self.handle, first_bit), f"Grouping by address bit {first_bit}")
+        self.groups = GROUPS
+
+    def group_bursts(self) -> None:
+        """Keep counts by number of the burst, modulo :data:`GROUPS`; before the first feed."""
+        check(lib.cv_sim_group_bursts(self.handle), "Grouping by burst")
+        self.groups = GROUPS
+
+    def burst(self, number: int) -> None:
+        """Count what is fed from now on for this burst; a decoder says it itself."""
+        lib.cv_sim_burst(self.handle, number)
 
     def limit_owners(self, owners: int) -> None:
         """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
@@ -120,7 +131,11 @@ class Simulator:
 
     def counts(self, hierarchy: int, level: int) -> Counts:
         """Return the counts of one level of one hierarchy."""
-        counts = Counts(*(np.zeros(self.owners, dtype=np.uint64) for _ in range(3)))
+        return Counts(*(array.sum(axis=1, dtype=np.uint64) for array in self.grouped_counts(hierarchy, level)))
+
+    def grouped_counts(self, hierarchy: int, level: int) -> Counts:
+        """Return the same by group: arrays of shape (owners, groups)."""
+        counts = Counts(*(np.zeros((self.owners, self.groups), dtype=np.uint64) for _ in range(3)))
         pointers = [_pointer(array, "uint64_t *") for array in counts]
         check(lib.cv_sim_counts(self.handle, hierarchy, level, *pointers), "Reading the simulator's counters")
         return counts

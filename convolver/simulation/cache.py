@@ -18,7 +18,7 @@ from convolver.simulation.machines import Target
 from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
-REVISION = 3
+REVISION = 4
 """To be raised whenever columns or meaning of hit rates change, so that older ones in a cache are not used."""
 CACHED_FILES = 500
 """Hit rates kept in the cache; the oldest go first."""

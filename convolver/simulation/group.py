@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator
 from convolver._native.relay import Relay
-from convolver._native.simulator import GROUPS, POLICIES, Counts, Geometry, Simulator
+from convolver._native.simulator import POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator, shares
@@ -18,16 +18,17 @@ from convolver.simulation.parallel import ParallelSimulator, shares
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
 _NO_DETAILS = Details()
+_AnyFed = TypeVar("_AnyFed", AnySimulator, ParallelSimulator, Simulator)
 
 
 class Group:
     """The machines of one pass; those with equal memory systems share one simulation.
 
     Plain ones go through the fast engine together, the others each through the detailed engine, as do all where ``details`` are
-    asked for.
+    asked for. ``by_burst``: counts are kept by groups of bursts, whose differences tell how certain they are.
     """
 
-    def __init__(self, machines: list[Target], details: Details = _NO_DETAILS) -> None:
+    def __init__(self, machines: list[Target], details: Details = _NO_DETAILS, *, by_burst: bool = False) -> None:
         distinct = {machine.hierarchy_id: machine.system for machine in machines}
         fast = {key: system.hierarchy for key, system in distinct.items() if system.plain and not details}
         self._place = {key: place for place, key in enumerate(fast)}
@@ -37,11 +38,19 @@ class Group:
         ]
         self._detailed = {key: DetailedMachine(system, details) for key, system in distinct.items() if key not in fast}
         self._shared: ParallelSimulator | None = None
+        self._by_burst = by_burst
+        for machine in self._detailed.values():
+            self._grouped(machine.simulator)
+
+    def _grouped(self, simulator: _AnyFed) -> _AnyFed:
+        if self._by_burst:
+            simulator.group_bursts()
+        return simulator
 
     @cached_property
     def simulator(self) -> Simulator:
         """The simulator of all plain machines, on one thread."""
-        return Simulator(self._hierarchies)
+        return self._grouped(Simulator(self._hierarchies))
 
     @property
     def simulators(self) -> list[AnySimulator]:
@@ -53,14 +62,14 @@ class Group:
         """Return simulators of which the fast one works on several threads; its counts then come from there."""
         if not self._hierarchies:
             return list(self.simulators)
-        self._shared = ParallelSimulator(self._hierarchies, jobs)
+        self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
         return [self._shared, *(machine.simulator for machine in self._detailed.values())]
 
     def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, list[AnySimulator]]:
         """Return what a decoder feeds, the fast simulator on ``jobs`` threads beside it where its sets can be shared out."""
         first, *others = self.simulators
         if jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
-            self._shared = ParallelSimulator(self._hierarchies, jobs)
+            self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
             return self._shared.relay(), others
         return first, others
 
@@ -81,22 +90,16 @@ class Group:
     def __contains__(self, machine: Target) -> bool:
         return machine.hierarchy_id in self._place or machine.hierarchy_id in self._detailed
 
-    def counts(self, machine: Target, level: int) -> Counts:
-        """Return the counts per owner of one level of a machine."""
+    def grouped_counts(self, machine: Target, level: int) -> Counts:
+        """Return the counts of one level of a machine, shape (owners, groups): of sets or bursts, or one of all."""
         if detailed := self._detailed.get(machine.hierarchy_id):
-            return detailed.counts(level)
-        return (self._shared or self.simulator).counts(self._place[machine.hierarchy_id], level)
+            return detailed.grouped_counts(level)
+        return (self._shared or self.simulator).grouped_counts(self._place[machine.hierarchy_id], level)
 
     def more_counts(self, machine: Target, level: int) -> dict[str, NDArray[np.uint64]]:
         """Return the counts per owner that only the detailed engine has: none of a machine that the fast engine simulated."""
         detailed = self._detailed.get(machine.hierarchy_id)
         return detailed.more_counts(level) if detailed else {}
-
-    def grouped_counts(self, machine: Target, level: int) -> Counts:
-        """Return the counts of shape (owners, groups) of one level, where the simulator groups its owners."""
-        counts = self.counts(machine, level)
-        missing = -len(counts.accesses) % GROUPS
-        return Counts(*(np.pad(array, (0, missing)).reshape(-1, GROUPS) for array in counts))
 
 
 class BlockCounts(NamedTuple):
@@ -137,20 +140,18 @@ class Blocks:
             np.add.at(folded, self._owner_block[: len(weighted)], weighted)
         return folded.astype(np.uint64)
 
-    def level(self, counts: Counts, error: float) -> BlockCounts:
-        """Return the counts of a level per block; ``error`` is the standard error of all of them (0: exact, nan: unknown)."""
-        accesses, misses, write_backs = (self.fold(array) for array in counts)
-        return BlockCounts(accesses, misses, write_backs, np.full(len(accesses), error))
+    def level(self, counts: Counts, error: float | None) -> BlockCounts:
+        """Return the counts of a level per block, given those by group.
 
-    def sampled_level(self, counts: Counts) -> BlockCounts:
-        """Return the counts of a level that was simulated on some sets; ``counts`` are by group of sets."""
+        ``error`` is the standard error of all of them (0: exact, nan: unknown); None: the groups tell it.
+        """
         accesses, misses, write_backs = (self.fold(array) for array in counts)
-        error = ratio_error(misses, accesses)
-        return BlockCounts(accesses.sum(axis=1), misses.sum(axis=1), write_backs.sum(axis=1), error)
+        error_of = ratio_error(misses, accesses) if error is None else np.full(len(accesses), error)
+        return BlockCounts(accesses.sum(axis=1), misses.sum(axis=1), write_backs.sum(axis=1), error_of)
 
 
 def ratio_error(misses: NDArray[np.uint64], accesses: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Standard error of sum(misses) / sum(accesses) along the last axis, whose elements are groups of sets.
+    """Standard error of sum(misses) / sum(accesses) along the last axis, whose elements are groups of sets or of bursts.
 
     Groups without an access say nothing; with fewer than two others the error is unknown (nan). The usual estimate for a ratio of
     totals (Cochran, Sampling Techniques, equation 6.13).

@@ -45,7 +45,8 @@ class HitRates(TableArtifact):
     standard_error (f64). An access is one line touched by one reference; accesses = hits + misses. A write-back is a dirty line
     that left the level, charged to the block whose reference pushed it out. ``sample`` says which references the row counts:
     "all", "bursts", "visits" or "sets 1/K"; between levels of one sample, the accesses of the deeper one are the misses of the
-    one before it. ``standard_error`` is that of the miss rate: 0 where all was simulated, null where it is not known.
+    one before it. ``standard_error`` is that of the miss rate, from the differences between groups of sets or of bursts: 0 where
+    all was simulated, null where it is not known. What bursts lack is not in it: the lines that were there before them.
     """
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:

@@ -38,6 +38,11 @@ class ParallelSimulator:
             simulator.select(count - 1, value)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
 
+    def group_bursts(self) -> None:
+        """As :meth:`Simulator.group_bursts`."""
+        for simulator in self.simulators:
+            simulator.group_bursts()
+
     def relay(self) -> Relay:
         """Return what a decoder feeds: the simulators on threads beside it."""
         return Relay(self.simulators)
@@ -65,10 +70,11 @@ class ParallelSimulator:
         """One more than the largest owner fed so far."""
         return max(simulator.owners for simulator in self.simulators)
 
-    def counts(self, hierarchy: int, level: int) -> Counts:
-        """Return the counts of one level of one hierarchy."""
-        total = Counts(*(np.zeros(self.owners, dtype=np.uint64) for _ in range(3)))
+    def grouped_counts(self, hierarchy: int, level: int) -> Counts:
+        """Return the counts of one level of one hierarchy, shape (owners, groups)."""
+        shape = (self.owners, self.simulators[0].groups)
+        total = Counts(*(np.zeros(shape, dtype=np.uint64) for _ in range(3)))
         for simulator in self.simulators:
-            for sums, part in zip(total, simulator.counts(hierarchy, level), strict=True):
+            for sums, part in zip(total, simulator.grouped_counts(hierarchy, level), strict=True):
                 sums[: len(part)] += part
         return total

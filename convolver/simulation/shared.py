@@ -20,7 +20,7 @@ from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.group import Blocks
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
-from convolver.simulation.sampling import sampled
+from convolver.simulation.sampling import BURSTS, sampled
 from convolver.simulation.tables import Runs
 
 SPACE_BIT = 56
@@ -65,7 +65,7 @@ class _Stream:
         self._rest: list[NDArray[Any]] = []
         self._used = np.zeros(0)
         self._before = 0.0
-        self._warm = False
+        self._warm, self._burst = False, 0
 
     def _next(self) -> bool:
         """Make sure that there is a reference; False at the end."""
@@ -75,14 +75,14 @@ class _Stream:
                 return False
             self._rest = [batch.addresses ^ self._space, batch.sizes, batch.writes, batch.sites + self._first_owner]
             self._used, self._before = np.cumsum(self._costs[batch.sites]), 0.0
-            self._warm = bool(batch.warm)
+            self._warm, self._burst = bool(batch.warm), batch.window
         return True
 
-    def turn(self, length: float) -> Iterator[tuple[bool, list[NDArray[Any]]]]:
-        """Yield references that use up ``length``, at least one, or what is left: whether they are warm-up, and their arrays."""
+    def turn(self, length: float) -> Iterator[tuple[bool, int, list[NDArray[Any]]]]:
+        """Yield references that use up ``length``, at least one, or what is left: are they warm-up, their burst, their arrays."""
         while length > 0 and self._next():
             count = min(int(np.searchsorted(self._used, self._before + length)) + 1, len(self._used))
-            yield self._warm, [np.ascontiguousarray(array[:count]) for array in self._rest]
+            yield self._warm, self._burst, [np.ascontiguousarray(array[:count]) for array in self._rest]
             length -= float(self._used[count - 1]) - self._before
             self._before = float(self._used[count - 1])
             self._rest, self._used = [array[count:] for array in self._rest], self._used[count:]
@@ -94,8 +94,8 @@ class _Part:
     def __init__(self, machine: DetailedMachine, owners: slice) -> None:
         self._machine, self._owners = machine, owners
 
-    def counts(self, machine: Target, level: int) -> Counts:
-        return Counts(*(array[self._owners] for array in self._machine.counts(level)))
+    def grouped_counts(self, machine: Target, level: int) -> Counts:
+        return Counts(*(array[self._owners] for array in self._machine.grouped_counts(level)))
 
     def more_counts(self, machine: Target, level: int) -> dict[str, NDArray[np.uint64]]:
         return {name: array[self._owners] for name, array in self._machine.more_counts(level).items()}
@@ -121,8 +121,9 @@ def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: floa
         while running:
             for core, stream in list(running.items()):
                 pieces = 0
-                for warm, (addresses, sizes, writes, owners) in stream.turn(turn):
+                for warm, burst, (addresses, sizes, writes, owners) in stream.turn(turn):
                     machine.simulator.warm(warm)
+                    machine.simulator.burst(burst)
                     machine.simulator.feed(addresses, sizes, writes, owners, core=core)
                     progress.advance(len(addresses))
                     pieces += 1
@@ -156,6 +157,8 @@ def simulate_shared(
     first = np.concatenate([[0], np.cumsum(sites)]).astype(int)
     used = costs if costs is not None else [np.ones(count) for count in sites]
     simulated = DetailedMachine(target.system, details, cores=len(cores))
+    if any(sampled(trace.header.get("sampling")).windows == BURSTS for trace in traces):
+        simulated.simulator.group_bursts()
     streams = [_Stream(traces[core.trace], core, int(first[core.trace]), used[core.trace]) for core in cores]
     _take_turns(simulated, streams, turn, progress)
     sharing = {"cores": len(cores), "turn": turn, "by": "references" if costs is None else "instructions"}

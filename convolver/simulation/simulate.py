@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator, DetailedSimulator
 from convolver._native.relay import Relay
-from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator
+from convolver._native.simulator import OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
@@ -20,7 +20,7 @@ from convolver.simulation.group import LINE_BYTES, Blocks, Group
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
 from convolver.simulation.parallel import ParallelSimulator
-from convolver.simulation.sampling import ALL, Sampled, fits_sets, sampled
+from convolver.simulation.sampling import ALL, BURSTS, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
 
 FEED = 1 << 19
@@ -86,7 +86,7 @@ def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DET
         return None
     group = Group(fitting)
     # The groups are told apart by the bits above those that are the same for the whole sample.
-    group.simulator.group_owners((LINE_BYTES * holds.classes).bit_length() - 1)
+    group.simulator.group_sets((LINE_BYTES * holds.classes).bit_length() - 1)
     return group
 
 
@@ -112,7 +112,7 @@ def simulate(
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
-    windows = Group(found, details)
+    windows = Group(found, details, by_burst=holds.windows == BURSTS)
     sets = _set_group(found, holds, details) if holds.classes else None
     first, others = windows.share_decoded(jobs)
     more: dict[str, Any] = {"also": others} if others else {}
@@ -120,7 +120,7 @@ def simulate(
         more["sets"] = sets.simulator
     trace.feed(first, **more, progress=progress)
     site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
-    owners = max(windows.owners, -(-sets.simulator.owners // GROUPS) if sets else 0)
+    owners = max(windows.owners, sets.owners if sets else 0)
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     line_shares = getattr(trace, "site_line_shares", None)
@@ -212,7 +212,7 @@ def _simulate_class(machines: list[Target], refs: References, classes: int, set_
         return group, [group.simulator]
 
     group, owner_blocks = _fed(make, refs, progress)
-    blocks = Blocks(owner_blocks, -(-group.simulator.owners // GROUPS))
+    blocks = Blocks(owner_blocks, group.owners)
     runs = Runs(holds, group, group, blocks)
     plan = {"mode": "sample", "sample": 0, "sets": classes, "set_class": set_class}
     return _hit_rates(machines, runs, group.simulator.references, {}, plan)

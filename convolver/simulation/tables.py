@@ -12,7 +12,7 @@ from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, Blocks, Group, ratio_error
 from convolver.simulation.hit_rates import PATTERN_MISSES
 from convolver.simulation.machines import Target
-from convolver.simulation.sampling import ALL, Sampled
+from convolver.simulation.sampling import ALL, BURSTS, Sampled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,8 +25,8 @@ EVEN = 0.1
 class Counted(Protocol):
     """Counts per owner of the levels of machines; :class:`convolver.simulation.group.Group` has them."""
 
-    def counts(self, machine: Target, level: int) -> Counts:
-        """Return the counts that every engine has."""
+    def grouped_counts(self, machine: Target, level: int) -> Counts:
+        """Return the counts that every engine has, shape (owners, groups)."""
 
     def more_counts(self, machine: Target, level: int) -> dict[str, NDArray[np.uint64]]:
         """Return the counts that only the detailed engine has."""
@@ -78,19 +78,26 @@ class Runs:
         """Name the sample that a level comes from."""
         return self.sampled.sets if self._from_sets(machine, place) else str(self.sampled.windows)
 
+    def _grouped(self, machine: Target, place: int) -> Counts:
+        """Return the counts of a level from its sample, shape (owners, groups)."""
+        source = self._sets if self._from_sets(machine, place) else self._windows
+        return source.grouped_counts(machine, place)  # type: ignore[union-attr]
+
+    def _error(self, machine: Target, place: int) -> float | None:
+        """Return the standard error of a level whose sample has none or an unknown one; None: its groups tell."""
+        return None if self._from_sets(machine, place) else self._window_error
+
+    @property
+    def _window_error(self) -> float | None:
+        return {ALL: 0.0, BURSTS: None}.get(str(self.sampled.windows), math.nan)
+
     def _counts(self, machine: Target, place: int) -> BlockCounts:
-        if self._from_sets(machine, place):
-            return self.blocks.sampled_level(self._sets.grouped_counts(machine, place))  # type: ignore[union-attr]
-        error = 0.0 if self.sampled.windows == ALL else math.nan
-        return self.blocks.level(self._windows.counts(machine, place), error)
+        return self.blocks.level(self._grouped(machine, place), self._error(machine, place))
 
     def _pattern_misses(self, machine: Target, place: int) -> dict[str, NDArray[np.uint64]]:
         if self._line_shares is None:
             return {}
-        if self._from_sets(machine, place):
-            misses = self._sets.grouped_counts(machine, place).misses.sum(axis=1)  # type: ignore[union-attr]
-        else:
-            misses = self._windows.counts(machine, place).misses
+        misses = self._grouped(machine, place).misses.sum(axis=1, dtype=np.uint64)
         return {
             name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(PATTERN_MISSES, 1)
         }
@@ -131,8 +138,8 @@ class Runs:
 
         frames = []
         for place, level in enumerate(machine.system.tlb, len(machine.hierarchy)):
-            counts = self._windows.counts(machine, place)
-            accesses, misses = self.blocks.fold(counts.accesses), self.blocks.fold(counts.misses)
+            counts = self.blocks.level(self._windows.grouped_counts(machine, place), self._window_error)
+            accesses, misses = counts.accesses, counts.misses
             touched = np.flatnonzero(accesses)
             columns: dict[str, Any] = {
                 "block": self.blocks.numbers[touched],
@@ -144,15 +151,16 @@ class Runs:
                 "write_backs": pl.repeat(0, len(touched), eager=True, dtype=pl.UInt64),
                 "sample": pl.repeat(str(self.sampled.windows), len(touched), eager=True, dtype=pl.String),
             }
-            frames.append(pl.DataFrame(columns))
+            errors = pl.Series(counts.standard_error[touched], dtype=pl.Float64, nan_to_null=True)
+            frames.append(pl.DataFrame({**columns, "standard_error": errors}))
         return frames
 
     def _whole_error(self, machine: Target, place: int) -> float | None:
         """Standard error of a level's miss rate over the whole program; None where it is not known."""
-        if not self._from_sets(machine, place):
-            return 0.0 if self.sampled.windows == ALL else None
-        counts = self._sets.grouped_counts(machine, place)  # type: ignore[union-attr]
-        error = float(ratio_error(counts.misses.sum(axis=0), counts.accesses.sum(axis=0)))
+        error = self._error(machine, place)
+        if error is None:
+            counts = self._grouped(machine, place)
+            error = float(ratio_error(counts.misses.sum(axis=0), counts.accesses.sum(axis=0)))
         return None if math.isnan(error) else error
 
     def document(self, machine: Target) -> dict[str, Any]:

@@ -97,6 +97,12 @@ cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, co
 /* References fed from now on are warm-up, or no more: they change the caches and nothing is counted for them. */
 void cv_detailed_warm(cv_detailed *d, int on);
 
+/* Keep the counts of each owner in CV_SIM_GROUPS groups, by the number of the burst that is fed modulo the groups; before the first
+ * feed. */
+cv_status cv_detailed_group_bursts(cv_detailed *d);
+/* What is fed from now on belongs to this burst; means nothing where bursts are not told apart. */
+void cv_detailed_burst(cv_detailed *d, uint64_t number);
+
 /* Simulate references of one core, one after another. */
 cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs);
 
@@ -106,7 +112,8 @@ cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners);
 uint64_t cv_detailed_references(const cv_detailed *d);
 uint64_t cv_detailed_owners(const cv_detailed *d);
 
-/* Counts of a level (caches, then TLBs; the cores' together): rows of CV_DETAILED_COUNTS numbers, one row for each owner. */
+/* Counts of a level (caches, then TLBs; the cores' together): rows of CV_DETAILED_COUNTS numbers, one row for each owner, or where
+ * they are grouped CV_SIM_GROUPS of them. */
 cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *rows);
 
 /* Lines that a level holds now, in all cores. */

@@ -45,10 +45,14 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
  * n simulators with different values have the counts of one. `mask` + 1 is a power of two. To be called before the first feed. */
 cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value);
 
-/* Count for owner * CV_SIM_GROUPS + g, where g are the three bits of the address from `first_bit` on, instead of for owner: the
- * differences between groups of sets tell how certain a set sample is. To be called before the first feed. */
+/* Keep the counts of each owner in CV_SIM_GROUPS groups, whose differences tell how certain a sample is. To be called before the first
+ * feed. By the three bits of the address from `first_bit` on: groups of sets, for a sample of sets. Or by the number of the burst that is
+ * fed (cv_sim_burst), modulo the groups. */
 #define CV_SIM_GROUPS 8
 cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit);
+cv_status cv_sim_group_bursts(cv_sim *sim);
+/* What is fed from now on belongs to this burst; means nothing where bursts are not told apart. */
+void cv_sim_burst(cv_sim *sim, uint64_t number);
 
 /* Refuse references whose owner is `owners` or more with CV_ERROR_LIMIT, since tables are as large as the largest owner. */
 cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners);
@@ -66,7 +70,8 @@ void cv_sim_warm(cv_sim *sim, int on);
 uint64_t cv_sim_references(const cv_sim *sim);
 uint64_t cv_sim_owners(const cv_sim *sim);
 
-/* Counts of one level per owner, each array of cv_sim_owners() elements or NULL. hits = accesses - misses. */
+/* Counts of one level per owner, each array of cv_sim_owners() elements, or of so many times CV_SIM_GROUPS where they are grouped (an
+ * owner's groups side by side), or NULL. hits = accesses - misses. */
 cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
                         uint64_t *write_backs);
 

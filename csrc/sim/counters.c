@@ -63,12 +63,15 @@ static cv_status reserve(cv_sim *sim, uint64_t owners) {
 }
 
 cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners) {
-    if (owners > sim->owners_limit)
+    owners = (owners + sim->groups - 1) / sim->groups * sim->groups;
+    uint64_t limit = sim->owners_limit * sim->groups;
+    limit = limit < OWNERS_MAX ? limit : OWNERS_MAX;
+    if (owners > limit)
         return CV_ERROR_LIMIT;
     if (owners > sim->owners)
         sim->owners = owners;
     if (owners <= sim->owners_capacity)
         return CV_OK;
     uint64_t doubled = 2 * sim->owners_capacity;
-    return reserve(sim, owners > doubled ? owners : doubled < sim->owners_limit ? doubled : sim->owners_limit);
+    return reserve(sim, owners > doubled ? owners : doubled < limit ? doubled : limit);
 }

@@ -97,7 +97,7 @@ cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, co
     cv_detailed *d = calloc(1, sizeof *d);
     if (!d)
         return CV_ERROR_MEMORY;
-    *d = (cv_detailed){.n_levels = n_levels, .n_tlbs = n_tlbs, .cores = cores, .semantics = semantics, .owners_limit = UINT32_MAX};
+    *d = (cv_detailed){.n_levels = n_levels, .n_tlbs = n_tlbs, .cores = cores, .semantics = semantics, .owners_limit = UINT32_MAX, .groups = 1};
     cv_status status = make(d, levels, tlbs);
     if (status != CV_OK) {
         cv_detailed_free(d);
@@ -116,15 +116,24 @@ cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners) {
 
 void cv_detailed_warm(cv_detailed *d, int on) { d->warm = on != 0; }
 
+cv_status cv_detailed_group_bursts(cv_detailed *d) {
+    if (d->owners)
+        return CV_ERROR_ARGUMENT;
+    d->groups = CV_SIM_GROUPS;
+    return CV_OK;
+}
+
+void cv_detailed_burst(cv_detailed *d, uint64_t number) { d->burst = (uint32_t)(number % d->groups); }
+
 static cv_status reserve(cv_detailed *d, uint64_t owners) {
     if (owners > d->owners_limit)
         return CV_ERROR_LIMIT;
     uint64_t capacity = owners > 2 * d->owners_capacity ? owners : 2 * d->owners_capacity;
     for (uint32_t k = 0; owners > d->owners_capacity && k < d->n_levels + d->n_tlbs; k++) {
-        uint64_t row = CV_DETAILED_COUNTS * sizeof **d->counts, *counts = realloc(d->counts[k], capacity * row);
+        uint64_t row = d->groups * CV_DETAILED_COUNTS * sizeof **d->counts, *counts = realloc(d->counts[k], capacity * row);
         if (!counts)
             return CV_ERROR_MEMORY;
-        memset(counts + d->owners_capacity * CV_DETAILED_COUNTS, 0, (capacity - d->owners_capacity) * row);
+        memset(counts + d->owners_capacity * d->groups * CV_DETAILED_COUNTS, 0, (capacity - d->owners_capacity) * row);
         d->counts[k] = counts;
     }
     d->owners_capacity = owners > d->owners_capacity ? capacity : d->owners_capacity;
@@ -179,7 +188,7 @@ cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *row
     if (level >= d->n_levels + d->n_tlbs)
         return CV_ERROR_ARGUMENT;
     if (d->owners)
-        memcpy(rows, d->counts[level], d->owners * CV_DETAILED_COUNTS * sizeof *rows);
+        memcpy(rows, d->counts[level], d->owners * d->groups * CV_DETAILED_COUNTS * sizeof *rows);
     return CV_OK;
 }
 

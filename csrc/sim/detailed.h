@@ -62,6 +62,7 @@ struct cv_detailed {
     cv_node **caches, **tlbs;   /* first level of each core */
     uint64_t *counts[2 * CV_DETAILED_MAX_LEVELS];
     uint64_t owners, owners_capacity, owners_limit, references;
+    uint32_t groups, burst; /* rows of counts of each owner, and the one in use */
     cv_wish *wishes;
     size_t n_wishes, wishes_capacity;
     bool out_of_memory;
@@ -69,8 +70,10 @@ struct cv_detailed {
     uint64_t uncounted[CV_DETAILED_COUNTS]; /* what happens meanwhile */
 };
 
+static inline uint64_t cv_row(const cv_detailed *d, uint32_t owner) { return (uint64_t)owner * d->groups + d->burst; }
+
 static inline uint64_t *cv_counts_of(const cv_node *n, uint32_t owner) {
-    return n->of->warm ? n->of->uncounted : n->of->counts[n->number] + (uint64_t)owner * CV_DETAILED_COUNTS;
+    return n->of->warm ? n->of->uncounted : n->of->counts[n->number] + cv_row(n->of, owner) * CV_DETAILED_COUNTS;
 }
 
 static inline void cv_count(const cv_node *n, uint32_t owner, enum cv_detailed_count which, uint64_t amount) {

@@ -39,6 +39,7 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
         return CV_ERROR_MEMORY;
     s->simd = cv_simd_choose();
     s->owners_limit = OWNERS_MAX;
+    s->groups = 1;
     s->hierarchies = hierarchies;
     s->hierarchy = calloc(hierarchies, sizeof *s->hierarchy);
     s->front = calloc(hierarchies, sizeof *s->front);
@@ -78,14 +79,23 @@ cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value) {
     return CV_OK;
 }
 
-cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit) {
-    if (sim->references || first_bit < 1 || first_bit > 61)
+static cv_status group_by(cv_sim *sim, uint32_t first_bit) {
+    if (sim->references)
         return CV_ERROR_ARGUMENT;
+    sim->groups = CV_SIM_GROUPS;
     sim->group_bit = first_bit;
     if (!sim->grouped)
         sim->grouped = malloc(BATCH * sizeof *sim->grouped);
     return sim->grouped ? CV_OK : CV_ERROR_MEMORY;
 }
+
+cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit) {
+    return first_bit < 1 || first_bit > 61 ? CV_ERROR_ARGUMENT : group_by(sim, first_bit);
+}
+
+cv_status cv_sim_group_bursts(cv_sim *sim) { return group_by(sim, 0); }
+
+void cv_sim_burst(cv_sim *sim, uint64_t number) { sim->burst = (uint32_t)(number % CV_SIM_GROUPS); }
 
 /* Owners of groups. */
 static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped) {
@@ -93,7 +103,8 @@ static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped
     for (size_t i = 0; i < refs->count; i++) {
         uint32_t owner = refs->owner ? refs->owner[i] : 0;
         largest = owner > largest ? owner : largest;
-        grouped[i] = owner * CV_SIM_GROUPS + (uint32_t)(refs->address[i] >> sim->group_bit) % CV_SIM_GROUPS;
+        uint32_t g = sim->group_bit ? (uint32_t)(refs->address[i] >> sim->group_bit) % CV_SIM_GROUPS : sim->burst;
+        grouped[i] = owner * CV_SIM_GROUPS + g;
     }
     return largest < UINT32_MAX / CV_SIM_GROUPS ? CV_OK : CV_ERROR_LIMIT;
 }
@@ -105,7 +116,7 @@ static cv_status flush(cv_sim *sim, cv_front *f) {
         return CV_OK;
     cv_refs refs = {l->address, l->owner, NULL, l->write, l->count};
     l->count = 0;
-    if (sim->selection.mask && sim->group_bit && group(sim, &refs, l->owner) != CV_OK)
+    if (sim->selection.mask && sim->groups > 1 && group(sim, &refs, l->owner) != CV_OK)
         return CV_ERROR_LIMIT;
     cv_survey survey = sim->simd->survey(&refs, f->line_shift);
     cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
@@ -149,7 +160,7 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
     for (size_t at = 0; at < refs->count && status == CV_OK; at += BATCH) {
         cv_refs batch = {refs->address + at, refs->owner ? refs->owner + at : NULL, refs->size ? refs->size + at : NULL,
                          refs->write ? refs->write + at : NULL, refs->count - at < BATCH ? refs->count - at : BATCH};
-        if (sim->group_bit && !sim->selection.mask) {
+        if (sim->groups > 1 && !sim->selection.mask) {
             status = group(sim, &batch, sim->grouped);
             batch.owner = sim->grouped;
         }
@@ -169,7 +180,7 @@ void cv_sim_warm(cv_sim *sim, int on) {
 }
 
 uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
-uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners; }
+uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners / sim->groups; }
 const char *cv_sim_simd(const cv_sim *sim) { return sim->simd->name; }
 
 static const cv_front *front_under(const cv_sim *sim, const cv_hierarchy *h) {

@@ -224,12 +224,15 @@ struct cv_sim {
     const cv_simd *simd;
     cv_selection selection;
     bool warm;            /* cv_sim_warm */
-    uint32_t group_bit;   /* cv_sim_group; 0: off */
+    uint32_t groups;      /* of each owner; 1: none */
+    uint32_t group_bit;   /* cv_sim_group; 0: by burst */
+    uint32_t burst;       /* modulo the groups */
     uint32_t *grouped;    /* owners of a batch */
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
     cv_front *front;
-    uint64_t references, owners, owners_capacity, owners_limit;
+    uint64_t references, owners, owners_capacity; /* owners: times the groups */
+    uint64_t owners_limit;
 };
 
 /* lines.c */

@@ -46,6 +46,7 @@ static cv_status simulate(cv_sim *simulator, const cv_buffer *buffer)
         cv_refs refs = {buffer->address + first, buffer->owner + first, buffer->size + first, buffer->write + first,
                         buffer->first[b + 1] - first};
         cv_sim_warm(simulator, (int)buffer->about[b].warm);
+        cv_sim_burst(simulator, buffer->about[b].window);
         status = cv_sim_feed(simulator, &refs);
     }
     return status;

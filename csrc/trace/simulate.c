@@ -7,6 +7,7 @@ cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch
     if (batch->kind != CV_BATCH_WINDOW)
         return CV_OK;
     cv_sim_warm(simulator, (int)batch->warm);
+    cv_sim_burst(simulator, batch->window);
     return cv_sim_feed(simulator, refs);
 }
 
@@ -20,5 +21,6 @@ cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const
     if (batch->kind != CV_BATCH_WINDOW)
         return CV_OK;
     cv_detailed_warm(simulator, (int)batch->warm);
+    cv_detailed_burst(simulator, batch->window);
     return cv_detailed_feed(simulator, 0, refs);
 }

@@ -160,14 +160,13 @@ def test_groups_of_sets_add_up_to_the_owner(references, levels, first_bit):
     geometry = [[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]]
     address, _, write, block = arrays(references).values()
     plain, grouped = Simulator(geometry), Simulator(geometry)
-    grouped.group_owners(first_bit)
+    grouped.group_sets(first_bit)
     for simulator in (plain, grouped):
         simulator.feed(address, None, write, block)
     for level in range(len(levels)):
-        for one, other in zip(plain.counts(0, level), grouped.counts(0, level), strict=True):
-            padded = np.zeros(len(one) * GROUPS, dtype=np.uint64)
-            padded[: len(other)] = other
-            assert np.array_equal(padded.reshape(-1, GROUPS).sum(axis=1), one)
+        for one, other in zip(plain.counts(0, level), grouped.grouped_counts(0, level), strict=True):
+            assert other.shape == (len(one), GROUPS)
+            assert np.array_equal(other.sum(axis=1), one)
 
 
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
