@@ -57,11 +57,14 @@ def table_digest(table: pl.DataFrame) -> str:
     digest = hashlib.sha256()
     for column in table.get_columns():
         digest.update(f"{column.name}:{column.dtype}:{len(column)};".encode())
-        digest.update(column.is_null().to_numpy().tobytes())
+        # Expressions on a column start polars' threads, which costs more than the hash of a small table.
+        whole = not column.null_count()
+        digest.update(bytes(len(column)) if whole else column.is_null().to_numpy().tobytes())
         if column.dtype == pl.String:
-            digest.update("\0".join(value or "" for value in column.to_list()).encode())
+            digest.update("\0".join(column.to_list() if whole else (value or "" for value in column.to_list())).encode())
         elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
-            digest.update(column.fill_null(0 if column.dtype.is_numeric() else False).to_numpy().tobytes())
+            filled = column if whole else column.fill_null(0 if column.dtype.is_numeric() else False)
+            digest.update(filled.to_numpy().tobytes())
         else:
             digest.update(canonical(column.to_list()))
     return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,8 +41,13 @@ class MemorySystem(NamedTuple):
     @property
     def id(self) -> str:
         """Equal systems need to be simulated only once."""
-        document = self.to_document()
-        return document_id({"levels": document.pop("hierarchy"), **document})
+        return _system_id(self)
+
+
+@lru_cache(maxsize=1024)
+def _system_id(system: MemorySystem) -> str:
+    document = system.to_document()
+    return document_id({"levels": document.pop("hierarchy"), **document})
 
 
 def make_system(levels: Sequence[Level], tlb: Sequence[TlbLevel], semantics: str, page_bytes: int) -> MemorySystem:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,51 @@ if TYPE_CHECKING:
 
 EVEN = 0.1
 """References that may be too many or too few in the set samples of all blocks, as a share of all."""
+
+
+class _Level(NamedTuple):
+    """Rows of one level: ``touched`` are the places of its blocks, ``counts`` and ``more`` by block."""
+
+    name: str
+    sample: str
+    touched: NDArray[np.intp]
+    counts: BlockCounts
+    more: dict[str, NDArray[np.uint64]]
+
+
+def _texts(texts: Sequence[str], counts: Sequence[int]) -> pl.Series:
+    """Return a column of texts, each so many times; unlike ``polars.repeat`` it starts no threads: small tables cost little."""
+    import polars as pl
+
+    column = pl.Series([], dtype=pl.String)
+    for text, count in zip(texts, counts, strict=True):
+        column.append(pl.Series([text], dtype=pl.String).new_from_index(0, count))
+    return column
+
+
+def _frame(machine: str, blocks: NDArray[np.uint32], levels: Sequence[_Level]) -> pl.DataFrame:
+    """Return the rows of levels, one after another."""
+    import polars as pl
+
+    counts = [len(level.touched) for level in levels]
+
+    def joined(of: Callable[[_Level], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([of(level)[level.touched] for level in levels])
+
+    columns: dict[str, Any] = {
+        "block": joined(lambda level: blocks),
+        "machine": _texts([machine], [sum(counts)]),
+        "level": _texts([level.name for level in levels], counts),
+        "accesses": joined(lambda level: level.counts.accesses),
+        "hits": joined(lambda level: level.counts.accesses - level.counts.misses),
+        "misses": joined(lambda level: level.counts.misses),
+        "write_backs": joined(lambda level: level.counts.write_backs),
+        "sample": _texts([level.sample for level in levels], counts),
+        "standard_error": pl.Series(joined(lambda level: level.counts.standard_error), dtype=pl.Float64, nan_to_null=True),
+    }
+    for name in levels[0].more:
+        columns[name] = joined(lambda level, name=name: level.more[name])  # type: ignore[misc]
+    return pl.DataFrame(columns)
 
 
 class Counted(Protocol):
@@ -106,54 +152,29 @@ class Runs:
         return np.flatnonzero(self._counts(machine, 0).accesses)
 
     def rows(self, machine: Target) -> pl.DataFrame:
-        """Return the rows of a machine: every block with an access to the first level, level by level."""
+        """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""
         import polars as pl
 
         touched = self._touched(machine)
-        frames = []
-        for place, level in enumerate(machine.hierarchy):
-            accesses, misses, write_backs, error = (array[touched] for array in self._counts(machine, place))
-            columns: dict[str, Any] = {
-                "block": self.blocks.numbers[touched],
-                "machine": pl.repeat(machine.name, len(touched), eager=True, dtype=pl.String),
-                "level": pl.repeat(level.level, len(touched), eager=True, dtype=pl.String),
-                "accesses": accesses,
-                "hits": accesses - misses,
-                "misses": misses,
-                "write_backs": write_backs,
-                "sample": pl.repeat(self.sample(machine, place), len(touched), eager=True, dtype=pl.String),
-                "standard_error": pl.Series(error, dtype=pl.Float64, nan_to_null=True),
-            }
-            columns |= {name: array[touched] for name, array in self._pattern_misses(machine, place).items()}
-            columns |= {name: self.blocks.fold(array)[touched] for name, array in self._more_counts(machine, place).items()}
-            frames.append(pl.DataFrame(columns))
-        return pl.concat([*frames, *self._tlb_rows(machine)], how="diagonal")
+        caches = [
+            _Level(level.level, self.sample(machine, place), touched, self._counts(machine, place), self._more(machine, place))
+            for place, level in enumerate(machine.hierarchy)
+        ]
+        tlb = [self._tlb_level(machine, place) for place in range(len(machine.system.tlb))]
+        frames = [_frame(machine.name, self.blocks.numbers, levels) for levels in (caches, tlb) if levels]
+        return pl.concat(frames, how="diagonal")
 
-    def _more_counts(self, machine: Target, place: int) -> dict[str, NDArray[np.uint64]]:
-        return self._windows.more_counts(machine, place)
+    def _more(self, machine: Target, place: int) -> dict[str, NDArray[np.uint64]]:
+        """Return the counts per block that not every level has."""
+        counts = self._windows.more_counts(machine, place)
+        return {**self._pattern_misses(machine, place), **{name: self.blocks.fold(array) for name, array in counts.items()}}
 
-    def _tlb_rows(self, machine: Target) -> list[pl.DataFrame]:
-        """Return the rows of the TLB levels, whose names no cache level has."""
-        import polars as pl
-
-        frames = []
-        for place, level in enumerate(machine.system.tlb, len(machine.hierarchy)):
-            counts = self.blocks.level(self._windows.grouped_counts(machine, place), self._window_error)
-            accesses, misses = counts.accesses, counts.misses
-            touched = np.flatnonzero(accesses)
-            columns: dict[str, Any] = {
-                "block": self.blocks.numbers[touched],
-                "machine": pl.repeat(machine.name, len(touched), eager=True, dtype=pl.String),
-                "level": pl.repeat(level.level, len(touched), eager=True, dtype=pl.String),
-                "accesses": accesses[touched],
-                "hits": (accesses - misses)[touched],
-                "misses": misses[touched],
-                "write_backs": pl.repeat(0, len(touched), eager=True, dtype=pl.UInt64),
-                "sample": pl.repeat(str(self.sampled.windows), len(touched), eager=True, dtype=pl.String),
-            }
-            errors = pl.Series(counts.standard_error[touched], dtype=pl.Float64, nan_to_null=True)
-            frames.append(pl.DataFrame({**columns, "standard_error": errors}))
-        return frames
+    def _tlb_level(self, machine: Target, place: int) -> _Level:
+        """Return the rows of a level of the TLB, whose name no cache level has."""
+        counts = self._windows.grouped_counts(machine, len(machine.hierarchy) + place)
+        folded = self.blocks.level(counts, self._window_error)
+        name, sample = machine.system.tlb[place].level, str(self.sampled.windows)
+        return _Level(name, sample, np.flatnonzero(folded.accesses), folded, {})
 
     def _whole_error(self, machine: Target, place: int) -> float | None:
         """Standard error of a level's miss rate over the whole program; None where it is not known."""
