@@ -8,8 +8,8 @@ from typing import Protocol
 class Progress(Protocol):
     """What long-running functions call while they work."""
 
-    def start(self, label: str, total: float | None = None) -> None:
-        """Begin a step; ``total`` is in the unit of :meth:`advance`, or None where unknown."""
+    def start(self, label: str, total: float | None = None, unit: str = "") -> None:
+        """Begin a step; ``total`` is in the unit of :meth:`advance`, or None where unknown; with a ``unit`` its rate is shown."""
 
     def advance(self, amount: float, note: str = "") -> None:
         """Report that ``amount`` more of the current step is done."""
@@ -19,7 +19,7 @@ class Progress(Protocol):
 
 
 class _Silent:
-    def start(self, label: str, total: float | None = None) -> None:
+    def start(self, label: str, total: float | None = None, unit: str = "") -> None:
         pass
 
     def advance(self, amount: float, note: str = "") -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from convolver.cli.common import Csv, Json, printed
+from convolver.reporting.tables import percent
 
 if TYPE_CHECKING:
     from convolver.reporting.diff import Difference
@@ -41,27 +42,40 @@ def diff(
     from convolver.artifacts import load
     from convolver.reporting.diff import difference
 
-    found = difference(load(before), load(after), by=by, measure=measure)
+    one, other = load(before), load(after)
+    found = difference(one, other, by=by, measure=measure)
     if not printed(as_json, as_csv, lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
+        _about({"before": one, "after": other})
         _show(found, top)
+
+
+def _about(sides: dict[str, Any]) -> None:
+    """Print what is compared: program, machine, what it rests on."""
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.reporting.console import out
+    from convolver.reporting.metadata import command_words, machine_names, metadata
+
+    words = {name: command_words(side.header.get("command")) for name, side in sides.items()}
+    for name, side in sides.items():
+        if isinstance(side, BlockTimes):
+            words[name] += f" on {machine_names([side])}, coverage {percent(side.coverage)}"
+    console = out()
+    console.print(metadata(*words.items(), inputs={name: side.id for name, side in sides.items()}))
+    console.print()
 
 
 def _show(found: Difference, top: int) -> None:
     import polars as pl
-    from rich.table import Table
 
     from convolver.plotting.labels import place
     from convolver.reporting.console import out
-    from convolver.reporting.tables import percent
+    from convolver.reporting.grid import WIDEST, grid
     from convolver.units import format_count, format_seconds
 
     console = out()
     shown = format_seconds if found.measure == "seconds" else format_count
-    table = Table(title=f"{found.measure}: {found.names[0]} -> {found.names[1]}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("function", overflow="ellipsis", no_wrap=True, max_width=40)
-    table.add_column("line", no_wrap=True)
-    for name in ("before", "after", "change", "of the total", ""):
-        table.add_column(name, justify="right", no_wrap=True)
+    heads = ["before", "after", "change", "of the total", ""]
+    table = grid(["function", "line"], heads, f"{found.measure}: {found.names[0]} -> {found.names[1]}", WIDEST)
     changed = found.table.filter(pl.col("change") != 0)
     for row in changed.head(top).iter_rows(named=True):
         where = place(row) if row.get("line") is not None else row.get("module") or ""

@@ -38,13 +38,13 @@ def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
 
 
 def _show(found: list[Check], good: bool, version: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
 
     console = out()
-    table = Table("", "part", "for", "found", box=None, pad_edge=False, header_style="dim")
+    table = grid(["", "part", "for", "found"])
     for check in found:
         mark = ("ok", "green") if check.found else ("MISSING", "bold red") if check.needed else ("no", "yellow")
         table.add_row(Text(*mark), Text(check.part), Text(check.what_for), Text(check.detail))

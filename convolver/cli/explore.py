@@ -27,15 +27,10 @@ def _list(text: str | None, parse: Callable[[str], Any]) -> list[Any]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("variant")
-    for level in rows[0]["missing"]:
-        table.add_column(f"misses {level}", justify="right")
-    table.add_column("to memory, relative", justify="right")
+    table = grid(["variant"], [*(f"misses {level}" for level in rows[0]["missing"]), "to memory, relative"])
     base = rows[0]["memory"]
     for row in rows:
         shares = ["-" if share is None else f"{share:.5f}" for share in row["missing"].values()]
@@ -60,6 +55,7 @@ def _explore(
     csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
 ) -> None:
+    from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine
     from convolver.reporting.console import terminal_progress
     from convolver.simulation.explore import compared, variants
@@ -71,12 +67,15 @@ def _explore(
     asked: dict[str, Any] = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count)}
     words = {"policies": policies, "inclusions": inclusions, "prefetchers": prefetchers}
     asked |= {name: _list(text, str.lower) for name, text in words.items()}
-    machines = variants(find_machine(machine), level, **asked)
-    rates = simulate(Trace.load(trace), machines, progress=terminal_progress())
+    varied = find_machine(machine)
+    machines = variants(varied, level, **asked)
+    recorded = Trace.load(trace)
+    rates = simulate(recorded, machines, progress=terminal_progress())
     if path:
         rates.save(path)
     rows = compared(rates)
     if not printed(json, csv, lambda: rows):
+        print_about(recorded.signature, [varied.name])
         _print_table(rows)
     if path:
         wrote(path)

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from convolver.cli.common import Csv, Json, printed
+
 HELP = """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
 
 The file is read whole: checksums, schema and id are checked. A damaged or foreign file ends with exit code 3.
@@ -16,37 +18,53 @@ Examples:
   convolver info cg.cvt
   convolver info cg@host.times.parquet --json
 """
+SHOWN = 50
 
 
 def info(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that Convolver wrote.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import describe
 
     document = describe(file)
-    if as_json:
-        from convolver.cli.common import print_json
+    if not printed(as_json, as_csv, lambda: document, lambda: _named(document)):
+        _show(file, document)
 
-        print_json(document)
-        return
-    _show(file, document)
+
+def _named(document: dict[str, Any], prefix: str = "") -> list[dict[str, str]]:
+    """Return name and value of everything, for ``--csv``; names of nested values are ``outer.inner``, of lists ``outer.0``."""
+    rows: list[dict[str, str]] = []
+    for name, value in document.items():
+        if isinstance(value, list) and _is_rows(value):
+            value = {str(index): row for index, row in enumerate(value)}
+        if isinstance(value, dict):
+            rows += _named(value, f"{prefix}{name}.")
+        else:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+            rows.append({"name": prefix + name, "value": shown})
+    return rows
 
 
 def _show(file: Path, document: dict[str, Any]) -> None:
     from convolver.reporting.console import out
+    from convolver.reporting.metadata import sampling_words
     from convolver.reporting.tables import frame, key_values
 
     console = out()
     tables = {name: value for name, value in document.items() if _is_rows(value)}
+    if document.get("sampling"):
+        document = {**document, "sampling": sampling_words(document["sampling"])}
     console.print(key_values(f"{file}: {document['meaning']}", _pairs(document, tables)))
     if tables:
         import polars as pl
 
         for name, rows in tables.items():
+            flat = [_flat(one) for row in rows[:SHOWN] for one in _exploded(row)]
             console.print()
-            console.print(frame(name, pl.DataFrame([_flat(row) for row in rows[:50]], infer_schema_length=None)))
+            console.print(frame(name, pl.DataFrame(flat, infer_schema_length=None)))
 
 
 def _pairs(document: dict[str, Any], tables: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -56,6 +74,15 @@ def _pairs(document: dict[str, Any], tables: dict[str, Any]) -> list[tuple[str, 
 
 def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _exploded(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row with rows of its own (the levels of a machine) as one row for each of them."""
+    inner = next((value for value in row.values() if _is_rows(value)), None)
+    if inner is None:
+        return [row]
+    outer = {name: value for name, value in row.items() if not isinstance(value, list)}
+    return [{**outer, **one} for one in inner]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

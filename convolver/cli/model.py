@@ -129,16 +129,14 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
 
 
 def _grid(rows: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
+    from convolver.reporting.grid import grid
 
-    grid = Table(box=None)
     plain = [name for name in rows[0] if name != "baselines"]
-    for name in [*plain, *rows[0]["baselines"]]:
-        grid.add_column(name, justify="right")
+    table = grid([], [*plain, *rows[0]["baselines"]])
     for row in rows:
         cells = [row[name] for name in plain] + list(row["baselines"].values())
-        grid.add_row(*(_cell(cell) for cell in cells))
-    return grid
+        table.add_row(*(_cell(cell) for cell in cells))
+    return table
 
 
 def _cell(value: Any) -> str:
@@ -276,19 +274,20 @@ def _show(model: Model, json: bool) -> None:
 
         print_json(finite(model.summary()))
         return
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
+    from convolver.reporting.metadata import metadata
 
     console = out()
+    about = [("model", model.name), ("kind", model.kind), ("predicts", f"{model.target} from {', '.join(model.features)}")]
+    console.print(metadata(*about, inputs={"model": model.id}))
+    console.print()
     console.print(model.equation())
-    grid = Table(box=None)
-    for name in ("term", "coefficient", "standard error", "p", "flag"):
-        grid.add_column(name, justify="left" if name in ("term", "flag") else "right")
+    table = grid(["term"], ["coefficient", "standard error", "p", "flag"])
     for term in model.terms:
         numbers = (_cell(term.coefficient), _cell(term.standard_error), "-" if term.p is None else f"{term.p:.2g}")
-        grid.add_row(term.expression, *numbers, term.flag)
-    console.print(grid)
+        table.add_row(term.expression, *numbers, term.flag)
+    console.print(table)
     for name, value in model.quality.items():
         console.print(f"{name}: {_cell(value)}")
     for note in model.notes:

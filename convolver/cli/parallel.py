@@ -117,13 +117,18 @@ def _keep(job: Job, one: ParallelPrediction) -> dict[str, Path]:
 
 
 def _show(one: ParallelPrediction) -> None:
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
+    from convolver.reporting.metadata import metadata
     from convolver.units import format_seconds
 
     document, console = one.document, out()
     low, high = document["interval_seconds"]
+    machines = f"{document['base']}, {document['target']}"
+    covered = f"{document['attributed_share']:.1%} of the time of bursts lies in traced blocks"
+    ids = {name: str(document["inputs"][name]) for name in ("base", "target")}
+    console.print(metadata(("program", document["recording"]), ("machines", machines), ("coverage", covered), inputs=ids))
+    console.print()
     console.print(
         f"{document['recording']} on {document['target']}: {format_seconds(document['seconds'])} "
         f"({format_seconds(low)} to {format_seconds(high)}), CPU ratio {document['cpu_ratio']:.3f}."
@@ -134,7 +139,7 @@ def _show(one: ParallelPrediction) -> None:
             f"{format_seconds(document['measured_seconds'])} ({document['base_error']:+.1%})."
         )
     for title, name in (("cluster", "clusters"), ("rank", "ranks"), ("module", "modules")):
-        console.print(_table(Table(title, "on base", "on target", "CPU ratio", box=None), title, document[name][:SHOWN]))
+        console.print(_table(grid([title], ["on base", "on target", "CPU ratio"]), title, document[name][:SHOWN]))
     if len(document["ranks"]) > SHOWN:
         say(f"{len(document['ranks'])} ranks; --json prints them all.")
 

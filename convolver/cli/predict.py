@@ -130,23 +130,31 @@ def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:
 
 def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> None:
     """Print the tables."""
+    from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
-    from convolver.reporting.tables import hot_blocks, percent
+    from convolver.reporting.metadata import command_words, coverage_words, metadata, sampling_words
+    from convolver.reporting.program import threshold
+    from convolver.reporting.tables import hot_blocks
     from convolver.reporting.tables import predictions as table
 
     console = out()
     console.width = max(console.width, WIDTH)
     first = predictions[0].document
     assert predictions[0].base is not None
+    given = predictions[0].hit_rates
+    covered = coverage_words(*(first[name] for name in ("coverage", "sampled_share", "extrapolated_share")))
+    sides = list({side["machine"]: side for one in predictions for side in _sides(one)}.values())
+    names = ", ".join(machine_label(side["machine"], side["projected"]) for side in sides)
+    recorded = sampling_words(given.header["sampling"]) if given is not None else None
+    about = [("program", command_words(first["command"])), ("machines", names), ("recorded", recorded), ("coverage", covered)]
+    console.print(metadata(*about, inputs={"signature": first["inputs"]["signature"]}))
+    console.print()
     if top:
         console.print(hot_blocks(predictions[0].base, top))
+        console.print(threshold(predictions[0].base, top), style="dim", markup=False)
         console.print()
     console.print(table([one.document for one in predictions]))
     console.print()
-    console.print(
-        f"Coverage {percent(first['coverage'])} of the memops lie in blocks with a sample; sampled share "
-        f"{percent(first['sampled_share'])}; extrapolated share {percent(first['extrapolated_share'])}."
-    )
     if not first["complete"]:
         console.print("The trace was cut short: times are those of the part that was recorded.")
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}

@@ -39,7 +39,8 @@ def ratio(
         raise UsageError(f"'{by}' is neither function nor block; choose one of them for --by.")
     if output is not None:
         new_file(output, force)
-    result = cpu_ratio(BlockTimes.load(base), BlockTimes.load(target))
+    one, other = BlockTimes.load(base), BlockTimes.load(target)
+    result = cpu_ratio(one, other)
     if output is not None:
         result.save(output)
         wrote(output)
@@ -47,8 +48,11 @@ def ratio(
     if printed(as_json, as_csv, lambda: {**result.summary(), f"{by}s": rows}, lambda: rows):
         return
     from convolver.reporting.console import out
+    from convolver.reporting.metadata import about_times
 
     console = out()
+    console.print(about_times([one, other]))
+    console.print()
     console.print(ratios(result, by, top))
     interval = "" if result.interval is None else f" ({result.interval[0]:.3g} .. {result.interval[1]:.3g})"
     console.print(f"CPU ratio {result.base['machine']} / {result.target['machine']}: [bold]{result.total:.4g}[/bold]{interval}")

@@ -83,12 +83,11 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
 
 
 def _print(timeline: Timeline) -> None:
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
     from convolver.units import format_seconds
 
-    table = Table("rank", "seconds", "compute", "transfer", "wait", box=None)
+    table = grid(["rank"], ["seconds", "compute", "transfer", "wait"])
     rows = timeline.document()["ranks"]
     for row in rows if len(rows) <= 64 else sorted(rows, key=lambda r: -r["seconds"])[:64]:
         table.add_row(str(row["rank"]), *(format_seconds(row[k]) for k in list(row)[1:]))
@@ -204,9 +203,8 @@ def analyze_command(
 
 
 def _print_analysis(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
     from convolver.units import format_seconds
 
     console = out()
@@ -214,7 +212,7 @@ def _print_analysis(document: dict[str, Any]) -> None:
         console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else f'{value:.1%}'}")
     shares = ", ".join(f"{name} {share:.1%}" for name, share in document["critical_path"]["shares"].items())
     console.print(f"critical path          {shares}")
-    table = Table("change", "seconds", "speed-up", box=None)
+    table = grid(["change"], ["seconds", "speed-up"])
     for row in document["sensitivity"]:
         table.add_row(row["change"], format_seconds(row["seconds"]), f"{row['speedup']:.3f}")
     console.print(table)

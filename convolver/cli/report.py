@@ -74,11 +74,15 @@ def _rows(bundle: Bundle) -> list[dict[str, Any]]:
 
 def _print(bundle: Bundle, top: int) -> None:
     from convolver.reporting.console import out
-    from convolver.reporting.program import by_machine, hot_functions, metadata, threshold
+    from convolver.reporting.metadata import about_program, machine_names
+    from convolver.reporting.program import by_machine, hot_functions, threshold
     from convolver.reporting.tables import hot_blocks
 
     console = out()
-    console.print(metadata(bundle))
+    names = machine_names(bundle.times)
+    known = {"coverage": bundle.base.coverage, "measured_seconds": bundle.measured_seconds}
+    console.print(about_program(bundle.signature, names, title="Program", **known))
+    console.print()
     for times in bundle.times[:1]:
         console.print(hot_blocks(times, top))
         console.print(threshold(times, top), style="dim", markup=False)

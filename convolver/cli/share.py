@@ -39,7 +39,7 @@ def _share(
     csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output files.")] = False,
 ) -> None:
-    from convolver.cli.simulate import print_totals
+    from convolver.cli.simulate import print_about, print_totals
     from convolver.machine.catalog import find_machine
     from convolver.reporting.cache_details import print_details
     from convolver.reporting.console import terminal_progress
@@ -56,8 +56,9 @@ def _share(
     for rates, path in zip(found, paths, strict=True):
         rates.save(path)
     if not printed(json, csv, lambda: _rows(traces, found, profile.name)):
-        for trace, rates in zip(traces, found, strict=True):
+        for one, trace, rates in zip(recorded, traces, found, strict=True):
             say(f"{trace}: {rates.references:,} references")
+            print_about(one.signature, [profile.name])
             print_totals(rates)
             print_details(rates)
     for path in paths:

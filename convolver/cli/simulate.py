@@ -12,6 +12,7 @@ from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
+    from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
 
 HELP = """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
@@ -35,24 +36,32 @@ def default_output(trace: Path) -> Path:
 
 def print_totals(rates: HitRates) -> None:
     """Print accesses, hits and misses per machine and level."""
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("machine", "level", "accesses", "hits", "misses", "write-backs", "hit rate", "cumulative", "sample", "error"):
-        table.add_column(title, justify="left" if title in ("machine", "level", "sample") else "right")
+    counts = ["accesses", "hits", "misses", "write-backs"]
+    table = grid(["machine", "level"], [*counts, "hit rate", "cumulative", "sample", "error"])
     for machine in rates.machines:
         missing: float | None = 1.0  # share of the references that no level so far has served
         for level in rates.totals(machine):
             local = level["misses"] / level["accesses"] if level["accesses"] else None
             missing = None if local is None or missing is None else missing * local
-            counts = [f"{level[name]:,}" for name in ("accesses", "hits", "misses", "write_backs")]
+            shown = [f"{level[name]:,}" for name in ("accesses", "hits", "misses", "write_backs")]
             shares = ["-" if share is None else f"{1 - share:.4f}" for share in (local, missing)]
             error = level.get("standard_error")
             sample = [level.get("sample", ""), "-" if error is None else f"{error:.4f}"]
-            table.add_row(machine, level["level"], *counts, *shares, *sample)
+            table.add_row(machine, level["level"], *shown, *shares, *sample)
     out().print(table)
+
+
+def print_about(signature: Signature, machines: list[str]) -> None:
+    """Print the metadata of a traced program on machines."""
+    from convolver.reporting.console import out
+    from convolver.reporting.metadata import about_program
+
+    console = out()
+    console.print(about_program(signature, ", ".join(machines)))
+    console.print()
 
 
 def changed_machines(names: list[str], pages: str | None, semantics: str | None) -> list[MachineProfile]:
@@ -116,6 +125,7 @@ def _simulate(
         found = [{**one, "lines": line_rows(recorded.signature, rates, one["machine"], lines)} for one in found]
     rows = [{"machine": one["machine"], **level} for one in found for level in one["levels"]]
     if not printed(json, csv, lambda: found, lambda: rows):
+        print_about(recorded.signature, rates.machines)
         print_totals(rates)
         print_details(rates)
         if lines:

@@ -29,13 +29,11 @@ def simulate_folder(
 
 def print_sums(rows: list[dict[str, Any]]) -> None:
     """Print rows of equal keys as a table."""
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
 
-    table = Table(box=None, pad_edge=False)
-    for title in rows[0] if rows else ():
-        table.add_column(title, justify="left" if title in ("machine", "level") else "right")
+    words = ("machine", "level")
+    table = grid(words, [title for title in (rows[0] if rows else ()) if title not in words])
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
     out().print(table)

@@ -107,7 +107,7 @@ def sweep(
     0.5 makes bursts twice as long.
     """
     rows = []
-    progress.start("sweep", len(traces) * len(platforms))
+    progress.start("Sweeping", len(traces) * len(platforms), unit="replays")
     for count, trace in traces.items():
         ratio = 1.0 if locality is None else locality[count]
         for platform in platforms:

@@ -123,7 +123,7 @@ class _Reader:
     def _records(self, tasks: int, comm_ids: NDArray[np.int32], end: int) -> dict[str, NDArray[Any]]:
         parser = DimParser(tasks, comm_ids)
         pieces = []
-        self.progress.start(f"Reading {self.path}")
+        self.progress.start(f"Reading {self.path}", float(Path(self.path).stat().st_size), unit="bytes")
         for text in self._chunks(end):
             columns, lines, error = parser.parse(text)
             if error:

@@ -140,7 +140,7 @@ def sweep(
     identity = hashlib.sha256(canonical([asdict(plan), str(trace), stamp, repr(network)])).hexdigest()[:32]
     journal = Journal(Path(f"{output}.journal") if output else None, identity)
     tasks = {number: (str(trace), stamp, network, batch) for number, batch in enumerate(batches)}
-    progress.start("Sweeping", plan.points)
+    progress.start("Sweeping", plan.points, unit="replays")
     run_missing(run_batch, tasks, journal, executor=executor, jobs=jobs, advance=lambda rows: progress.advance(len(rows)))
     progress.finish()
     rows = [{"point": i, **points[i], **row} for i, row in enumerate(row for b in range(len(batches)) for row in journal.done[b])]

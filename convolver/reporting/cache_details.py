@@ -6,29 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.reporting.console import out
+from convolver.reporting.grid import WIDEST, grid
 from convolver.reporting.tables import percent
 from convolver.simulation.detailed import CAUSES
 from convolver.simulation.misses import line_misses, mpki, traffic
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
 
 _EVENTS = ("writes_through", "castouts", "back_invalidations", "prefetches")
-
-
-def _table(left: list[str], right: list[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in left:
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=32)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def _level_rows(rates: HitRates, machine: str) -> list[dict[str, Any]]:
@@ -40,7 +28,7 @@ def print_details(rates: HitRates) -> None:
     rows = {machine: _level_rows(rates, machine) for machine in rates.machines}
     events = [name for name in _EVENTS if any(row.get(name) for levels in rows.values() for row in levels)]
     shares = ["accuracy", "coverage"] if "prefetches" in events else []
-    table = _table(["machine", "level"], ["read", "written", *(name.replace("_", " ") for name in events), *shares])
+    table = grid(["machine", "level"], ["read", "written", *(name.replace("_", " ") for name in events), *shares])
     for machine, levels in rows.items():
         for row in levels:
             counts = ["" if row.get(name) is None else format_count(row[name]) for name in events]
@@ -52,7 +40,7 @@ def print_details(rates: HitRates) -> None:
 
 
 def _print_causes(rows: dict[str, list[dict[str, Any]]]) -> None:
-    table = _table(["machine", "level"], ["misses", *CAUSES])
+    table = grid(["machine", "level"], ["misses", *CAUSES])
     for machine, levels in rows.items():
         for row in (row for row in levels if all(cause in row for cause in CAUSES)):
             shares = [percent(row[cause] / row["misses"] if row["misses"] else None) for cause in CAUSES]
@@ -62,7 +50,7 @@ def _print_causes(rows: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _print_tlbs(rates: HitRates) -> None:
-    table = _table(["machine", "TLB"], ["pages", "accesses", "misses", "hit rate"])
+    table = grid(["machine", "TLB"], ["pages", "accesses", "misses", "hit rate"])
     for machine in rates.machines:
         for row in rates.tlb_totals(machine):
             share = row["hits"] / row["accesses"] if row["accesses"] else None
@@ -83,7 +71,7 @@ def print_lines(signature: Signature, rates: HitRates, count: int) -> None:
         whole = mpki(signature, rates, machine)
         parts = [f"{level} {value:.3f}" for level, value in whole.items() if value is not None]
         out().print(f"{machine}: misses per thousand instructions: {', '.join(parts)}", markup=False)
-        table = _table(["function", "line"], ["instructions", *(f"misses {level}" for level in whole)])
+        table = grid(["function", "line"], ["instructions", *(f"misses {level}" for level in whole)], widest=WIDEST)
         for row in line_rows(signature, rates, machine, count):
             where = f"{Path(row['file']).name}:{row['line']}" if row["file"] else "?"
             misses = [format_count(round(row[level])) for level in whole]

@@ -37,13 +37,12 @@ def _by(profile: MachineProfile, field: str) -> dict[str, float]:
 
 def print_calibration(profile: MachineProfile) -> None:
     """Print the coefficients and how far the model errs on kernels left out of the fit."""
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
 
     found = profile.calibration
     assert found is not None
-    table = Table("place", "sequential line", "random line", "write-back", "latency", box=None)
+    table = grid(["place"], ["sequential line", "random line", "write-back", "latency"])
     columns = (found.sequential, found.random, found.write_back, found.latency)
     for name, *values in zip(_places(profile), *columns, strict=True):
         table.add_row(name, *(f"{1e9 * value:.3g} ns" for value in values))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from convolver.progress import SILENT, Progress
+from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+LEAST_SECONDS = 0.1
+"""No rate is shown before this time: it would be noise."""
 
 
 def out() -> Console:
@@ -31,20 +36,31 @@ class _Bar:
             progress.TaskProgressColumn(),
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[rate]}"),
             progress.TextColumn("{task.fields[note]}"),
             console=Console(stderr=True),
             transient=True,
         )
         self._task: progress.TaskID | None = None
 
-    def start(self, label: str, total: float | None = None) -> None:
+    def start(self, label: str, total: float | None = None, unit: str = "") -> None:
         self.finish()
         self._bar.start()
-        self._task = self._bar.add_task(label, total=total, note="")
+        self._unit, self._began, self._done = unit, time.monotonic(), 0.0
+        self._task = self._bar.add_task(label, total=total, note="", rate="")
 
     def advance(self, amount: float, note: str = "") -> None:
         if self._task is not None:
-            self._bar.update(self._task, advance=amount, note=note)
+            self._done += amount
+            self._bar.update(self._task, advance=amount, note=note, rate=self._rate())
+
+    def _rate(self) -> str:
+        """Return the rate since the start of the step, such as ``12.3 M references/s``."""
+        seconds = time.monotonic() - self._began
+        if not self._unit or seconds < LEAST_SECONDS:
+            return ""
+        rate = self._done / seconds
+        return f"{format_bytes(rate)}/s" if self._unit == "bytes" else f"{format_count(rate)} {self._unit}/s"
 
     def finish(self) -> None:
         if self._task is not None:

@@ -10,6 +10,7 @@ from convolver.machine.check import Finding
 from convolver.machine.maps import plateau
 from convolver.machine.profile import MEMORY, MachineProfile
 from convolver.reporting.console import out
+from convolver.reporting.grid import grid
 from convolver.reporting.sparkline import sparkline
 from convolver.units import format_bytes, format_seconds
 
@@ -33,9 +34,7 @@ def _geometry(profile: MachineProfile) -> dict[str, Any]:
 
 def print_machines(rows: list[dict[str, Any]]) -> None:
     """Print the catalog as a table on stdout."""
-    from rich.table import Table
-
-    table = Table("machine", "kind", "caches", "curves", "file", box=None)
+    table = grid(["machine", "kind", "caches", "curves", "file"])
     for row in rows:
         levels = ", ".join(f"{name} {format_bytes(size)}" for name, size in row.get("levels", {}).items())
         table.add_row(row["name"], row.get("kind", "broken"), levels or row["error"], str(row.get("curves", "")), row["path"])
@@ -74,11 +73,9 @@ def profile_rows(profile: MachineProfile) -> list[dict[str, Any]]:
 
 
 def _print_levels(profile: MachineProfile) -> None:
-    from rich.table import Table
-
     reported = {level.level: level for level in profile.hierarchy_reported}
     detected = {level.level: level for level in profile.detected}
-    table = Table("level", "simulated", "ways", "line", "reported", "detected", "confidence", box=None)
+    table = grid(["level"], ["simulated", "ways", "line", "reported", "detected", "confidence"])
     for level in profile.hierarchy:
         seen = detected.get(level.level)
         table.add_row(
@@ -115,13 +112,11 @@ def _print_options(profile: MachineProfile) -> None:
 
 
 def _print_curves(profile: MachineProfile) -> None:
-    from rich.table import Table
-
     rows = profile_rows(profile)
     if not rows:
         return
     names = list(rows[0]["seconds"])
-    table = Table("seconds per reference", "width", "threads", *names, "small to large", "settled", box=None)
+    table = grid(["seconds per reference"], ["width", "threads", *names, "small to large", "settled"])
     for row in rows:
         cells = [format_seconds(row["seconds"][name]) for name in names]
         table.add_row(row["kernel"], str(row["width_bytes"]), _busy(row), *cells, row["curve"], f"{row['stable_share']:.0%}")
@@ -130,8 +125,6 @@ def _print_curves(profile: MachineProfile) -> None:
 
 def print_profile(profile: MachineProfile) -> None:
     """Print geometry, plateaus, instructions and provenance on stdout."""
-    from rich.table import Table
-
     console = out()
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
     console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
@@ -139,7 +132,7 @@ def print_profile(profile: MachineProfile) -> None:
     _print_options(profile)
     _print_curves(profile)
     if profile.floating_point:
-        table = Table("seconds per instruction", "width", "time", "Gflop/s", box=None)
+        table = grid(["seconds per instruction"], ["width", "time", "Gflop/s"])
         for entry in profile.floating_point:
             rate = f"{entry.flops / entry.seconds / 1e9:.3g}" if entry.flops else ""
             table.add_row(entry.kernel, str(entry.width_bytes), format_seconds(entry.seconds), rate)
@@ -192,8 +185,6 @@ def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str
 
 def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[dict[str, Any]]) -> None:
     """Print geometry and ratios of two machines on stdout, one line a kernel."""
-    from rich.table import Table
-
     console = out()
     for profile in (first, second):
         levels = ", ".join(f"{level.level} {format_bytes(level.size_bytes)}/{level.ways}" for level in profile.hierarchy)
@@ -201,7 +192,7 @@ def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[d
         for sentence in surroundings(profile):
             console.print(f"  {sentence}", markup=False)
     columns = list(dict.fromkeys(row["level"] for row in rows))
-    table = Table(f"{first.name} / {second.name}", "threads", *columns, box=None)
+    table = grid([f"{first.name} / {second.name}"], ["threads", *columns])
     for key, row in {_key(row): row for row in rows}.items():
         ratios = {one["level"]: one["ratio"] for one in rows if _key(one) == key}
         table.add_row(row["kernel"], _busy(row), *(f"{ratios[level]:.2f}" if level in ratios else "" for level in columns))

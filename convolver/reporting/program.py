@@ -1,4 +1,4 @@
-"""One program on the terminal: what it is, its hot functions, its machines side by side, its source."""
+"""One program on the terminal: its hot functions, its machines side by side, its source."""
 
 from __future__ import annotations
 
@@ -6,40 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convolver import __version__
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
-from convolver.reporting.tables import key_values, percent
-from convolver.signature.features import sampled_share
+from convolver.reporting.grid import WIDEST, grid
+from convolver.reporting.tables import percent
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from convolver.convolution.block_times import BlockTimes
-    from convolver.reporting.bundle import Bundle
-
-
-def metadata(bundle: Bundle) -> Table:
-    """Return what stands on top of every report: command, machines, sampling, coverage, versions."""
-    header = bundle.signature.header
-    names = [machine_label(times.machine, bool(times.header.get("projected"))) for times in bundle.times]
-    pairs = [
-        ("command", header.get("command")),
-        ("machines", ", ".join(names)),
-        (
-            "instructions, memops",
-            " and ".join(format_count(bundle.signature.totals[name]) for name in ("instructions", "memops")),
-        ),
-        ("sampling", header.get("sampling")),
-        ("sampled share", percent(sampled_share(bundle.signature.table))),
-        ("coverage", percent(bundle.base.coverage)),
-        ("measured_seconds", bundle.measured_seconds),
-        ("complete", bool(header.get("complete", True))),
-        ("signature", bundle.signature.id),
-        ("version", __version__),
-    ]
-    return key_values("Program", pairs)
 
 
 def threshold(times: BlockTimes, count: int) -> str:
@@ -53,13 +29,7 @@ def threshold(times: BlockTimes, count: int) -> str:
 
 def hot_functions(times: BlockTimes, count: int) -> Table:
     """Return the functions that take the most time."""
-    from rich.table import Table
-
-    table = Table(title=f"Hot functions on {times.machine}", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in ("function", "module"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=40)
-    for name in ("memops", "seconds", "share"):
-        table.add_column(name, justify="right")
+    table = grid(["function", "module"], ["memops", "seconds", "share"], f"Hot functions on {times.machine}", WIDEST)
     for function, module, memops, seconds in times.by_function().head(count).iter_rows():
         share = percent(seconds / times.seconds if times.seconds else 0.0)
         table.add_row(function or "?", Path(module).name or "?", format_count(memops), format_seconds(seconds), share)
@@ -68,10 +38,9 @@ def hot_functions(times: BlockTimes, count: int) -> Table:
 
 def by_machine(all_times: Sequence[BlockTimes]) -> Table:
     """Return time, interval and hit rates of every machine, side by side."""
-    from rich.table import Table
-
     levels = list(dict.fromkeys(level for times in all_times for level in times.levels))
-    table = Table("machine", "seconds", "interval", *(f"{level} hits" for level in levels), "CPU ratio", box=None, pad_edge=False)
+    heads = ["seconds", "interval", *(f"{level} hits" for level in levels), "CPU ratio"]
+    table = grid(["machine"], heads, "Machines")
     for times in all_times:
         low, high = times.interval
         ratio = f"{all_times[0].seconds / times.seconds:.3g}" if times.seconds else "-"
@@ -94,13 +63,11 @@ def served_by(times: BlockTimes, level: str) -> float | None:
 def annotated(times: BlockTimes, source: Source) -> Table:
     """Return a source file with the costs of each line on a machine."""
     import polars as pl
-    from rich.table import Table
     from rich.text import Text
 
     costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}
-    table = Table(title=f"{source.path} on {times.machine}", title_justify="left", box=None, pad_edge=False, header_style="dim")
-    for name in ("line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=5 if name == "line" else 9)
+    heads = ["line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"]
+    table = grid([], heads, f"{source.path} on {times.machine}")
     table.add_column("source", no_wrap=True, overflow="crop")
     for number, text in enumerate(source.text.splitlines(), 1):
         row = costs.get(number)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.reporting.grid import WIDEST, grid
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -33,22 +34,11 @@ def place(row: Mapping[str, Any]) -> str:
     return f"{Path(row['module']).name or '?'}+{row['offset']:#x}"
 
 
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    for name in left:
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=32)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
     """Return the blocks that take the most time: where they are, what they do, where their references fall."""
     levels = times.levels
     heads = ["memops", *levels, "data set", "random", "rate /s", "seconds", "share"]
-    table = _table(f"Hot blocks on {times.machine}", ["function", "line"], heads)
+    table = grid(["function", "line"], heads, f"Hot blocks on {times.machine}", WIDEST)
     for row in times.table.head(count).iter_rows(named=True):
         table.add_row(
             row["function"] or "?",
@@ -69,9 +59,8 @@ def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
 
     Memory, float(ing point) and instr(uctions) are the parts, which overlap; scaled is measured / CPU ratio.
     """
-    title = "Predicted times"
     heads = ["predicted", "+-", "memory", "float", "instr.", "measured", "error", "CPU ratio", "scaled"]
-    table = _table(title, ["machine"], heads)
+    table = grid(["machine"], heads, "Predicted times")
     first = documents[0]
     measured = first["measured_seconds"]
     _add(table, first["base"], "-" if measured is None else format_seconds(measured), _signed(first["error"]), "1", "-")
@@ -111,9 +100,11 @@ def deciding(ratio: CpuRatio, by: str = "function") -> pl.DataFrame:
 
 def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
     """Return times and ratios of what decides the CPU ratio, with a line that says how much of it is shown."""
+    from rich.text import Text
+
     rows = deciding(ratio, by)
     heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio", "adds"]
-    table = _table("What decides the ratio", ["function", "line" if by == "block" else "module"], heads)
+    table = grid(["function", "line" if by == "block" else "module"], heads, "What decides the ratio", WIDEST)
     for row in rows.head(count).iter_rows(named=True):
         shown = "-" if row["ratio"] is None else f"{row['ratio']:.3g}"
         seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
@@ -121,14 +112,14 @@ def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
         table.add_row(row["function"] or "?", where, *seconds, shown, f"{row['contribution']:+.3f}")
     sizes = np.abs(rows["contribution"].to_numpy())
     share = float(sizes[:count].sum() / sizes.sum()) if sizes.any() else 1.0
-    table.caption = f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1"
-    table.caption_justify = "left"
+    shown = f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1"
+    table.caption = Text(shown, style="dim", no_wrap=True, overflow="ignore")
     return table
 
 
 def key_values(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
     """Return names and values in two columns; nested values are shown as one line."""
-    table = _table(title, ["name"], [])
+    table = grid(["name"], title=title)
     table.add_column("value", overflow="fold")
     table.show_header = False
     for name, value in pairs:
@@ -141,18 +132,19 @@ def _plain(name: str, value: Any) -> str:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, float):
         return format_seconds(value) if name.endswith("_seconds") or name == "seconds" else f"{value:.6g}"
-    if isinstance(value, int) and name.endswith("_bytes"):
-        return f"{format_bytes(value)} ({value})"
+    if isinstance(value, int):
+        return f"{format_bytes(value)} ({value:,})" if name.endswith("_bytes") else f"{value:,}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_plain(str(key), item)}" for key, item in value.items()) or "-"
     if isinstance(value, list | tuple):
-        return " ".join(_plain("", item) for item in value) or "-"
+        between = " to " if name.endswith("interval") or name.startswith("interval") else " "
+        return between.join(_plain(name, item) for item in value) or "-"
     return str(value)
 
 
 def frame(title: str, table: pl.DataFrame) -> Table:
     """Return a small data frame as a table, as it is."""
-    shown = _table(title, [], table.columns)
+    shown = grid([], table.columns, title)
     for row in table.iter_rows():
-        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
+        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else _plain("", value) for value in row))
     return shown

@@ -87,7 +87,7 @@ def simulate_many(
     plan = [[str(path) for path in paths], stamps, documents]
     parts = _Parts(output, hashlib.sha256(canonical(plan)).hexdigest()[:32])
     tasks = {number: (str(path), stamp, found) for number, (path, stamp) in enumerate(zip(paths, stamps, strict=True))}
-    progress.start("Simulating traces", len(tasks))
+    progress.start("Simulating traces", len(tasks), unit="traces")
     try:
         run_missing(
             *(simulate_one, tasks, parts.journal),

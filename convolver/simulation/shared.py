@@ -116,7 +116,7 @@ def cores_of(traces: Sequence[StreamedTrace]) -> list[Core]:
 
 def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: float, progress: Progress) -> None:
     running = dict(enumerate(streams))
-    progress.start("Simulating cores in turn")
+    progress.start("Simulating cores in turn", unit="references")
     try:
         while running:
             for core, stream in list(running.items()):

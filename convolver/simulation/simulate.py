@@ -133,7 +133,7 @@ Simulators = Sequence[AnySimulator | ParallelSimulator]
 
 
 def _feed(simulators: Simulators, refs: References, progress: Progress) -> None:
-    progress.start("Simulating", total=len(refs.addresses))
+    progress.start("Simulating", total=len(refs.addresses), unit="references")
     feed = SLOW_FEED if any(isinstance(simulator, DetailedSimulator) for simulator in simulators) else FEED
     try:
         for start in range(0, len(refs.addresses), feed):

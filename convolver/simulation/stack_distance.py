@@ -81,7 +81,7 @@ def miss_curve_of_arrays(
     """
     refs = check_references(addresses, sizes)
     stack = Stack(line_bytes)
-    progress.start("Measuring stack distances", total=len(addresses))
+    progress.start("Measuring stack distances", total=len(addresses), unit="references")
     try:
         for start in range(0, len(addresses), FEED):
             part = slice(start, start + FEED)

@@ -49,7 +49,7 @@ def working_set_of_arrays(
     """
     refs = check_references(addresses, sizes)
     footprint = Footprint(line_bytes)
-    progress.start("Measuring working sets", total=len(addresses))
+    progress.start("Measuring working sets", total=len(addresses), unit="references")
     try:
         for start in range(0, len(addresses), FEED):
             part = slice(start, start + FEED)

@@ -241,7 +241,7 @@ def import_trace(path: str | Path, *, output: str | Path, format: str | None = N
     decoder.feed(beginning())
     events = importer.parse(path, sys.stdin if str(path) == "-" else None)
     writer = TraceWriter(output, meta)
-    progress.start(f"Importing {path.name}")
+    progress.start(f"Importing {path.name}", unit="references")
     try:
         for data, count in _wire(events, wire):
             decoder.feed(data)

@@ -147,7 +147,7 @@ def merge_traces(paths: Sequence[str | Path], *, output: str | Path, progress: P
         if chunk.kind != cvt.ADDRESSES:
             decoder.define(chunk.content(str(first.path)))
     writer = TraceWriter(output, meta)
-    progress.start("Merging")
+    progress.start("Merging", unit="bytes")
     try:
         _copy_definitions(first, writer)
         decoder.record()

@@ -156,7 +156,7 @@ class Trace:
             _ = self.signature
 
     def _decode(self, decoder: Decoder, progress: Progress = SILENT, label: str = "Reading the trace") -> None:
-        progress.start(label, total=float(self.path.stat().st_size))
+        progress.start(label, total=float(self.path.stat().st_size), unit="bytes")
         try:
             for chunk in _chunks(self.path, _DECODED):
                 content = chunk.content(str(self.path))

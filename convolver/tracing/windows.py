@@ -59,7 +59,7 @@ def walk_paths(
     """Read all windows into readers in C, which ``prepare`` adds to the decoder and to the builder of paths."""
     decoder, paths = _start(trace, max_visits)
     prepare(decoder, paths)
-    progress.start("Reading paths", total=float(trace.path.stat().st_size))
+    progress.start("Reading paths", total=float(trace.path.stat().st_size), unit="bytes")
     try:
         for size in _decode(trace, decoder):
             progress.advance(size)

@@ -54,12 +54,17 @@ def _draw(result: Validation, path: Path) -> bool:
 
 def print_result(result: Validation) -> None:
     """Print programs, errors and what was left out on stdout."""
-    from rich.table import Table
-
     from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
+    from convolver.reporting.metadata import metadata
 
     console = out()
-    table = Table("program", "input", "condition", "trace", "method", "predicted", "measured", "error", "in interval", box=None)
+    conditions = list(dict.fromkeys(row["condition"] for row in result.rows))
+    measured = f"{len({row['program'] for row in result.rows})} programs under {', '.join(conditions)}"
+    console.print(metadata(("campaign", result.header.get("campaign")), ("measured", measured), inputs={"validation": result.id}))
+    console.print()
+    words = ["program", "input", "condition", "trace", "method"]
+    table = grid(words, ["predicted", "measured", "error", "in interval"])
     for row in result.rows:
         names = [row[name] for name in ("program", "input", "condition", "mode", "method")]
         seconds = [f"{row[name]:.3f} s" for name in ("predicted_seconds", "measured_seconds")]
@@ -72,10 +77,10 @@ def print_result(result: Validation) -> None:
 
 
 def _errors(entries: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
+    from convolver.reporting.grid import grid
 
     names = ("condition", "mode", "method", "origin", "count")
-    table = Table(*names, "median", "mean", "90th", "worst", "in interval", "CPU ratio median", "worst", box=None)
+    table = grid(names, ["median", "mean", "90th", "worst", "in interval", "CPU ratio median", "worst"])
     for entry in entries:
         error, ratio = entry["error"], entry["cpu_ratio_error"]
         sizes = [f"{error[name]:.1%}" for name in ("median", "mean", "ninetieth", "worst")]

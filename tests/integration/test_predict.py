@@ -59,7 +59,7 @@ def test_prediction_from_a_trace_as_json(folder):
 def test_prediction_from_a_trace_on_a_terminal(folder):
     done = _run(folder, "predict", "cg.cvt", "--base", "here.machine.json", "--target", "fast")
     assert done.returncode == 0, done.stderr
-    for words in ("multiply", "cg.c:", "L1", "Coverage", "sampled share", "CPU ratio"):
+    for words in ("multiply", "cg.c:", "L1", "coverage", "sampled share", "CPU ratio"):
         assert words in done.stdout
 
 

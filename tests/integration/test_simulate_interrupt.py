@@ -14,7 +14,7 @@ from convolver.machine.hierarchy import Level
 from convolver.simulation.simulate import simulate_arrays
 
 class Told:
-    def start(self, label, total=None): print("started", flush=True)
+    def start(self, label, total=None, unit=""): print("started", flush=True)
     def advance(self, amount, note=""): pass
     def finish(self): print(f"{time.monotonic():.6f}", flush=True)
 

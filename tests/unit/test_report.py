@@ -140,3 +140,15 @@ def test_a_page_is_written_once_and_only_overwritten_by_force(chain, tmp_path):
     assert isinstance(run(chain.folder, "--html", path).exception, UsageError)
     assert run(chain.folder, "--html", path, "--force").exit_code == 0
     assert path.read_text().startswith("<!doctype html>")
+
+
+def test_a_step_with_a_unit_shows_its_rate_and_remaining_time():
+    from convolver.reporting import console
+
+    bar = console._Bar()
+    bar.start("Simulating", total=4e6, unit="references")
+    bar._began -= 2.0
+    bar.advance(3e6)
+    assert bar._bar.tasks[0].fields["rate"] == "1.5 M references/s"
+    assert any(type(column).__name__ == "TimeRemainingColumn" for column in bar._bar.columns)
+    bar.finish()

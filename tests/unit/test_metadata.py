@@ -1,0 +1,42 @@
+"""What stands on top of reports: sampling plans in words, only what is known, versions."""
+
+import io
+
+from rich.console import Console
+
+from convolver import __version__
+from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words
+from convolver.tracing.sampling import SamplingPlan
+from tests.views import make_chain
+
+
+def _text(table) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(table)
+    return stream.getvalue()
+
+
+def test_a_sampling_plan_reads_as_words():
+    assert sampling_words(SamplingPlan(interval=10**6, sample=10**4, sets=32).document()) == (
+        "10 k of every 1 M references, 1 in 32 of the cache sets"
+    )
+    assert sampling_words(SamplingPlan(mode="full").document()) == "all references"
+    assert (
+        sampling_words(SamplingPlan(mode="counts", start_at="main").document()) == "no addresses, exact counts alone, from main"
+    )
+    assert sampling_words(SamplingPlan(mode="full", phase=(2, 3)).document()) == "all references, phase 2 of 3"
+    assert sampling_words(None) == "unknown"
+
+
+def test_what_is_not_known_is_not_shown_and_versions_always_are():
+    text = _text(metadata(("program", "./a"), ("measured", None), inputs={"signature": "0123456789abcdef"}))
+    assert "measured" not in text
+    assert f"Convolver {__version__}; signature 0123456789ab\n" in text.replace(" \n", "\n")
+    assert coverage_words(None, 0.25) == "sampled share 25.0 %"
+
+
+def test_block_times_say_program_machines_and_coverage(tmp_path):
+    chain = make_chain(tmp_path)
+    text = _text(about_times([chain.prediction.base, chain.prediction.target]))
+    for words in ("./app 7", "base, target", "lie in blocks with a sample", chain.signature.id[:12]):
+        assert words in text
