@@ -11,7 +11,7 @@ from convolver._native._core import ffi, lib
 from convolver._native.paths import Paths
 from convolver._native.trace import Decoder, copied
 
-COUNTS = np.dtype([(name, "<u8") for name in ("references", "split", "forwarded", "serial")])
+COUNTS = np.dtype([(name, "<u8") for name in ("references", "split", "forwarded", "serial", "bringing")])
 STRETCH: int = lib.CV_CHAIN_STRETCH
 """Instructions that are taken to be in flight together."""
 

@@ -29,7 +29,8 @@ class MemoryTime(NamedTuple):
 class Patterns(NamedTuple):
     """Shares of each block's references by costed pattern, adding up to 1, and of the dependent ones among them.
 
-    ``dependent`` is what the signature says; part of it is in ``random`` (gathers), part is ``chased``.
+    ``dependent`` is what the signature says; part of it is in ``random`` (gathers), part is ``chased``. ``chased_lines`` is the
+    share of the lines said to be dependent that are chased.
     """
 
     sequential: Array
@@ -37,6 +38,7 @@ class Patterns(NamedTuple):
     random: Array
     chased: Array
     dependent: Array
+    chased_lines: Array
 
     @property
     def costed(self) -> Array:
@@ -59,7 +61,10 @@ def patterns(table: pl.DataFrame) -> Patterns:
     walked = table["path_references"].to_numpy() > 0 if "path_references" in table.columns else False
     gathered = np.where(walked, 0.0, np.minimum(dependent, sequential + strided))
     sequential = np.where(table["sampled_references"].to_numpy() > 0, sequential, 1.0)
-    return Patterns(sequential, strided, random + gathered, dependent - gathered, dependent)
+    chased = dependent - gathered
+    # Lines can be those of a chain that goes on in another block: there the block has no dependent reference of its own.
+    rule = np.divide(chased, dependent, out=np.zeros_like(chased), where=dependent > 0)
+    return Patterns(sequential, strided, random + gathered, chased, dependent, np.where(walked, 1.0, rule))
 
 
 def nearest_width(widths: Sequence[int], wanted: Array) -> NDArray[np.intp]:
@@ -126,10 +131,7 @@ def _split(brought: Array, rule: Array, shares: Patterns) -> Array:
     they tell nothing, the rule: in proportion to the lines that each pattern could bring.
     """
     dependent = brought[:, :, 3]
-    chased = (
-        dependent
-        * np.divide(shares.chased, shares.dependent, out=np.zeros_like(shares.chased), where=shares.dependent > 0)[:, None]
-    )
+    chased = dependent * shares.chased_lines[:, None]
     known = np.stack([brought[:, :, 0], brought[:, :, 1], brought[:, :, 2] + dependent - chased, chased], axis=2)
     return np.where(brought.sum(axis=2, keepdims=True) > 0, known, rule[:, None, :])
 

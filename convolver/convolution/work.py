@@ -76,7 +76,6 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
 
     ratios, shares = _ratios(table), patterns(table)
     where = replace(where, brought=_known_or_rule(table, where, shares))
-    dependent = np.where(shares.dependent > 0, shares.chased / np.where(shares.dependent > 0, shares.dependent, 1.0), 0.0)
     loads = table["loads"].to_numpy().astype(float)
     chased = all_blocks((shares.chased * memops)[:, None])[:, 0]
     return Work(
@@ -87,6 +86,6 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
         coming=all_blocks((ratios["coming"] * (1 - where.served[:, 0]) * loads)[:, None])[:, 0],
         loads=loads,
         chased=np.minimum(chased, loads),
-        chased_share=dependent,
+        chased_share=shares.chased_lines,
         chains=np.ones(table.height),
     )

@@ -31,13 +31,13 @@ def distinct_lines(registers: NDArray[np.uint8]) -> int:
     return round(estimate)
 
 
-def _dependent_share(flags: NDArray[np.uint8], chains: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Return the share of each site's irregular references that are dependent."""
+def _dependent_share(flags: NDArray[np.uint8], chains: NDArray[Any] | None, count: str) -> NDArray[np.float64]:
+    """Return the share of each site's irregular references that are dependent, by one of the counts of executed paths."""
     flagged = ((flags & DEPENDENT) != 0).astype(float)
     if chains is None:
         return flagged
     walked = chains["references"]
-    return np.where(walked > 0, chains["serial"] / np.maximum(walked, 1), flagged)
+    return np.where(walked > 0, chains[count] / np.maximum(walked, 1), flagged)
 
 
 def site_patterns(
@@ -55,7 +55,7 @@ def site_patterns(
     unit = np.minimum(np.rint(features["unit"] * share).astype(np.uint64), sampled)
     strided = np.minimum(np.rint(features["strided"] * share).astype(np.uint64), sampled - unit)
     rest = np.where(known > 0, sampled - unit - strided, 0).astype(np.uint64)
-    dependent = np.rint(rest * _dependent_share(flags, chains)).astype(np.uint64)
+    dependent = np.rint(rest * _dependent_share(flags, chains, "serial")).astype(np.uint64)
     return {
         "sampled_references": sampled,
         "unit_references": unit,
@@ -68,13 +68,14 @@ def site_patterns(
 def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones.
 
-    The decoder tells the lines that come in streams from the others; as many of those as of a site's irregular references
-    (:func:`site_patterns`) are dependent. A site that was not seen to bring a line is judged by its references.
+    The decoder tells the lines that come in streams from the others. Of those, dependent are the lines of chained loads, brought
+    by the first load in them that waited as long: in a list whose nodes have several fields that is the field touched first,
+    whichever of them the chain goes through. A site that was not seen to bring a line is judged by its references.
     """
     sites, features = decoder.sites(), decoder.features()
     patterns = site_patterns(features, decoder.sampled(), sites["flags"], chains)
     by_references = line_shares(np.stack([patterns[name] for name in PATTERNS], axis=1), sites["size_bytes"])
-    dependent = _dependent_share(sites["flags"], chains)
+    dependent = _dependent_share(sites["flags"], chains, "bringing")
     lines = features["lines"].astype(float)
     brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent])
     total = lines.sum(axis=1, keepdims=True)

@@ -13,6 +13,8 @@
 #define GRANULE 8
 #define MOST_GRANULES 8  /* of one store */
 #define FOLLOWED 64      /* references of a segment */
+#define LINES 1024         /* places for the lines of a chain's members */
+#define LINE_SHIFT 6
 #define NOT_COUNTED UINT32_MAX
 
 typedef uint64_t value; /* length of the chain << 32 | 1 + its last load; 0: no load */
@@ -20,7 +22,15 @@ typedef uint64_t value; /* length of the chain << 32 | 1 + its last load; 0: no 
 typedef struct {
     uint32_t site; /* NOT_COUNTED in a warm-up */
     uint32_t before; /* 1 + the load that its address waited for */
+    uint32_t length; /* of the chain that ends with it */
+    uint64_t line;
 } chained_load;
+
+typedef struct {
+    uint64_t line;
+    uint32_t stretch;
+    uint32_t length; /* of the chain that ends with the member in this line; 0: its line was counted */
+} member_line;
 
 typedef struct {
     uint64_t granule;
@@ -39,6 +49,8 @@ struct cv_chains {
     value longest;
     chained_load loads[MOST_LOADS];
     uint32_t load_count;
+    member_line lines[LINES];
+    uint32_t stretch;
     recent_store stores[STORES];
 
     uint64_t instructions, all_loads, chained;
@@ -61,12 +73,39 @@ void cv_chains_free(cv_chains *chains)
     free(chains);
 }
 
+static member_line *line_place(cv_chains *c, uint64_t line)
+{
+    return &c->lines[(line ^ line >> 10) % LINES];
+}
+
+/* Of the loads that waited as long as a member of the chain in the same line, the first brings the line: it is what a miss holds up,
+ * whichever of a node's fields the chain goes through. Earlier ones that waited for less brought it beside the chain. */
+static void count_bringing(cv_chains *c)
+{
+    c->stretch++;
+    for (uint32_t load = (uint32_t)c->longest; load; load = c->loads[load - 1].before) {
+        const chained_load *member = &c->loads[load - 1];
+        *line_place(c, member->line) = (member_line){member->line, c->stretch, member->length};
+    }
+    for (uint32_t i = 0; i < c->load_count; i++) {
+        const chained_load *load = &c->loads[i];
+        member_line *member = line_place(c, load->line);
+        if (member->line != load->line || member->stretch != c->stretch || !member->length)
+            continue;
+        if (load->length == member->length && load->site != NOT_COUNTED)
+            c->counts[load->site].bringing++;
+        member->length = 0;
+    }
+}
+
 void cv_chains_finish(cv_chains *c)
 {
     c->chained += c->longest >> 32;
     for (uint32_t load = (uint32_t)c->longest; load; load = c->loads[load - 1].before)
         if (c->loads[load - 1].site != NOT_COUNTED)
             c->counts[c->loads[load - 1].site].serial++;
+    if (c->longest)
+        count_bringing(c);
     memset(c->registers, 0, sizeof c->registers);
     c->longest = 0;
     c->load_count = 0;
@@ -116,7 +155,8 @@ static value load(cv_chains *c, uint32_t site, uint64_t address, value pointer, 
         c->counts[site].forwarded += (uint64_t)counted;
         return recent->time >= c->begun ? longer(pointer, recent->stored) : pointer;
     }
-    c->loads[c->load_count++] = (chained_load){counted ? site : NOT_COUNTED, (uint32_t)pointer};
+    c->loads[c->load_count++] = (chained_load){
+        counted ? site : NOT_COUNTED, (uint32_t)pointer, (uint32_t)(pointer >> 32) + 1, address >> LINE_SHIFT};
     value brought = ((pointer >> 32) + 1) << 32 | c->load_count;
     c->longest = longer(c->longest, brought);
     return brought;

@@ -23,6 +23,7 @@ typedef struct {
     uint64_t split;      /* ... and touched two lines */
     uint64_t forwarded;  /* loads of what was just stored */
     uint64_t serial;     /* loads on the longest chain of their stretch */
+    uint64_t bringing;   /* loads that bring the line of such a load: the first of those in it that waited as long */
 } cv_chain_counts;
 
 typedef struct cv_chains cv_chains;

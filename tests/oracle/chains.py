@@ -26,6 +26,15 @@ def _place(granule: int) -> int:
     return (granule ^ granule >> 10) % 1024
 
 
+@dataclass(eq=False)
+class Load:
+    """A load of a stretch: its site (None: not counted), line, and how many loads the chain that ends with it has."""
+
+    site: int | None
+    line: int
+    length: int
+
+
 @dataclass
 class Chains:
     """Walks pieces; ``flows`` by segment, missing where nothing is known. A value is the list of loads on its longest chain."""
@@ -33,45 +42,56 @@ class Chains:
     segments: list[Segment]
     flows: dict[int, Flow]
     counts: Counter[tuple[int, str]] = field(default_factory=Counter)
-    registers: dict[int, list[int | None]] = field(default_factory=dict)
-    stored: dict[int, tuple[int, int, list[int | None]]] = field(default_factory=dict)
+    registers: dict[int, list[Load]] = field(default_factory=dict)
+    stored: dict[int, tuple[int, int, list[Load]]] = field(default_factory=dict)
     serials: dict[int, int] = field(default_factory=dict)
-    loads: list[list[int | None]] = field(default_factory=list)
+    loads: list[list[Load]] = field(default_factory=list)
     now: int = STRETCH
     begun: int = STRETCH
     thread: int = 0
 
     def finish(self) -> None:
         """Count the longest chain, the last of several, and begin a stretch."""
-        longest: list[int | None] = []
+        longest: list[Load] = []
         for chain in self.loads:
             longest = chain if len(chain) >= len(longest) else longest
-        for site in longest:
-            if site is not None:
-                self.counts[site, "serial"] += 1
+        for load in longest:
+            if load.site is not None:
+                self.counts[load.site, "serial"] += 1
+        self._count_bringing(longest)
         self.loads, self.registers, self.begun = [], {}, self.now
 
-    def _longest(self, origin: tuple[set[int], set[int]], loaded: dict[int, list[int | None]]) -> list[int | None]:
+    def _count_bringing(self, longest: list[Load]) -> None:
+        """Of the loads that waited as long as a member in their line (the first of several members), count the first; each member
+        is remembered in one of 1024 places, and the first load in its line clears it."""
+        members = {(load.line ^ load.line >> 10) % 1024: load for load in reversed(longest)}
+        for load in (chain[-1] for chain in self.loads):
+            place = (load.line ^ load.line >> 10) % 1024
+            member = members.pop(place) if place in members and members[place].line == load.line else None
+            if member is not None and member.length == load.length and load.site is not None:
+                self.counts[load.site, "bringing"] += 1
+
+    def _longest(self, origin: tuple[set[int], set[int]], loaded: dict[int, list[Load]]) -> list[Load]:
         chains = [self.registers.get(r, []) for r in origin[0]] + [loaded.get(k, []) for k in origin[1]]
         return max(chains, key=self._rank, default=[])
 
-    def _rank(self, chain: list[int | None]) -> tuple[int, int]:
+    def _rank(self, chain: list[Load]) -> tuple[int, int]:
         """Longer chains first, of equal ones that whose last load came later."""
         places = [place for place, known in enumerate(self.loads) if known is chain]
         return len(chain), places[-1] if places else -1
 
-    def _load(self, site: int, address: int, pointer: list[int | None], counted: bool) -> list[int | None]:
+    def _load(self, site: int, address: int, pointer: list[Load], counted: bool) -> list[Load]:
         granule, when, value = self.stored.get(_place(address // 8), (0, 0, []))
         if granule == address // 8 and self.now - when < STRETCH:
             self.counts[site, "forwarded"] += counted
             return max(pointer, value, key=self._rank) if when >= self.begun else pointer
-        chain = [*pointer, site if counted else None]
+        chain = [*pointer, Load(site if counted else None, address >> 6, len(pointer) + 1)]
         self.loads.append(chain)
         return chain
 
     def _visit(self, segment: Segment, references: list[tuple[int, int]], counted: bool) -> None:
         flow, nothing = self.flows.get(segment.id, Flow()), (set[int](), set[int]())
-        loaded: dict[int, list[int | None]] = {}
+        loaded: dict[int, list[Load]] = {}
         for address, number in references:
             site, k = segment.sites[number - segment.first_site], number - segment.first_site
             self.counts[number, "references"] += counted

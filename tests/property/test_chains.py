@@ -176,3 +176,24 @@ def test_a_gather_has_two_loads_a_stretch():
     chains = _loop(oracle.Flow({1: (set(), {0})}), sites=2)
     stretches = -(-8000 // STRETCH)
     assert chains.counts()["serial"].tolist() == [stretches, stretches]
+
+
+def _nodes(second, visits=2000):
+    """Load two fields of a node a visit, the second one a pointer to the next node, wherever ``second`` lies from the first."""
+    stream = Stream()
+    stream.module()
+    stream.segment(Segment(0x400000, [4] * 4, [Site(base=0), Site(base=1)], words=2))
+    write_flow(stream, 0, oracle.Flow({0: ({3}, set()), 1: ({3}, set())}, {}, {3: (set(), {1})}))
+    for visit in range(visits):
+        stream.visit(0, [0x100000 + 256 * visit, 0x100000 + 256 * visit + second])
+    return walked(stream.bytes()).counts()
+
+
+def test_the_field_touched_first_brings_the_line_of_a_node():
+    counts = _nodes(8)
+    assert counts["serial"].tolist() == [0, 2000]
+    assert counts["bringing"].tolist() == [2000, 0]
+
+
+def test_fields_in_other_lines_bring_nothing():
+    assert _nodes(64)["bringing"].tolist() == [0, 2000]
