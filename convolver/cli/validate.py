@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from convolver.cli.common import print_json, say, wrote
+from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.validating.validation import Validation
@@ -23,6 +24,9 @@ def validate_command(
     full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine before the start.")] = 0.0,
+    stop: Annotated[
+        str | None, typer.Option("--stop", help="End when all is 'measured' (needs a quiet machine) or 'traced' (does not).")
+    ] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
 ) -> None:
@@ -33,6 +37,7 @@ def validate_command(
 
     \b
     Examples:
+      convolver validate mine.toml -o results --stop measured
       convolver validate mine.toml -o results
       convolver validate tests/bench/campaign.toml --quick --only xz --json
     """
@@ -41,7 +46,7 @@ def validate_command(
     from convolver.reporting.console import terminal_progress
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result
-    from convolver.validating.validate import validate
+    from convolver.validating.validate import Stop, validate
 
     chosen = Campaign.load(campaign).only(only or [])
     chosen = chosen.quick() if quick else chosen
@@ -49,7 +54,13 @@ def validate_command(
         chosen = msgspec.structs.replace(chosen, modes=("hybrid", "full"))
     if fresh:
         _forget(output)
-    result = validate(chosen, campaign.parent, output, patience=wait, progress=terminal_progress())
+    if stop not in (None, *get_args(Stop)):
+        raise UsageError(f"A campaign cannot stop at '{stop}'; choose {' or '.join(get_args(Stop))}.")
+    ends = cast("Stop | None", stop)
+    result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, progress=terminal_progress())
+    if result is None:
+        say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")
+        return
     for path in write_result(result, output, page):
         wrote(path)
     _say_busy(result)

@@ -23,7 +23,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     ``inputs`` maps a name to the words behind ``command``. ``source`` is a C file that is compiled to ``./NAME`` first;
     ``package`` names what to install where the command is missing; ``origin`` says who wrote it. ``quick`` lists the inputs
-    of a quick campaign (default: the first). Words may hold ``{here}`` (the campaign's folder), ``{python}`` and ``{input}``.
+    of a quick campaign (default: the first), ``full`` those that are traced with every reference, too. Words may hold
+    ``{here}`` (the campaign's folder), ``{python}`` and ``{input}``.
     A run that ends with another exit status than ``status`` does not count.
     """
 
@@ -38,6 +39,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     origin: str = ""
     status: int = 0
     quick: list[str] | None = None
+    full: list[str] = []
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,6 +70,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     package: str
     status: int
+    full: bool = False
 
     @property
     def name(self) -> str:
@@ -77,7 +80,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Hash of everything that decides what runs."""
-        return document_id({"job": msgspec.to_builtins(self)})
+        return document_id({"job": {name: value for name, value in msgspec.to_builtins(self).items() if name != "full"}})
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +136,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _check_program(program: Program, where: str) -> None:
         if not program.command or not program.inputs:
             raise SchemaError(f"The program '{program.name}' in {where} has no command or no input.")
-        for name in [*program.inputs, *(program.quick or [])]:
+        for name in [*program.inputs, *(program.quick or []), *program.full]:
             if "/" in name or name not in program.inputs:
                 raise SchemaError(f"The program '{program.name}' in {where} has no input '{name}', or its name holds a '/'.")
 
@@ -183,6 +186,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     origin=program.origin,
                     package=program.package,
                     status=program.status,
+                    full=name in program.full,
                 )
 
 

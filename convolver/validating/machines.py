@@ -20,15 +20,20 @@ from convolver.validating.running import hogs
 
 
 def profiles(
-    campaign: Campaign, here: Path, folder: Path, cpu: int, progress: Progress = SILENT
+    campaign: Campaign, here: Path, folder: Path, cpu: int, progress: Progress = SILENT, *, calibrate: bool = True
 ) -> tuple[dict[str, MachineProfile], dict[str, str]]:
-    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again."""
+    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again.
+
+    What is kept is what was measured, so that a changed model is calibrated anew; not at all without ``calibrate``.
+    """
     folder.mkdir(exist_ok=True)
     found: dict[str, MachineProfile] = {}
     refused: dict[str, str] = {}
     for condition in _in_order(campaign):
         try:
-            found[condition.name] = _profile(condition, campaign, here, folder, cpu, found, progress)
+            profile = _profile(condition, campaign, here, folder, cpu, found, progress)
+            wanted = calibrate and not profile.calibration
+            found[condition.name] = calibrated(profile, progress=progress)[0] if wanted else profile
         except ConvolverError as error:
             refused[condition.name] = str(error)
     return found, refused
@@ -57,8 +62,7 @@ def _profile(
     path = folder / f"{condition.name}{SUFFIX}"
     if path.exists():
         return MachineProfile.load(path)
-    probed = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
-    profile, _ = calibrated(probed, progress=progress)
+    profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
     profile.save(path)
     return profile
 
@@ -69,8 +73,7 @@ def _probe(condition: Condition, campaign: Campaign, cpu: int, partial: Path, pr
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", NoiseWarning)  # the result says how noisy it was
         stack.enter_context(hogs(condition, cpu))
-        profile = probe(plan, cpu=cpu, progress=progress, partial=partial)
-    return calibrated(profile, progress=progress)[0]
+        return probe(plan, cpu=cpu, progress=progress, partial=partial)
 
 
 def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:

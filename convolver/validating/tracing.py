@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ import msgspec
 
 from convolver.errors import TracerError
 from convolver.schema import write_atomically
+from convolver.tracing.valgrind import TOOL, tool_folder
 from convolver.validating.campaign import Campaign, Job, Mode
 
 
@@ -28,12 +31,21 @@ def _options(campaign: Campaign, mode: Mode) -> list[str]:
     return ["--interval", campaign.interval, "--sample", campaign.sample, "--sets", str(campaign.sets)]
 
 
+@cache
+def _tracer_id() -> str:
+    """Return a hash of the tool: another one may record other things."""
+    return hashlib.sha256((tool_folder() / TOOL).read_bytes()).hexdigest()[:16]
+
+
 def trace_job(job: Job, campaign: Campaign, mode: Mode, folder: Path) -> Traced:
-    """Return the trace of a job, made now unless an earlier campaign left the same; raises :class:`TracerError`."""
+    """Return the trace of a job, made now unless an earlier campaign left the same by the same tracer.
+
+    Raises :class:`TracerError`.
+    """
     folder.mkdir(exist_ok=True)
     path, note = folder / f"{job.name}.{mode}.cvt", folder / f"{job.name}.{mode}.json"
     options = _options(campaign, mode)
-    wanted = {"job": job.key, "options": options}
+    wanted = {"job": job.key, "options": options, "tracer": _tracer_id()}
     if path.exists() and note.exists():
         known = msgspec.json.decode(note.read_bytes())
         if {key: known.get(key) for key in wanted} == wanted:

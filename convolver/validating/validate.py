@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from convolver import __version__
 from convolver.convolution.convolve import convolve
@@ -31,6 +32,10 @@ METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`convolve` is told for each."""
 
 
+Stop = Literal["measured", "traced"]
+"""Where a campaign can end before it has a result."""
+
+
 class _Campaign:
     """One run of a campaign: what is known so far."""
 
@@ -43,11 +48,13 @@ class _Campaign:
         self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
         self.runs: Runs
 
-    def gather(self) -> list[Job]:
+    def gather(self, calibrate: bool) -> list[Job]:
         """Prepare, probe and run natively; returns the jobs that can be traced."""
         work = self.folder / "work"
         jobs, self.left_out = prepare(self.campaign, self.here, work.resolve())
-        self.machines, self.refused = profiles(self.campaign, self.here, self.folder / "machines", self.cpu, self.progress)
+        self.machines, self.refused = profiles(
+            self.campaign, self.here, self.folder / "machines", self.cpu, self.progress, calibrate=calibrate
+        )
         self.runs = Runs(self.folder / "runs.jsonl")
         wanted = [condition for condition in self.campaign.condition if condition.name in self.machines]
         refused = measure_all(jobs, wanted, self.campaign.runs, self.runs, self.cpu, self.progress)
@@ -60,10 +67,10 @@ class _Campaign:
     def rows(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """Trace, simulate and predict every job; one that fails is left out with its reason."""
         found = []
-        self.progress.start("tracing and predicting", float(len(jobs) * len(self.campaign.modes)))
+        self.progress.start("tracing and predicting", float(sum(len(self.modes(job)) for job in jobs)))
         try:
             for job in jobs:
-                for mode in self.campaign.modes:
+                for mode in self.modes(job):
                     try:
                         found += self._job_rows(job, mode)
                     except Exception as error:  # half an hour of measurements must not be lost to one program
@@ -73,6 +80,23 @@ class _Campaign:
         finally:
             self.progress.finish()
         return found
+
+    def modes(self, job: Job) -> tuple[Mode, ...]:
+        """Return the kinds of traces from which a job is predicted."""
+        own: tuple[Mode, ...] = ("full",) if job.full and "full" not in self.campaign.modes else ()
+        return (*self.campaign.modes, *own)
+
+    def trace(self, jobs: Sequence[Job]) -> None:
+        """Make all traces that are missing."""
+        self.progress.start("tracing", float(sum(len(self.modes(job)) for job in jobs)))
+        try:
+            for job in jobs:
+                for mode in self.modes(job):
+                    with suppress(ConvolverError):  # tried again, and then reported, when it is predicted
+                        trace_job(job, self.campaign, mode, self.folder / "traces")
+                    self.progress.advance(1.0, job.name)
+        finally:
+            self.progress.finish()
 
     def _job_rows(self, job: Job, mode: Mode) -> list[dict[str, Any]]:
         known = {condition.name: self._measured(job, condition) for condition in self.campaign.condition}
@@ -124,10 +148,18 @@ class _Campaign:
 
 
 def validate(
-    campaign: Campaign, here: str | Path, folder: str | Path, *, patience: float = 0.0, progress: Progress = SILENT
-) -> Validation:
+    campaign: Campaign,
+    here: str | Path,
+    folder: str | Path,
+    *,
+    stop: Stop | None = None,
+    patience: float = 0.0,
+    progress: Progress = SILENT,
+) -> Validation | None:
     """Run a campaign and return its result; what an interrupted one left in ``folder`` is used again.
 
+    ``stop`` ends it, without a result, when the machines and programs are measured, or when the programs are traced as well: so
+    the measurements can be made while the machine is quiet and the rest, which no other work disturbs, at any time.
     ``here`` is the folder of the campaign file; ``patience`` is how many seconds to wait for a quiet machine before the start.
     Profiles, native runs and traces are kept; predictions are always made anew, so that a changed model is judged by the same
     measurements. Raises :class:`PredictionError` when there is no result at all, :class:`ToolError` when a preparation fails.
@@ -136,7 +168,11 @@ def validate(
     folder.mkdir(parents=True, exist_ok=True)
     share = wait_until_quiet(patience, progress)
     state = _Campaign(campaign, here, folder, progress)
-    jobs = state.gather()
+    jobs = state.gather(calibrate=stop is None)
+    if stop == "traced":
+        state.trace(jobs)
+    if stop is not None:
+        return None
     rows = state.rows(jobs)
     return Validation.make(
         rows,
