@@ -183,7 +183,6 @@ def _scaled(network: Network, latency: float = 1.0, bandwidth: float = 1.0) -> N
         network,
         configuration=replace(config, nodes=nodes, bandwidth_mib=config.bandwidth_mib * bandwidth),
         wire_latency_seconds=network.wire_latency_seconds * latency,
-        _cache={},
     )
 
 
@@ -213,7 +212,7 @@ def loggp(network: Network, *, latency: float, overhead: float, gap: float, seco
     """Return the network with LogGP's parameters: L on the wire, o at sender and receiver, g between messages, G per byte."""
     rate = float("inf") if seconds_per_byte == 0 else 1.0 / seconds_per_byte
     changed = what_if(network, latency_seconds=overhead, bandwidth_bytes_per_second=rate)
-    return replace(changed, wire_latency_seconds=latency, gap_seconds=gap, _cache={})
+    return replace(changed, wire_latency_seconds=latency, gap_seconds=gap)
 
 
 __all__ = ["CriticalPath", "critical_path", "efficiency", "loggp", "phase_bounds", "sensitivity"]

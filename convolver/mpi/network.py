@@ -70,8 +70,9 @@ class Network:
     ``NEVER`` makes all sends eager. ``wire_latency_seconds`` (between the end of a transfer and its arrival) and ``gap_seconds``
     (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
     the LogGP model (Alexandrov et al., SPAA 1995). ``costs`` replace latency and bandwidth of point-to-point messages by measured
-    ones; ``share_cpus``: the tasks of a node take turns on its processors; ``sends_wait``: a blocking rendezvous send ends when
-    its receiver has copied, as in real libraries (Dimemas: when that may begin).
+    ones; ``share_cpus``: the tasks of a node take turns on its processors, and handing one over takes ``handover_seconds``;
+    ``sends_wait``: a blocking rendezvous send ends when its receiver has copied, as in real libraries (Dimemas: when that may
+    begin).
     """
 
     configuration: Configuration
@@ -82,7 +83,8 @@ class Network:
     costs: MessageCosts | None = None
     sends_wait: bool = False
     share_cpus: bool = False
-    _cache: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+    handover_seconds: float = 0.0
+    _cache: dict[int, dict[str, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def placement(self, ranks: int) -> NDArray[np.int32]:
         """Return the node of each task; raises :class:`ReplayError` when the machine is too small."""
@@ -114,6 +116,7 @@ class Network:
             "sends_wait": int(self.sends_wait),
             **(self.costs.native() if self.costs else {}),
             **({"cpus": _per_node(config, "cpus", np.dtype(np.int32))} if self.share_cpus else {}),
+            "handover": self.handover_seconds if self.share_cpus else 0.0,
         }
         self._cache[ranks] = fields
         return fields
@@ -200,9 +203,9 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
     """Return a network from the ``network`` section of a machine profile.
 
     Needs ``latency_seconds`` (one way, as a ping-pong measures it) and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``,
-    ``overhead_seconds``, ``tasks_per_node``, ``cpus`` (of a node, which more tasks share), ``costs`` (:class:`MessageCosts`),
-    ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Between nodes the overhead is the
-    startup that both sides pay, and the rest of the latency is spent on the wire.
+    ``overhead_seconds``, ``tasks_per_node``, ``cpus`` (of a node, which more tasks share) and ``handover_seconds``, ``costs``
+    (:class:`MessageCosts`), ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Between
+    nodes the overhead is the startup that both sides pay, and the rest of the latency is spent on the wire.
     """
     try:
         per_node = tasks_per_node or int(measured.get("tasks_per_node", ranks))
@@ -214,6 +217,7 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
         )
         cpus = min(int(measured.get("cpus", per_node)), per_node)
         eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
+        handover = float(measured.get("handover_seconds", 0.0))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"The machine's network section cannot be used: {error!r}; measure it with 'convolver mpi network'."
@@ -231,7 +235,13 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
     wire = latency - overhead
     shares = cpus < per_node
     return Network(
-        config, rendezvous_bytes=eager, wire_latency_seconds=wire, costs=costs, sends_wait=costs is not None, share_cpus=shares
+        config,
+        rendezvous_bytes=eager,
+        wire_latency_seconds=wire,
+        costs=costs,
+        sends_wait=costs is not None,
+        share_cpus=shares,
+        handover_seconds=handover,
     )
 
 
@@ -277,4 +287,4 @@ def what_if(
         changes |= {"buses_intra": 0, "in_intra": 0, "out_intra": 0, "in_inter": 0, "out_inter": 0}
         config = replace(config, buses=0)
     config = replace(config, nodes=tuple(replace(group, **changes) for group in config.nodes))
-    return replace(network, configuration=config, _cache={})
+    return replace(network, configuration=config)

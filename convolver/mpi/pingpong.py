@@ -49,10 +49,11 @@ def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Each size counts with its fastest repeat. The one-way time of small messages is the latency; the bandwidth is the median slope
     between any two large ones (64 KiB and more; Theil, Sen), which one disturbed size does not move; the eager limit is the
-    smallest size above all those whose blocking sends mostly went on before their receiver came (``NEVER`` where all did).
+    smallest size above all those whose blocking sends mostly went on before their receiver came (``NEVER`` where all did). The
+    handover is what a message takes longer where both tasks share a processor: how long one that waits holds it.
     """
     samples: dict[str, dict[int, list[float]]] = {
-        kind: defaultdict(list) for kind in ("pingpong", "overhead", "post", "receive", "late")
+        kind: defaultdict(list) for kind in ("pingpong", "overhead", "post", "receive", "late", "handover")
     }
     same_host = True
     for line in lines:
@@ -81,6 +82,8 @@ def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     if samples["receive"]:
         measured["costs"] = _costs(samples)
+    if samples["handover"]:
+        measured["handover_seconds"] = max(0.0, float(np.median(samples["handover"][0])) - best[min(best)])
     if same_host:
         measured |= {"intra_latency_seconds": latency, "intra_bandwidth_bytes_per_second": 1.0 / slope}
     return measured

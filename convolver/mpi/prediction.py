@@ -73,7 +73,7 @@ def slowest(network: Network, measured: Mapping[str, Any]) -> Network:
     rate = network.configuration.bandwidth_mib * (1 << 20)
     slow = what_if(network, latency_seconds=node.latency_inter_seconds * factor, bandwidth_bytes_per_second=rate / factor)
     costs = network.costs.scaled(factor, factor) if network.costs else None
-    return replace(slow, costs=costs, wire_latency_seconds=network.wire_latency_seconds * factor, _cache={})
+    return replace(slow, costs=costs, wire_latency_seconds=network.wire_latency_seconds * factor)
 
 
 def predict_parallel(

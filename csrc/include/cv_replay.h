@@ -123,7 +123,8 @@ typedef struct {
     double cost_post;            /* posting a receive */
     uint32_t sends_wait;         /* 1: a blocking rendezvous send ends when its receiver has copied; Dimemas: when that may begin */
     uint32_t quirks;
-    const int32_t *cpus; /* per node: bursts of its tasks take turns on so many processors; NULL: each task has its own */
+    const int32_t *cpus; /* per node: its tasks take turns on so many processors; NULL: each task has its own */
+    double handover;     /* with cpus: seconds until a processor that one task leaves runs the next */
 } cv_replay_network;
 
 enum cv_replay_state {

@@ -41,48 +41,44 @@ static bool collective_step(simulation *s, uint32_t rank, const record *r)
 static bool burst_step(simulation *s, uint32_t rank, const record *r)
 {
     rank_state *k = &s->ranks[rank];
-    bool on_cpu = r->kind == CV_REPLAY_BURST;
-    if (r->seconds == 0)
+    if (r->seconds == 0 || k->stage == 1)
         return true;
-    if (k->stage != 1) {
-        if (on_cpu && !cv_processor_take(s, rank))
-            return false;
-        k->stage = 1;
-        k->compute += r->seconds;
-        cv_record_interval(s, rank, s->now, s->now + r->seconds, CV_REPLAY_STATE_COMPUTE, -1, NONE);
-        if (!cv_goes_on_at(s, rank, s->now + r->seconds))
-            return false;
-    }
-    if (on_cpu)
+    k->stage = 1;
+    k->compute += r->seconds;
+    cv_record_interval(s, rank, s->now, s->now + r->seconds, CV_REPLAY_STATE_COMPUTE, -1, NONE);
+    if (s->processors && r->kind == CV_REPLAY_GPU)
         cv_processor_release(s, rank);
-    return true;
+    return cv_goes_on_at(s, rank, s->now + r->seconds);
 }
 
-void cv_rank_resume(simulation *s, uint32_t rank)
+/* Returns false where the rank blocks, or goes on later through the queue. */
+static bool walk(simulation *s, uint32_t rank)
 {
     rank_state *k = &s->ranks[rank];
     for (; k->next < k->end; k->next++) {
+        if (s->processors && !cv_processor_take(s, rank))
+            return false;
         const record *r = &s->trace->records[k->next];
         switch (r->kind) {
         case CV_REPLAY_BURST:
         case CV_REPLAY_GPU:
             if (!burst_step(s, rank, r))
-                return;
+                return false;
             break;
         case CV_REPLAY_SEND:
         case CV_REPLAY_RECV:
         case CV_REPLAY_WAIT:
             if (!cv_message_step(s, rank, r))
-                return;
+                return false;
             break;
         case CV_REPLAY_IRECV:
             if (s->net->cost_points && !k->stage && !cv_startup(s, rank, s->net->cost_post))
-                return;
+                return false;
             cv_receive_post(s, r);
             break;
         case CV_REPLAY_COLLECTIVE:
             if (!collective_step(s, rank, r))
-                return;
+                return false;
             break;
         default: break;
         }
@@ -90,6 +86,13 @@ void cv_rank_resume(simulation *s, uint32_t rank)
     }
     k->finished = true;
     k->finish = s->now;
+    return true;
+}
+
+void cv_rank_resume(simulation *s, uint32_t rank)
+{
+    if ((walk(s, rank) || s->ranks[rank].blocked) && s->processors)
+        cv_processor_release(s, rank);
 }
 
 static void drain(simulation *s)
@@ -184,7 +187,7 @@ static void clear(simulation *s)
 static bool acceptable(const cv_replay *replay, const cv_replay_network *net)
 {
     if (net->nodes == 0 || net->buses < 0 || !(net->bytes_per_second >= 0) || !(net->wire_latency >= 0) ||
-        !(net->gap >= 0) || !(net->cost_post >= 0))
+        !(net->gap >= 0) || !(net->cost_post >= 0) || !(net->handover >= 0))
         return false;
     for (uint32_t n = 0; n < net->nodes; n++)
         if (!(net->latency_inter[n] >= 0) || !(net->latency_intra[n] >= 0) || !(net->bytes_per_second_intra[n] >= 0) ||

@@ -87,7 +87,9 @@ typedef struct {
 
 typedef struct {
     int32_t free;
+    uint32_t tasks;
     uint32_t first, last; /* ranks that wait, through rank.next_blocked */
+    double handover;      /* seconds until the next task runs; 0 where each has its own */
 } processors;
 
 typedef struct {
@@ -128,13 +130,15 @@ typedef struct {
 
 typedef struct {
     int64_t next, end; /* records, global index */
-    double began;      /* of the current blocking or startup */
+    double began;       /* of the current blocking or startup */
+    double lacks_since; /* without a processor */
+    double due;         /* stage 3: what the receive still costs */
     double compute, transfer, wait, finish;
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
     uint32_t next_blocked;
     uint32_t unclaimed; /* quirk: finished non-blocking collectives without a wait */
-    uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival, 3: has a CPU */
-    bool blocked, finished, waits_any;
+    uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival, 3: that is due */
+    bool blocked, finished, waits_any, has_processor;
 } rank_state;
 
 typedef struct {
@@ -220,9 +224,9 @@ void cv_collective_begin(simulation *s, uint32_t instance_id);
 void cv_collective_end(simulation *s, uint32_t instance_id);
 void cv_reduce_arrival(simulation *s, uint32_t id);
 
-/* processors.c: bursts of a node's tasks take turns, first come first served */
+/* processors.c: the tasks of a node take turns, first come first served; take and release only where s->processors is not NULL */
 bool cv_processors_build(simulation *s);
-/* Returns false when the rank has to wait; it is resumed with stage 3 then. */
+/* Returns false when the rank does not run yet; it is resumed once it has a processor. */
 bool cv_processor_take(simulation *s, uint32_t rank);
 void cv_processor_release(simulation *s, uint32_t rank);
 

@@ -201,11 +201,9 @@ void cv_message_arrival(simulation *s, uint32_t id)
     c->waiting = false;
     k->blocked = false;
     consume(s, rank, id);
-    if (cost == 0 || finishes_at(s, rank, cost)) {
-        k->stage = 0;
-        k->next++;
-        cv_rank_resume(s, rank);
-    }
+    k->stage = 3;
+    k->due = cost;
+    cv_rank_resume(s, rank);
 }
 
 void cv_receive_post(simulation *s, const record *r)
@@ -219,8 +217,8 @@ bool cv_message_step(simulation *s, uint32_t rank, const record *r)
     rank_state *k = &s->ranks[rank];
     bool send = r->kind == CV_REPLAY_SEND;
     uint32_t peer = (uint32_t)r->peer;
-    if (k->stage == 2)
-        return true;
+    if (k->stage >= 2)
+        return k->stage == 2 || k->due == 0 || finishes_at(s, rank, k->due);
     double latency = send ? point_latency(s, rank, peer) : point_latency(s, peer, rank);
     if (s->net->cost_points)
         latency = send ? cv_message_cost(s, s->net->cost_send, r->bytes) : 0;

@@ -1,7 +1,7 @@
 """Parallel predictions against runs: ``python tests/bench/mpi_prediction.py [PART ...] [--runs N] [--hpl LIB=PROGRAM]``.
 
 replay   real runs captured and replayed on the network measured just before: replayed time against the run's own. Programs: the
-         halo exchange of ours, hpcc where it is installed (Debian: Open MPI), and HPL given with --hpl (it reads hpccinf.txt).
+         halo exchange of ours, and HPL given with --hpl (it reads hpccinf.txt) or hpcc where it is installed (Debian: Open MPI).
 disturb  base: this host as it is; target: the same host under a disturbance; the target's profile from probes alone, prediction
          against the run. Two ranks share processor 0, so that a hog has the other one.
 capture  cost of the interposer a call: messages of a task to itself with it and without it, interleaved.
@@ -46,15 +46,15 @@ def programs(library: Library, folder: Path, hpl: dict[str, str]) -> dict[str, l
     if library.name in hpl:
         found["HPL 1000"] = [str(Path(hpl[library.name]).resolve())]
     hpcc = shutil.which("hpcc")
-    if hpcc and library.name == "openmpi" and "libmpi.so.40" in subprocess.getoutput(f"ldd {hpcc}"):
+    if not hpl and hpcc and library.name == "openmpi" and "libmpi.so.40" in subprocess.getoutput(f"ldd {hpcc}"):
         found["hpcc 1000"] = [hpcc]
     return found
 
 
-def replays(runs: int, ranks: list[int], hpl: dict[str, str]) -> None:
+def replays(runs: int, ranks: list[int], hpl: dict[str, str], only: list[str]) -> None:
     """Print the table of the replay part."""
     print("| library | program | ranks | measured s | replayed s | error | load |\n|---|---|---|---|---|---|---|")
-    for library in libraries():
+    for library in (one for one in libraries() if one.name in only):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             measured = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=["replay", "disturb", "capture"], default=["capture", "replay", "disturb"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--libraries", nargs="*", choices=["openmpi", "mpich"], default=["openmpi", "mpich"])
     parser.add_argument("--only", nargs="*", choices=list(DISTURBANCES), default=list(DISTURBANCES))
     parser.add_argument("--hpl", nargs="*", default=[], metavar="LIBRARY=PROGRAM", help="HPL for openmpi or mpich.")
     given = parser.parse_args()
@@ -150,7 +151,7 @@ def main() -> None:
     if "capture" in given.parts:
         capture(given.runs)
     if "replay" in given.parts:
-        replays(given.runs, [int(word) for word in given.ranks.split(",")], hpl)
+        replays(given.runs, [int(word) for word in given.ranks.split(",")], hpl, given.libraries)
     if "disturb" in given.parts:
         disturbed(given.runs, given.only)
 

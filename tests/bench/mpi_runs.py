@@ -24,6 +24,7 @@ QUIET = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
+BOUND = ["--use-hwthread-cpus", "--oversubscribe", "--bind-to", "hwthread:overload-allowed", "--map-by", "hwthread"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Library:
 
 
 def libraries() -> Iterator[Library]:
-    """Yield Open MPI and MPICH where they are installed; Open MPI does not bind, so that ranks may share processors."""
-    for name, extra in (("openmpi", ["--oversubscribe", "--bind-to", "none"]), ("mpich", [])):
+    """Yield Open MPI and MPICH where they are installed, with ranks bound in turn (kernels spread them unevenly)."""
+    for name, extra in (("openmpi", BOUND), ("mpich", ["-bind-to", "hwthread"])):
         for launcher, mpicc in ((f"mpirun.{name}", f"mpicc.{name}"), ("mpirun", "mpicc")):
             if shutil.which(launcher) and shutil.which(mpicc) and library_of(launcher) == name:
                 yield Library(name, [launcher, *extra], mpicc)

@@ -140,6 +140,19 @@ def test_tasks_of_a_node_take_turns_on_its_processors():
     assert replay(builder.build(), own).predicted_seconds == 1.5
 
 
+def test_handing_a_processor_over_takes_a_while_and_messages_need_one_too():
+    one = Network(flat_configuration(2, tasks_per_node=2, cpus=1), share_cpus=True, handover_seconds=0.25)
+    builder = EventsBuilder(2).burst(0, 1.0).send(0, 1, 8).receive(0, 1, 8).burst(0, 1.0)
+    builder.burst(1, 2.0).receive(1, 0, 8).send(1, 0, 8)
+    # Rank 0 computes and waits; rank 1 computes, has its message and ends; rank 0 goes on: two handovers.
+    assert replay(builder.build(), one).ranks["seconds"].to_list() == [4.5, 3.25]
+    costs = MessageCosts((0.0, 1000.0), (0.5,) * 2, (0.0,) * 2, (0.25,) * 2)
+    slow = replace(one, costs=costs)
+    assert replay(builder.build(), slow).ranks["seconds"].to_list() == [6.0, 4.5]
+    own = replace(one, configuration=flat_configuration(2, tasks_per_node=2, cpus=2))
+    assert replay(builder.build(), own).ranks["seconds"].to_list() == [3.0, 2.0]
+
+
 @given(st.lists(st.lists(st.floats(1e-6, 1.0), max_size=5), min_size=1, max_size=5), st.integers(1, 5))
 def test_shared_processors_are_never_idle_while_a_burst_waits(bursts, cpus):
     builder = EventsBuilder(len(bursts))
