@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from multiprocessing import get_context
+from contextlib import contextmanager, nullcontext
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +94,39 @@ def run_missing(
     attempts = 0
     while missing := [task for task in tasks if task not in journal.done]:
         pool = executor or ProcessPoolExecutor(jobs, mp_context=get_context(context))
+        others = active_children()
         try:
-            for task, result in _finished(pool, function, {task: tasks[task] for task in missing}):
+            for task, result in _finished(pool, function, {task: tasks[task] for task in missing}, own=executor is None):
                 journal.add(task, keep(task, result))
                 advance(journal.done[task])
         except BrokenExecutor as error:
             attempts += 1
             if executor is not None or attempts > ATTEMPTS:
                 raise ConvolverError(f"The workers died {attempts} times; start it again to go on: {error}.") from error
+        except KeyboardInterrupt:
+            for worker in set(active_children()).difference(others) if executor is None else ():
+                worker.terminate()  # what it was doing is done again
+            raise
         finally:
             if executor is None:
                 pool.shutdown(cancel_futures=True)
 
 
-def _finished(pool: Executor, function: Callable[..., Any], tasks: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-    futures: dict[Future[Any], int] = {pool.submit(function, *arguments): task for task, arguments in tasks.items()}
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all: their parent ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _finished(
+    pool: Executor, function: Callable[..., Any], tasks: dict[int, tuple[Any, ...]], *, own: bool
+) -> Iterator[tuple[int, Any]]:
+    with _interrupts_held() if own else nullcontext():
+        futures: dict[Future[Any], int] = {pool.submit(function, *arguments): task for task, arguments in tasks.items()}
     try:
         while futures:
             for future in wait_first(futures):

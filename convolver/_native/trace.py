@@ -23,6 +23,8 @@ END: int = lib.CV_PUMP_END
 FULL: int = lib.CV_PUMP_FULL
 TIME: int = lib.CV_PUMP_TIME
 INTERRUPTED: int = lib.CV_PUMP_INTERRUPTED
+SLICE_MILLISECONDS = 50
+"""Longest time that decoding a recorded chunk stays in the C core."""
 REGISTERS: int = lib.CV_TRACE_HLL_REGISTERS
 MAGIC: int = lib.CV_WIRE_MAGIC
 VERSION: int = lib.CV_WIRE_VERSION
@@ -172,8 +174,10 @@ class Decoder:
         self._check(lib.cv_trace_define(self.handle, ffi.from_buffer(data), len(data)))
 
     def replay(self, data: bytes) -> None:
-        """Decode the payload of an ADDR chunk."""
-        self._check(lib.cv_trace_replay(self.handle, ffi.from_buffer(data), len(data)))
+        """Decode the payload of an ADDR chunk; signals are seen every now and then."""
+        payload, used = ffi.from_buffer(data), ffi.new("size_t *")
+        while used[0] < len(data):
+            self._check(lib.cv_trace_replay(self.handle, payload, len(data), SLICE_MILLISECONDS, used))
 
     def flush(self) -> None:
         """Hand out what is batched; raises :class:`FormatError` when the input stopped inside a record."""

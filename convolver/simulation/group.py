@@ -15,6 +15,7 @@ from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator, shares
 
+FEED, LEAST_FEED = 1 << 19, 1 << 16
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
 _NO_DETAILS = Details()
@@ -72,6 +73,11 @@ class Group:
             self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
             return self._shared.relay(), others
         return first, others
+
+    @property
+    def at_once(self) -> int:
+        """References to feed in one call into the C core: some tens of milliseconds, so that an interrupt is seen soon."""
+        return LEAST_FEED if self._detailed else max(FEED // len(self._hierarchies), LEAST_FEED)
 
     @property
     def _fed(self) -> ParallelSimulator | AnySimulator:

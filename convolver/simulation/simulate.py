@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import AnySimulator, DetailedSimulator
+from convolver._native.detailed import AnySimulator
 from convolver._native.relay import Relay
 from convolver._native.simulator import OwnerLimitError, Simulator
 from convolver.errors import SamplingWarning, SimulationError, UsageError
@@ -23,10 +23,6 @@ from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.sampling import ALL, BURSTS, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
 
-FEED = 1 << 19
-"""References of one call into the C core, so that an interrupt is seen soon."""
-SLOW_FEED = 1 << 16
-"""The same where the detailed engine works."""
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""
 NO_DETAILS = Details()
@@ -132,9 +128,8 @@ def simulate(
 Simulators = Sequence[AnySimulator | ParallelSimulator]
 
 
-def _feed(simulators: Simulators, refs: References, progress: Progress) -> None:
+def _feed(simulators: Simulators, refs: References, feed: int, progress: Progress) -> None:
     progress.start("Simulating", total=len(refs.addresses), unit="references")
-    feed = SLOW_FEED if any(isinstance(simulator, DetailedSimulator) for simulator in simulators) else FEED
     try:
         for start in range(0, len(refs.addresses), feed):
             part = [None if array is None else array[start : start + feed] for array in refs]
@@ -153,14 +148,14 @@ def _fed(
     for simulator in simulators:
         simulator.limit_owners(DENSE_BLOCKS)
     try:
-        _feed(simulators, refs, progress)
+        _feed(simulators, refs, group.at_once, progress)
         return group, None
     except OwnerLimitError:
         if refs.blocks is None:
             raise
     owner_blocks, owners = np.unique(refs.blocks, return_inverse=True)
     group, simulators = make()
-    _feed(simulators, refs._replace(blocks=owners.astype(np.uint32)), progress)
+    _feed(simulators, refs._replace(blocks=owners.astype(np.uint32)), group.at_once, progress)
     return group, owner_blocks
 
 

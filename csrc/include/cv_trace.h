@@ -84,8 +84,9 @@ cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);
 /* Take definition records without the two words of the stream's beginning (payload of MODS and BLKS chunks). */
 cv_status cv_trace_define(cv_trace *trace, const void *bytes, size_t size);
 
-/* Decode the payload of one ADDR chunk (csrc/trace/addresses.h). */
-cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size);
+/* Decode the payload of one ADDR chunk (csrc/trace/addresses.h) from *used bytes on until its end, or until about so many
+ * milliseconds have passed; *used, at first 0, says how far it came. Nothing else may be decoded before its end. */
+cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size, int milliseconds, size_t *used);
 
 /* Unpack the payload of an ADDR chunk without decoding it: wire words, where each record begins in them, and how many visits and sampled
  * references of the whole stream come before it, *before counting on from chunk to chunk. CV_WIRE_PASSED records are used up. The

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REPLAY_WORK ((size_t)16384) /* words and references between two looks at the clock; the words fit in CV_SHORTEST_BUFFER */
+
 static cv_status check_beginning(cv_trace *trace, const uint64_t *words, size_t count, size_t *used)
 {
     *used = 0;
@@ -112,42 +114,52 @@ cv_status cv_trace_flush(cv_trace *trace)
     return status;
 }
 
-/* Unpack records into the pending buffer, decode it whenever the next record could fail to fit. */
-cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size)
+static int64_t milliseconds_now(void)
 {
-    const uint8_t *at = bytes, *end = at + size;
-    size_t largest = 1 + (size_t)UINT16_MAX, words = 0;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* What a record of a chunk takes to decode: its words, and where it is a visit its references. */
+static size_t work_of(const cv_trace *trace, const uint64_t *record, size_t words)
+{
+    return words + (record[0] >> 62 == 2 ? trace->definitions.segments[(uint32_t)record[0]].sites : 0);
+}
+
+/* Unpack records into the pending buffer and decode them, some thousand words at a time. */
+cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size, int milliseconds, size_t *used)
+{
+    const uint8_t *at = (const uint8_t *)bytes + *used, *end = (const uint8_t *)bytes + size;
+    int64_t until = milliseconds_now() + milliseconds;
+    size_t words = 0, work = 0;
     trace->header = 2;
     cv_status status = trace->error ? CV_ERROR_FORMAT : cv_address_know(&trace->reader, &trace->definitions);
     if (!status && trace->pending_bytes)
         status = cv_trace_refuse(trace, "addresses follow an unfinished record", trace->totals.words);
     if (!status)
         status = make_room(trace);
-    cv_address_begin(&trace->reader);
-    while (!status && at < end) {
+    if (!*used)
+        cv_address_begin(&trace->reader);
+    while (!status && at < end && (words || *used == 0 || milliseconds_now() < until)) {
         const char *why = NULL;
         size_t more = 0;
         const uint8_t *next = cv_address_get(&trace->reader, &trace->definitions, at, end, trace->pending + words, &more, &why);
         if (!next)
             return cv_trace_refuse(trace, why, (uint64_t)(at - (const uint8_t *)bytes));
         at = next;
+        work += work_of(trace, trace->pending + words, more);
         words += more;
-        if (at == end || words + largest > trace->pending_capacity) {
+        if (at == end || work >= REPLAY_WORK) {
             size_t consumed = 0;
             status = cv_decode(trace, trace->pending, words, &consumed);
             if (!status && consumed != words)
                 status = cv_trace_refuse(trace, "a record is cut off", trace->totals.words);
-            words = 0;
+            words = work = 0;
+            *used = (size_t)(at - (const uint8_t *)bytes);
         }
     }
     return status;
-}
-
-static int64_t milliseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Wait for input; 1: there is some, 0: time is up, -1: errno tells. */

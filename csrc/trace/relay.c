@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES 64 /* of a buffer: some milliseconds of work, so that handing it over costs nothing */
+#define BATCHES 32 /* of a buffer: a millisecond of work and more, so that handing it over costs nothing, and little to wait for */
 #define ROOM ((size_t)BATCHES * CV_TRACE_BATCH)
 #define BUFFERS 2
 
@@ -38,10 +38,11 @@ struct cv_relay {
     cv_reader readers[];
 };
 
-static cv_status simulate(cv_sim *simulator, const cv_buffer *buffer)
+/* Left in the middle when the relay is freed: nobody reads the counts then. */
+static cv_status simulate(const cv_relay *relay, cv_sim *simulator, const cv_buffer *buffer)
 {
     cv_status status = CV_OK;
-    for (size_t b = 0; b < buffer->batches && !status; b++) {
+    for (size_t b = 0; b < buffer->batches && !status && !__atomic_load_n(&relay->stop, __ATOMIC_RELAXED); b++) {
         size_t first = buffer->first[b];
         cv_refs refs = {buffer->address + first, buffer->owner + first, buffer->size + first, buffer->write + first,
                         buffer->first[b + 1] - first};
@@ -66,7 +67,7 @@ static void *read_buffers(void *context)
         cv_status status = relay->status;
         pthread_mutex_unlock(&relay->lock);
         if (!status)
-            status = simulate(self->simulator, buffer);
+            status = simulate(relay, self->simulator, buffer);
         pthread_mutex_lock(&relay->lock);
         if (status && !relay->status)
             relay->status = status;
@@ -167,7 +168,7 @@ void cv_relay_free(cv_relay *relay)
     if (!relay)
         return;
     pthread_mutex_lock(&relay->lock);
-    relay->stop = 1;
+    __atomic_store_n(&relay->stop, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&relay->filled);
     pthread_mutex_unlock(&relay->lock);
     for (uint32_t r = 0; r < relay->count; r++)

@@ -58,13 +58,13 @@ static cv_status feed(cv_detailed *d, uint32_t core, uint64_t *s, size_t count) 
     return status;
 }
 
-static void check(const cv_detailed *d, uint32_t n_levels) {
-    uint64_t *rows = malloc(cv_detailed_owners(d) * CV_DETAILED_COUNTS * sizeof *rows), above = 0;
+static void check(const cv_detailed *d, uint32_t n_levels, uint32_t groups) {
+    uint64_t count = cv_detailed_owners(d) * groups * CV_DETAILED_COUNTS, *rows = malloc(count * sizeof *rows), above = 0;
     for (uint32_t k = 0; k < n_levels; k++) {
         uint64_t sum[CV_DETAILED_COUNTS] = {0};
         if (cv_detailed_counts(d, k, rows) != CV_OK)
             exit(3);
-        for (uint64_t i = 0; i < cv_detailed_owners(d) * CV_DETAILED_COUNTS; i++)
+        for (uint64_t i = 0; i < count; i++)
             sum[i % CV_DETAILED_COUNTS] += rows[i];
         if (sum[CV_COUNT_FILLS] - sum[CV_COUNT_EVICTIONS] != cv_detailed_resident(d, k) || (k && sum[CV_COUNT_ACCESSES] != above) ||
             sum[CV_COUNT_MISSES] > sum[CV_COUNT_ACCESSES])
@@ -89,10 +89,15 @@ static void try_one(uint64_t *s) {
         return;
     if (status != CV_OK || cv_detailed_feed(d, cores, &(cv_refs){0}) != CV_ERROR_ARGUMENT)
         exit(2);
-    for (uint32_t core = 0; core < cores; core++)
+    uint32_t groups = pick(s, 2) ? 1 : CV_SIM_GROUPS;
+    if (groups > 1 && cv_detailed_group_bursts(d) != CV_OK)
+        exit(7);
+    for (uint32_t core = 0; core < cores; core++) {
+        cv_detailed_burst(d, pick(s, 100));
         if (feed(d, core, s, COUNT) != CV_OK)
             exit(5);
-    check(d, n_levels);
+    }
+    check(d, n_levels, groups);
     if (cv_detailed_limit_owners(d, 1) != CV_OK || feed(d, 0, s, 100) != CV_ERROR_LIMIT)
         exit(6);
     cv_detailed_free(d);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { COUNT = 9000 };
+enum { COUNT = 9000, SIMS = 5 };
 
 static uint64_t next(uint64_t *state) {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -29,7 +29,7 @@ static void check(cv_status status, const char *what) {
 }
 
 /* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
-static void feed(cv_sim *sim, cv_stack *stack, cv_footprint *footprint, uint64_t *state, size_t count) {
+static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, uint64_t *state, size_t count) {
     uint64_t *address = malloc(count * sizeof *address);
     uint32_t *owner = malloc(count * sizeof *owner);
     uint16_t *size = malloc(count * sizeof *size);
@@ -42,8 +42,11 @@ static void feed(cv_sim *sim, cv_stack *stack, cv_footprint *footprint, uint64_t
         write[i] = (r >> 30) & 1;
     }
     cv_refs all = {address, owner, size, write, count}, bare = {address, NULL, NULL, NULL, count};
-    check(cv_sim_feed(sim, &all), "feed");
-    check(cv_sim_feed(sim, &bare), "feed");
+    for (int i = 0; i < SIMS; i++) {
+        cv_sim_burst(sims[i], count);
+        check(cv_sim_feed(sims[i], &all), "feed");
+        check(cv_sim_feed(sims[i], &bare), "feed");
+    }
     check(cv_stack_feed(stack, &all), "stack");
     check(cv_footprint_feed(footprint, &all), "footprint");
     free(address);
@@ -52,9 +55,9 @@ static void feed(cv_sim *sim, cv_stack *stack, cv_footprint *footprint, uint64_t
     free(write);
 }
 
-static void print_totals(const cv_sim *sim) {
-    uint64_t owners = cv_sim_owners(sim), *counts = malloc(3 * owners * sizeof *counts);
-    for (uint32_t h = 0; h < 4; h++)
+static void print_totals(const cv_sim *sim, uint32_t groups, uint32_t hierarchies) {
+    uint64_t owners = cv_sim_owners(sim) * groups, *counts = malloc(3 * owners * sizeof *counts);
+    for (uint32_t h = 0; h < hierarchies; h++)
         for (uint32_t k = 0; k < N_LEVELS[h]; k++) {
             check(cv_sim_counts(sim, h, k, counts, counts + owners, counts + 2 * owners), "counts");
             uint64_t sum[3] = {0, 0, 0};
@@ -66,14 +69,26 @@ static void print_totals(const cv_sim *sim) {
     free(counts);
 }
 
+/* All of it; two hierarchies by groups of sets and of bursts, and the same on some of the sets. */
+static void make(cv_sim **sims) {
+    for (int i = 0; i < SIMS; i++)
+        check(cv_sim_new(LEVELS, N_LEVELS, i ? 2 : 4, &sims[i]), "new");
+    check(cv_sim_group(sims[1], 9), "group");
+    check(cv_sim_group_bursts(sims[2]), "group");
+    check(cv_sim_select(sims[3], 7, 3), "select");
+    check(cv_sim_group(sims[3], 9), "group");
+    check(cv_sim_select(sims[4], 3, 1), "select");
+    check(cv_sim_group_bursts(sims[4]), "group");
+}
+
 int main(void) {
-    cv_sim *sim = NULL;
+    cv_sim *sim = NULL, *sims[SIMS];
     const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 8}};
     const uint32_t one = 1;
     for (int i = 0; i < 5; i++)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
-    check(cv_sim_new(LEVELS, N_LEVELS, 4, &sim), "new");
+    make(sims);
     cv_stack *stack = NULL;
     if (cv_stack_new(48, &stack) != CV_ERROR_ARGUMENT)
         return 4;
@@ -85,11 +100,13 @@ int main(void) {
     uint64_t state = 1;
     const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        feed(sim, stack, footprint, &state, sizes[i]);
-    if (cv_sim_counts(sim, 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT)
+        feed(sims, stack, footprint, &state, sizes[i]);
+    if (cv_sim_counts(sims[0], 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT || cv_sim_group_bursts(sims[0]) != CV_ERROR_ARGUMENT)
         return 3;
-    print_totals(sim);
-    cv_sim_free(sim);
+    for (int i = 0; i < SIMS; i++) {
+        print_totals(sims[i], i ? CV_SIM_GROUPS : 1, i ? 2 : 4);
+        cv_sim_free(sims[i]);
+    }
     cv_sim_free(NULL);
     uint64_t accesses, distinct;
     double lines[CV_FOOTPRINT_WINDOWS];

@@ -28,10 +28,13 @@ static void replay(cv_trace *recorder, cv_trace *reader)
             memcpy(copy, bytes, size);
         if (kind == CV_RECORDED_ADDRESSES && size && next() % 4 == 0)
             copy[next() % size] ^= 1 << next() % 8;
-        if (kind == CV_RECORDED_ADDRESSES)
-            cv_trace_replay(reader, copy, size);
-        else
+        size_t used = 0;
+        if (kind != CV_RECORDED_ADDRESSES)
             cv_trace_define(reader, copy, size);
+        else /* by slices as short as they can be, or at once */
+            for (int milliseconds = next() % 2 ? 0 : 1000; used < size;)
+                if (cv_trace_replay(reader, copy, size, milliseconds, &used) != CV_OK)
+                    break;
         free(copy);
     }
     cv_trace_taken(recorder);

@@ -39,5 +39,6 @@ def test_the_simulator_is_clean_under_the_sanitizers(tmp_path):
         outputs.add(done.stdout)
     assert len(outputs) == 1
     counts = [[int(word) for word in line.split()] for line in outputs.pop().splitlines()]
-    assert len(counts) == 13
+    assert len(counts) == 13 + 4 * 4
+    assert counts[13:17] == counts[17:21] == counts[:4]  # groups add up
     assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)
