@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from convolver.calibration.rows import Measured, Rows, make_rows, measured_point
 from convolver.convolution.costs import pattern_cost
 from convolver.convolution.falls import Array
 from convolver.errors import MachineError, PredictionError
-from convolver.machine.calibration import Calibration, Residual
+from convolver.machine.calibration import PAGES, Calibration, Residual, page_cache
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import MachineProfile
@@ -29,6 +30,8 @@ LAST_LEVELS = (1.0, 0.5, 1.5, 2.0, 3.0, 4.0)
 LARGEST_TRIED = 96 << 20
 BETTER = 0.97
 """Another last level than the detected one is taken where it makes the cost of the fit at most this share."""
+PAGE_ENTRIES = (1024, 1536, 2048, 3072)
+"""Translations that the last level of a TLB may keep; none (pages cost nothing) is tried, too."""
 LEAST_ROWS = 60
 _JACKKNIFE = 1.96
 
@@ -59,8 +62,8 @@ def candidates(profile: MachineProfile) -> list[MachineProfile]:
     return [msgspec.structs.replace(profile, hierarchy=(*inner, one)) for one in kept] or [profile]
 
 
-def starting_point(profile: MachineProfile) -> Start:
-    """Return coefficients that are right in size: from the curves of the plain kernels; latencies are final."""
+def starting_point(profile: MachineProfile, page_entries: int = 0) -> Start:
+    """Return coefficients that are right in size: from the curves of the plain kernels."""
     levels = profile.hierarchy
     chase, load = pattern_cost(profile.curve("chase"), levels), pattern_cost(profile.curve("unit", "load"), levels)
     random = pattern_cost(profile.curve("random"), levels)
@@ -77,6 +80,9 @@ def starting_point(profile: MachineProfile) -> Start:
             random=positive(random.line_seconds),
             write_back=positive([0.2 * seconds for seconds in load.line_seconds]),
             latency=tuple(chase.reference_seconds + seconds for seconds in chase.line_seconds),
+            page_entries=page_entries,
+            walk=positive([0.2 * random.line_seconds[-1]])[0],
+            walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
             first_latency=chase.reference_seconds,
             between=0.6,
             coming=0.5 * load.reference_seconds,
@@ -89,20 +95,37 @@ def starting_point(profile: MachineProfile) -> Start:
     )
 
 
-def _best(
-    profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates
-) -> tuple[MachineProfile, Rows, Start, Array]:
-    """Return the hierarchy on which the fit costs least, its rows, and the fit. Rows near an edge count nowhere, so that all
-    compare."""
+class _Tried(NamedTuple):
+    """One hierarchy and number of translations, and the fit with them."""
+
+    cost: float
+    profile: MachineProfile
+    rows: Rows
+    start: Start
+    vector: Array
+
+
+def _best(profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates) -> _Tried:
+    """Return the hierarchy and the number of translations with which the fit costs least: another last level than the first, or
+    pages that cost something, only where that is clearly better. Rows near an edge count nowhere, so that all compare."""
     tried = []
-    for number, profile in enumerate(profiles):
-        rows = make_rows(points, run, rates, str(number), profile)
-        start = starting_point(profile)
-        vector, cost = fit(rows, start)
-        tried.append((cost / max(rows.weight.sum(), 1.0), number, profile, rows, start, vector))
-    own, best = tried[0], min(tried, key=lambda one: one[0])
-    _, _, profile, rows, start, vector = best if best[0] < BETTER * own[0] else own
-    return profile, rows, start, vector
+    for entries in (0, *(PAGE_ENTRIES if small_pages(profiles[0]) else ())):
+        for number, profile in enumerate(profiles):
+            rows = make_rows(points, run, rates, str(number), profile, _pages_name(entries) if entries else "")
+            start = starting_point(profile, entries)
+            vector, cost = fit(rows, start)
+            tried.append(_Tried(cost / max(rows.weight.sum(), 1.0), profile, rows, start, vector))
+    own, best = tried[0], min(tried, key=lambda one: one.cost)
+    return best if best.cost < BETTER * own.cost else own
+
+
+def small_pages(profile: MachineProfile) -> bool:
+    """True where the probe's working sets, and so a program's, lie in pages of 4 KiB, or may."""
+    return profile.provenance.get("pages", "default") in ("default", "4k")
+
+
+def _pages_name(entries: int) -> str:
+    return f"{PAGES} {entries}"
 
 
 def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> MachineProfile:
@@ -124,8 +147,13 @@ def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> Machin
         {"name": str(number), "hierarchy": [msgspec.to_builtins(level) for level in one.hierarchy]}
         for number, one in enumerate(profiles)
     ]
+    if small_pages(profile):
+        machines += [
+            {"name": _pages_name(entries), "hierarchy": [msgspec.to_builtins(level) for level in page_cache(entries)]}
+            for entries in PAGE_ENTRIES
+        ]
     rates = simulate(run, machines, progress=progress)
-    best, rows, start, vector = _best(profiles, points, run, rates)
+    _, best, rows, start, vector = _best(profiles, points, run, rates)
     errors, vectors = left_out(rows, start, vector)
     return msgspec.structs.replace(best, calibration=_document(best, run, rows, start, vector, errors, vectors))
 

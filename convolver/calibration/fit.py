@@ -20,17 +20,28 @@ _PRIOR = 0.02
 _LEAST_EXPONENT = 1.0
 
 
+TUPLES = ("sequential", "random", "write_back", "latency")
+"""What is fitted for each farther place."""
+WALKS = ("walk", "walk_latency")
+"""What is fitted where pages were seen to cost something."""
+
+
 @dataclass(frozen=True)
 class Start:
     """Coefficients before the fit, those that are not fitted included."""
 
     calibration: Calibration
 
+    @property
+    def _walks(self) -> tuple[str, ...]:
+        return WALKS if self.calibration.page_entries else ()
+
     def vector(self) -> Array:
         """Return the logarithms of what is fitted."""
         one = self.calibration
-        scalars = [one.between, one.coming * 1e9, one.window, one.exponent - _LEAST_EXPONENT]
-        return np.log([*one.sequential, *one.random, *one.write_back, *scalars])
+        places = [value for name in TUPLES for value in getattr(one, name)]
+        walks = [getattr(one, name) for name in self._walks]
+        return np.log([*places, *walks, one.between, one.coming * 1e9, one.window, one.exponent - _LEAST_EXPONENT])
 
     def values(self, vector: Array) -> Array:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`."""
@@ -43,13 +54,13 @@ class Start:
         """Return the coefficients of a vector."""
         values = self.values(vector).tolist()
         places = len(self.calibration.sequential)
-        sequential, random, write_back = (tuple(values[first * places : (first + 1) * places]) for first in range(3))
-        between, coming, window, exponent = values[3 * places :]
+        of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
+        walks = dict(zip(self._walks, values[len(TUPLES) * places :], strict=False))
+        between, coming, window, exponent = values[-4:]
         return msgspec.structs.replace(
             self.calibration,
-            sequential=sequential,
-            random=random,
-            write_back=write_back,
+            **of_places,
+            **walks,
             between=between,
             coming=coming,
             window=window,
@@ -58,8 +69,8 @@ class Start:
 
     def names(self, places: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
-        groups = ("sequential", "random", "write_back")
-        return [*(f"{group} {place}" for group in groups for place in places), "between", "coming", "window", "exponent"]
+        of_places = (f"{group} {place}" for group in TUPLES for place in places)
+        return [*of_places, *self._walks, "between", "coming", "window", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.falls import Array, fold
-from convolver.convolution.rates import Work, lines_of
+from convolver.convolution.rates import DEPENDENT, RANDOM, Work, lines_of
+from convolver.machine.calibration import PAGES
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, plateau
 from convolver.machine.profile import MachineProfile
@@ -109,15 +110,21 @@ def _weights(points: Sequence[Measured], levels: Sequence[Level]) -> Array:
     return np.where(edge, 0.0, 0.1 / np.hypot(0.1, spread))
 
 
-def make_rows(points: Sequence[Measured], run: KernelRuns, rates: HitRates, machine: str, profile: MachineProfile) -> Rows:
-    """Return the rows of the points on one of the simulated hierarchies. Everything is per reference as the kernel counts
-    them."""
+def make_rows(
+    points: Sequence[Measured], run: KernelRuns, rates: HitRates, machine: str, profile: MachineProfile, pages: str = ""
+) -> Rows:
+    """Return the rows of the points on one of the simulated hierarchies, and one of the simulated caches of ``pages``.
+
+    Everything is per reference as the kernel counts them.
+    """
     levels = [level.level for level in profile.hierarchy]
     where = fold(rates.table, machine, levels, len(points) + 1)
+    translated = fold(rates.table, pages, [PAGES], len(points) + 1).pages if pages else where.pages
     features = run.features(len(points) + 1)
     seen = features["references"][1:] / REFERENCES  # tables of offsets are read beside the references that are counted
     lines = lines_of(where, np.concatenate([[0.0], seen]))[1:]
     core, chases = core_seconds(profile), np.array([is_chase(one.curve) for one in points])
+    missing = translated[1:] * seen[:, None]
     missed = (1 - where.served[1:, 0]) * seen
     work = Work(
         core=np.array([core[one.curve.kernel] for one in points]),
@@ -129,6 +136,8 @@ def make_rows(points: Sequence[Measured], run: KernelRuns, rates: HitRates, mach
         chased=chases.astype(float),
         chased_share=chases.astype(float),
         chains=np.array([one.curve.chains if is_chase(one.curve) else 1 for one in points], dtype=float),
+        walks=np.where(chases, 0.0, missing[:, RANDOM] + missing[:, DEPENDENT]),
+        chased_walks=np.where(chases, missing[:, DEPENDENT], 0.0),
     )
     names = [*levels, MEMORY]
     far = np.column_stack([where.served[1:, 0], lines.sum(axis=2)])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
+from convolver.machine.calibration import PAGES
 from convolver.simulation.hit_rates import PATTERN_MISSES
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ class Falls:
     ``served`` is the share of the block's references that find their line in a place; each row adds up to 1. ``hit_rates`` is
     cumulative over the levels. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
     errors of ``served`` beyond the first level, where the sampling gave any. ``brought`` says which pattern brings the lines of
-    each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do not tell, to 0. Rows of
-    blocks that were not sampled mean nothing.
+    each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do not tell, to 0. ``pages``
+    are the references whose page's translation is not near, per reference and by pattern, shape (blocks, 4); zeros where that was
+    not simulated. Rows of blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -38,6 +40,7 @@ class Falls:
     written_back: Array
     errors: Array
     brought: Array
+    pages: Array
 
 
 def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> None:
@@ -101,7 +104,18 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
+        pages=_pages(table.filter(pl.col("machine") == machine), blocks),
     )
+
+
+def _pages(table: pl.DataFrame, blocks: int) -> Array:
+    """Return the misses of the pages' translations by pattern, per reference; a block that their sample missed takes the mean."""
+    counts = _counts(table, [PAGES], blocks)
+    accesses, misses = counts["accesses"], counts["misses"]
+    others = np.concatenate([counts[name] for name in PATTERN_MISSES], axis=1)
+    by_pattern = np.concatenate([np.maximum(misses - others.sum(axis=1, keepdims=True), 0.0), others], axis=1)
+    whole = by_pattern.sum(axis=0) / np.maximum(accesses.sum(), 1)
+    return np.where(accesses > 0, by_pattern / np.maximum(accesses, 1), whole)
 
 
 def _brought(reach: Array, misses: Array, by_pattern: list[Array]) -> Array:

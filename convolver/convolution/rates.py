@@ -1,10 +1,11 @@
 """The rate model: seconds of a block from the lines that its references move.
 
-    T = (core^p + place_2^p + ... + memory^p + serial^p + window^p)^(1/p)
+    T = (core^p + place_2^p + ... + memory^p + pages^p + serial^p + window^p)^(1/p)
 
 ``place_k`` is the time in which a place delivers the lines that are asked of it, by how they are asked for, and takes dirty lines
-back; ``serial`` that of loads which wait for one another; ``window`` that of misses which the core cannot see in time, since
-only so many loads fit into its window. Every part is linear in the work, so the time of twice the work is twice the time.
+back; ``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another; ``window`` that of
+misses which the core cannot see in time, since only so many loads fit into its window. Every part is linear in the work, so the
+time of twice the work is twice the time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Work:
     shape (blocks, places, 4). ``written``: dirty lines that arrive at each place. ``between``: lines left out before each
     strided one. ``coming``: references to lines on their way. ``loads``. ``chased``: loads that wait for one another;
     ``chased_share``: of the dependent lines, those that they bring; ``chains``: how many such chains run side by side.
+    ``walks``: pages, asked for out of order, whose translation is not near; ``chased_walks``: those that chased loads ask for.
     """
 
     core: Array
@@ -38,6 +40,8 @@ class Work:
     chased: Array
     chased_share: Array
     chains: Array
+    walks: Array
+    chased_walks: Array
 
 
 def lines_of(where: Falls, references: Array) -> Array:
@@ -46,7 +50,7 @@ def lines_of(where: Falls, references: Array) -> Array:
 
 
 def parts(work: Work, machine: Calibration) -> Array:
-    """Return the seconds of each part, shape (parts, blocks): core, the farther places, serial, window."""
+    """Return the seconds of each part, shape (parts, blocks): core, the farther places, pages, serial, window."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
@@ -55,9 +59,11 @@ def parts(work: Work, machine: Calibration) -> Array:
     )
     chased_lines = work.lines[:, :, DEPENDENT] * work.chased_share[:, None]
     farther = np.array(machine.latency) - machine.first_latency
-    serial = (work.chased * machine.first_latency + chased_lines @ farther) / work.chains
+    waited = work.chased * machine.first_latency + chased_lines @ farther + work.chased_walks * machine.walk_latency
+    serial = waited / work.chains
+    pages = work.walks * machine.walk
     window = _window(scattered - chased_lines, work.loads - work.chased, machine)
-    return np.vstack([work.core + work.coming * machine.coming, places.T, serial, window])
+    return np.vstack([work.core + work.coming * machine.coming, places.T, pages, serial, window])
 
 
 def one_chain(parts: Array) -> Array:

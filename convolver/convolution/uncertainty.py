@@ -105,7 +105,7 @@ def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequen
 
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:
-    """Return the factors of the parts, shape (parts, draws, blocks): core, places, serial, window."""
+    """Return the factors of the parts, shape (parts, draws, blocks): core, places, pages, serial, window."""
     key = _own_key(calibration)
     deviations = place_deviations(calibration, places)
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
@@ -118,6 +118,7 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
         sampled = np.hypot(np.minimum(known.sampling[blocks, number - 1], 1.0), unseen)
         logs.append(deviation * _errors(blocks, part, key) + sampled * _normal((DRAWS, 1), 500 + part))
     farthest = float(deviations.max())
+    logs.append(farthest * _errors(blocks, 102, key))
     logs.append(np.hypot(SERIAL_DEVIATION, farthest) * _errors(blocks, 100, key))
     logs.append(farthest * _errors(blocks, 101, key))
     return np.exp(np.stack(logs) + noise)

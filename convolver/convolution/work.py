@@ -10,7 +10,7 @@ import numpy as np
 from convolver.convolution.falls import Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.convolution.memory import Patterns, carry_over, mean_width, nearest_width, patterns
-from convolver.convolution.rates import Work, lines_of
+from convolver.convolution.rates import DEPENDENT, RANDOM, Work, lines_of
 from convolver.signature.blocks import LINES
 from convolver.signature.features import line_capacities, line_ratios
 
@@ -77,6 +77,7 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
     ratios, shares = _ratios(table), patterns(table)
     where = replace(where, brought=_known_or_rule(table, where, shares))
     loads = table["loads"].to_numpy().astype(float)
+    waiting = where.pages[:, DEPENDENT] * shares.chased_lines
     chased = all_blocks((shares.chased * memops)[:, None])[:, 0]
     return Work(
         core=core,
@@ -88,4 +89,6 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
         chased=np.minimum(chased, loads),
         chased_share=shares.chased_lines,
         chains=np.ones(table.height),
+        walks=all_blocks((where.pages[:, RANDOM] + where.pages[:, DEPENDENT] - waiting)[:, None] * memops[:, None])[:, 0],
+        chased_walks=all_blocks((waiting * memops)[:, None])[:, 0],
     )

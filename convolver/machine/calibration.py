@@ -9,6 +9,18 @@ from __future__ import annotations
 
 import msgspec
 
+from convolver.machine.hierarchy import Level
+
+PAGE = 4096
+PAGES = "pages"
+"""Level of hit rates that says which references find the translation of their page near."""
+
+
+def page_cache(entries: int) -> tuple[Level, ...]:
+    """Return the last level of a TLB with so many entries as a cache whose lines are pages."""
+    ways = 12 if entries % 16 or entries % 12 == 0 else 16
+    return (Level(level=PAGES, size_bytes=entries * PAGE, ways=ways, line_bytes=PAGE),)
+
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
     """Error of a point when its kernel was left out of the fit: log(model / measured). ``place`` serves most of its lines."""
@@ -25,7 +37,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     ``sequential`` and ``random`` are costs of a line by how it is asked for, ``write_back`` of a dirty line that arrives at
     the place; a line of a strided stream costs ``sequential`` x (1 + ``between`` x lines left out before it). ``coming`` is
     what a reference to a line on its way costs on top. ``latency`` is that of a dependent load, ``first_latency`` in the first
-    level; ``window`` loads fit into the core's window, so one such latency is paid a window. ``exponent`` joins the parts of a
+    level; ``window`` loads fit into the core's window, so one such latency is paid a window. ``page_entries`` translations are
+    kept near (0: no page was seen to cost anything); another page, asked for out of order, costs ``walk`` where several are asked
+    for at once, and ``walk_latency`` on top of its place's where a load waits for it. ``exponent`` joins the parts of a
     block's time.
     """
 
@@ -44,3 +58,11 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     mean_error: float
     intervals: dict[str, tuple[float, float]]
     residuals: tuple[Residual, ...] = ()
+    page_entries: int = 0
+    walk: float = 0.0
+    walk_latency: float = 0.0
+
+    @property
+    def translation(self) -> tuple[Level, ...]:
+        """What keeps the translations, as a cache of pages that can be simulated; empty where none was seen to matter."""
+        return page_cache(self.page_entries) if self.page_entries else ()

@@ -11,14 +11,16 @@ from pathlib import Path
 from convolver import __version__
 from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError
 from convolver.locations import cache_folder
+from convolver.machine.calibration import PAGE, PAGES
 from convolver.machine.profile import MachineProfile
+from convolver.machine.system import MemorySystem
 from convolver.progress import SILENT, Progress
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import Target
 from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
-REVISION = 4
+REVISION = 5
 """To be raised whenever columns or meaning of hit rates change, so that older ones in a cache are not used."""
 CACHED_FILES = 500
 """Hit rates kept in the cache; the oldest go first."""
@@ -32,9 +34,11 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
-    wanted = {machine.hierarchy_id: machine for machine in machines}
+    wanted = {machine.hierarchy_id: machine.system for machine in machines}
+    pages = {machine.name: system for machine in machines if holds.windows and (system := translation(machine))}
+    wanted |= {system.id: system for system in pages.values()}
     known = {key: _cached(trace, key) for key in wanted}
-    missing = [Target(key, wanted[key].system) for key, rates in known.items() if rates is None]
+    missing = [Target(key, wanted[key]) for key, rates in known.items() if rates is None]
     if missing:
         fresh = simulate(trace, missing, progress=progress)
         for document in fresh.header["machines"]:
@@ -44,7 +48,34 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
     names = list(dict.fromkeys((machine.hierarchy_id, machine.name) for machine in machines))
     if len({name for _, name in names}) < len(names):
         raise ProvenanceError("Two machines with one name have different caches; rename one of the profiles.")
-    return join_hit_rates([_renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None])
+    found = {name: _renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None}
+    return join_hit_rates(
+        [_with_pages(rates, known.get(pages[name].id) if name in pages else None) for name, rates in found.items()]
+    )
+
+
+def translation(machine: MachineProfile) -> MemorySystem | None:
+    """Return what keeps the machine's translations of pages, as a cache; None where its calibration found no cost in them."""
+    levels = machine.calibration.translation if machine.calibration else ()
+    return MemorySystem(levels) if levels else None
+
+
+def _with_pages(rates: HitRates, pages: HitRates | None) -> HitRates:
+    """Return the hit rates of one machine with the rows of its translations, as a level that is none of its caches."""
+    import polars as pl
+
+    if pages is None:
+        return rates
+    (document,) = rates.header["machines"]
+    rows = pages.table.with_columns(machine=pl.lit(document["machine"]))
+    also = [*document.get("tlb", []), {"level": PAGES, "page_bytes": PAGE}]
+    return HitRates.make(
+        pl.concat([rates.table, rows], how="diagonal"),
+        machines=[{**document, "tlb": also}],
+        references=rates.references,
+        inputs=rates.inputs,
+        sampling=rates.header["sampling"],
+    )
 
 
 def _renamed(rates: HitRates, names: Iterable[tuple[str, str]]) -> HitRates:
@@ -67,7 +98,7 @@ def join_hit_rates(parts: Sequence[HitRates]) -> HitRates:
     if any(part.inputs != first.inputs for part in parts):
         raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
     return HitRates.make(
-        pl.concat([part.table for part in parts]),
+        pl.concat([part.table for part in parts], how="diagonal"),
         machines=[document for part in parts for document in part.header["machines"]],
         references=first.references,
         inputs=first.inputs,

@@ -71,7 +71,7 @@ def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DET
                 f"Only 1/{holds.classes} of the cache sets is given, but a level of '{machine.name}' has a number of sets, "
                 "a line size or an option that does not fit; take all references or bursts."
             )
-        if machine not in fitting:
+        if machine not in fitting and machine.hierarchy[0].line_bytes == LINE_BYTES:  # pages are always taken from the bursts
             warnings.warn(
                 f"A level of '{machine.name}' has a number of sets, a line size or an option that 1/{holds.classes} of the "
                 "sets do not fit: all its levels are simulated from the bursts, which see too few hits in the larger ones.",

@@ -33,7 +33,7 @@ TRUE = Calibration(
 )
 
 
-def made_rows(count=240, kernels=8, noise=0.0):
+def made_rows(count=240, kernels=8, noise=0.0, true=TRUE, pages=0.0):
     """Rows of random work, timed by the true coefficients."""
     random = np.random.default_rng(3)
     lines = random.uniform(0, 1, (count, 2, 4)) * (random.uniform(0, 1, (count, 2, 4)) < 0.4)
@@ -47,8 +47,10 @@ def made_rows(count=240, kernels=8, noise=0.0):
         chased=np.zeros(count),
         chased_share=np.zeros(count),
         chains=np.ones(count),
+        walks=random.uniform(0, 1, count) * (random.uniform(0, 1, count) < pages),
+        chased_walks=np.zeros(count),
     )
-    times = seconds(work, TRUE) * np.exp(noise * random.standard_normal(count))
+    times = seconds(work, true) * np.exp(noise * random.standard_normal(count))
     names = np.array([f"kernel{index % kernels}" for index in range(count)])
     return Rows(names, np.full(count, 4096), times, work, np.ones(count), ("memory",) * count)
 
@@ -66,6 +68,15 @@ def test_the_coefficients_that_made_the_times_are_found():
     assert found.sequential == pytest.approx(TRUE.sequential, rel=0.1)
     assert found.random == pytest.approx(TRUE.random, rel=0.1)
     assert found.between == pytest.approx(TRUE.between, rel=0.15)
+
+
+def test_what_a_page_costs_is_found_where_pages_cost_something():
+    true = msgspec.structs.replace(TRUE, page_entries=2048, walk=9 * NS, walk_latency=100 * NS)
+    rows = made_rows(true=true, pages=0.5)
+    begin = Start(msgspec.structs.replace(start(1.3).calibration, page_entries=2048, walk=4 * NS, walk_latency=100 * NS))
+    vector, _ = fit(rows, begin)
+    assert begin.with_vector(vector).walk == pytest.approx(9 * NS, rel=0.1)
+    assert len(begin.names(["L2", "memory"])) == len(vector)
 
 
 def test_the_error_of_left_out_kernels_is_about_the_noise():
@@ -101,11 +112,15 @@ def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
     zero = np.zeros((1, 2, 4))
     zero[0, 1, 3] = 1.0
     one = {name: np.ones(1) for name in ("loads", "chased", "chased_share", "chains")}
-    work = Work(core=np.zeros(1), lines=zero, written=np.zeros((1, 2)), between=np.zeros(1), coming=np.zeros(1), **one)
+    none = {name: np.zeros(1) for name in ("core", "between", "coming", "walks", "chased_walks")}
+    work = Work(lines=zero, written=np.zeros((1, 2)), **none, **one)
     serial = parts(work, TRUE)[-2, 0]
     assert serial == pytest.approx(TRUE.latency[1])
     four = Work(**{**vars(work), "chains": np.full(1, 4.0)})
     assert parts(four, TRUE)[-2, 0] == pytest.approx(serial / 4)
+    walked = Work(**{**vars(work), "chased_walks": np.full(1, 0.5)})
+    slow = msgspec.structs.replace(TRUE, page_entries=2048, walk_latency=100 * NS)
+    assert parts(walked, slow)[-2, 0] == pytest.approx(serial + 50 * NS)
 
 
 def test_a_profile_with_few_curves_is_not_calibrated():
