@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench validate lint docs clean
+.PHONY: help setup run test bench validate lint docs docs-outputs clean
 
 help: ## List the tasks
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
 
 $(STAMP): $(SOURCES)
 	@sh tools/need.sh
@@ -39,6 +39,9 @@ validate: $(STAMP) ## Compare predicted with measured times of real programs (qu
 docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings are errors)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs/html
 	$(BIN)/sphinx-build -q -W --keep-going -b man docs build/docs/man
+
+docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md)
+	$(BIN)/python tools/docs_outputs.py $(PAGES)
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

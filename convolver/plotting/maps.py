@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
 from convolver.plotting import style
-from convolver.plotting.labels import block_label, command_label, machine_label
+from convolver.plotting.labels import command_label, machine_label
+from convolver.plotting.placing import circles
 from convolver.plotting.style import Look
 from convolver.units import format_count, format_seconds
 
@@ -23,6 +24,8 @@ SHOWN = (("unit", "load"), ("stride", "load"), ("random", "load"), ("chase", "lo
 """Curves that are drawn where the machine has them, in order."""
 
 WIDTH = 8
+HEADROOM = 4.0
+"""The picture ends at so many times the fastest curve; faster blocks, whose references cost next to nothing, stand there."""
 LEAST_SHARE = 0.001
 """Blocks below this share of the time are left out of the picture (their sum is in the note)."""
 
@@ -108,17 +111,28 @@ def draw(machine: MachineProfile, times: BlockTimes | None, look: Look, *, top: 
         style.note(axes, look, f"{machine.cpu.get('model', '')}; {WIDTH}-byte references, one thread.".lstrip("; "))
     else:
         points = block_points(machine, times)
-        _blocks(axes, points, look, top)
+        fastest = max(1 / point.seconds_per_reference for _, curve in curves for point in curve.points)
+        beyond = _kept_below(axes, points, HEADROOM * fastest)
         axes.set_title(f"{command_label(times.header.get('command'))} on {name}", pad=20)
         held = sum(point["share"] for point in points)
         style.note(
             axes,
             look,
             f"Circles: basic blocks, area = predicted time ({held:.1%} of {format_seconds(times.seconds)}), at their rate and "
-            "the working set at which the curves give it.",
+            "the working set at which the curves give it." + (" At the top edge: hardly any time on memory." if beyond else ""),
         )
+        circles(axes, points, "working_set_bytes", "shown_rate", look, top)
     axes.legend(loc="lower left", fontsize=9)
     return drawn
+
+
+def _kept_below(axes: Axes, points: list[dict[str, Any]], highest: float) -> bool:
+    """Give every block the rate at which it is drawn, ``shown_rate``, at most ``highest``; returns whether one is faster."""
+    for point in points:
+        point["shown_rate"] = min(point["memory_rate"], highest)
+    if any(point["memory_rate"] > highest / 2 for point in points):
+        axes.set_ylim(top=1.5 * highest)
+    return any(point["memory_rate"] > highest for point in points)
 
 
 def _decorate(axes: Axes, machine: MachineProfile, curves: Sequence[tuple[str, Curve]], look: Look) -> None:
@@ -138,26 +152,3 @@ def _decorate(axes: Axes, machine: MachineProfile, curves: Sequence[tuple[str, C
     axes.set_xlabel("working set")
     axes.set_ylabel("references per second")
     axes.yaxis.set_major_formatter(lambda value, _: format_count(value))
-
-
-def _blocks(axes: Axes, points: list[dict[str, Any]], look: Look, top: int) -> None:
-    """Draw the circles and number the first ones; a key beside the axes says which they are, so that no label hides another."""
-    sizes = [3000 * point["share"] for point in points]
-    xs, ys = [p["working_set_bytes"] for p in points], [p["memory_rate"] for p in points]
-    axes.scatter(xs, ys, s=sizes, color=look.ink, alpha=0.16, linewidths=0, zorder=3)
-    axes.scatter(xs, ys, s=sizes, facecolors="none", edgecolors=look.ink, linewidths=1.1, zorder=4)
-    axes.scatter(xs, ys, s=5, color=look.ink, linewidths=0, zorder=5)
-    key = []
-    for number, point in enumerate(points[:top], 1):
-        axes.annotate(
-            str(number),
-            (point["working_set_bytes"], point["memory_rate"]),
-            xytext=(5, 4),
-            textcoords="offset points",
-            fontsize=9,
-            fontweight="bold",
-            bbox={"boxstyle": "round,pad=0.12", "facecolor": look.paper, "edgecolor": "none", "alpha": 0.75},
-            zorder=6,
-        )
-        key.append(f"{number:>2}  {block_label(point)}  {point['share']:.1%}")
-    axes.text(1.02, 1.0, "\n".join(key), transform=axes.transAxes, va="top", fontsize=8.5, linespacing=1.7)

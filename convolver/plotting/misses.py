@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convolver.plotting import style
+from convolver.plotting.placing import place_labels
 from convolver.plotting.style import Look
 from convolver.units import format_count
 
@@ -56,7 +57,7 @@ def draw(rates: HitRates, look: Look) -> Figure:
     drawn, axes = style.figure()
     varied = varied_level(rates)
     lines = points(rates) if varied is None else variants(rates, varied)
-    _lines(axes, lines, look, named=varied is None)
+    _lines(axes, lines, look)
     sizes = [row["size_bytes"] for rows in lines.values() for row in rows]
     style.log_bytes(axes, min(sizes) / 2, max(sizes) * 2)
     axes.set_ylim(0, 1.15 * max([1e-4, *(row["miss_ratio"] for rows in lines.values() for row in rows)]))
@@ -67,12 +68,18 @@ def draw(rates: HitRates, look: Look) -> Figure:
     axes.set_title(f"Miss ratios of {varied} of {machine}" if varied else "Miss ratios of the simulated caches")
     axes.legend()
     simulated = f"{format_count(rates.references)} simulated references."
+    if varied is None:
+        named = [
+            (row["size_bytes"], row["miss_ratio"], row["level"], look.colour(index))
+            for index, rows in enumerate(lines.values())
+            for row in rows
+        ]
+        place_labels(axes, named, look, size=8.5)
     style.note(axes, look, simulated if varied else f"{simulated} Levels differ in associativity as well as in size.")
     return drawn
 
 
-def _lines(axes: Axes, lines: dict[str, list[dict[str, Any]]], look: Look, *, named: bool) -> None:
-    """Draw the lines; ``named`` writes each level's name at its point."""
+def _lines(axes: Axes, lines: dict[str, list[dict[str, Any]]], look: Look) -> None:
     for index, (name, rows) in enumerate(lines.items()):
         axes.plot(
             [row["size_bytes"] for row in rows],
@@ -82,12 +89,3 @@ def _lines(axes: Axes, lines: dict[str, list[dict[str, Any]]], look: Look, *, na
             marker=style.MARKERS[index % len(style.MARKERS)],
             label=name,
         )
-        for row in rows if named else []:
-            axes.annotate(
-                row["level"],
-                (row["size_bytes"], row["miss_ratio"]),
-                xytext=(4, 5 + 9 * (index % 2)),
-                textcoords="offset points",
-                fontsize=8.5,
-                color=look.colour(index),
-            )

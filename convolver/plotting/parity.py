@@ -49,10 +49,9 @@ def parity_axes(axes: Axes, measured: NDArray[np.float64], predicted: NDArray[np
     low, high = min(measured.min(), predicted.min()) / 1.6, max(measured.max(), predicted.max()) * 1.6
     line = np.array([low, high])
     axes.plot(line, line, color=look.muted, linewidth=1.2)
-    for band in reversed(BANDS):
-        axes.fill_between(
-            line, line * (1 - band), line * (1 + band), color=look.colour(5), alpha=0.22, linewidth=0, label=f"±{band:.0%}"
-        )
+    for band, alpha in zip(reversed(BANDS), (0.2, 0.5), strict=True):
+        ends = (line * (1 - band), line * (1 + band))
+        axes.fill_between(line, *ends, color=look.colour(5), alpha=alpha, linewidth=0, label=f"±{band:.0%}")
     for set_scale, set_limits in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
         set_scale("log")
         set_limits(low, high)

@@ -60,7 +60,7 @@ def draw(timeline: Timeline, look: Look) -> Figure:
 def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
     import polars as pl
 
-    order = {1: 5, 4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6}  # computation is the quiet background, waiting stands out
+    order = {4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6}
     for state, name in STATES.items():
         rows = table.filter(pl.col("state") == state)
         if rows.is_empty():
@@ -70,7 +70,7 @@ def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
             rows["length"].to_numpy(),
             0.78,
             left=rows["begin"].to_numpy(),
-            color=look.colour(order[state]),
+            color=look.colour(order[state]) if state in order else look.grid,  # computation is the pale background, in grey, too
             hatch=style.HATCHES[(state - 1) % len(style.HATCHES)] if rows.height <= 2000 else None,
             linewidth=0,
             label=name,

@@ -9,12 +9,12 @@ import numpy as np
 from convolver.errors import PredictionError, ProvenanceError
 from convolver.machine.maps import MEMORY
 from convolver.plotting import style
-from convolver.plotting.labels import block_label, command_label, machine_label
+from convolver.plotting.labels import command_label, machine_label
+from convolver.plotting.placing import circles
 from convolver.plotting.style import Look
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from convolver.convolution.block_times import BlockTimes
@@ -94,7 +94,6 @@ def draw(machine: MachineProfile, signature: Signature, times: BlockTimes, look:
     axes.set_ylabel("floating-point operations per second")
     name = machine_label(machine.name, machine.projected)
     axes.set_title(f"Memory roofline: {command_label(times.header.get('command'))} on {name}")
-    _circles(axes, points, look, top)
     held = sum(point["share"] for point in points)
     style.note(
         axes,
@@ -103,17 +102,5 @@ def draw(machine: MachineProfile, signature: Signature, times: BlockTimes, look:
         "Roofs: unit-stride loads as measured, widest operands.",
     )
     axes.legend(loc="lower right")
+    circles(axes, points, "intensity", "flop_rate", look, top)
     return drawn
-
-
-def _circles(axes: Axes, points: list[dict[str, Any]], look: Look, top: int) -> None:
-    xs, ys = [point["intensity"] for point in points], [point["flop_rate"] for point in points]
-    sizes = [3000 * point["share"] for point in points]
-    axes.scatter(xs, ys, s=sizes, color=look.ink, alpha=0.16, linewidths=0, zorder=3)
-    axes.scatter(xs, ys, s=sizes, facecolors="none", edgecolors=look.ink, linewidths=1.1, zorder=4)
-    key = []
-    for number, point in enumerate(points[:top], 1):
-        where = (point["intensity"], point["flop_rate"])
-        axes.annotate(str(number), where, xytext=(5, 4), textcoords="offset points", fontsize=9, fontweight="bold", zorder=6)
-        key.append(f"{number:>2}  {block_label(point)}  {point['share']:.1%}")
-    axes.text(1.02, 1.0, "\n".join(key), transform=axes.transAxes, va="top", fontsize=8.5, linespacing=1.7)

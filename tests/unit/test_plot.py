@@ -202,3 +202,38 @@ def test_no_picture_is_overwritten_and_unknown_formats_are_refused(chain, tmp_pa
     assert path.read_text() == '"mine"'
     assert isinstance(draw(chain, "maps", tmp_path / "a.jpeg").exception, UsageError)
     assert draw(chain, "maps", path, "--force").exit_code == 0
+
+
+def test_labels_of_close_points_hide_neither_each_other_nor_a_point():
+    from convolver.plotting import placing, style
+
+    with style.drawing(style.LIGHT):
+        drawn, axes = style.figure()
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        points = [(0.5, 0.5), (0.505, 0.5), (0.5, 0.51), (0.51, 0.51), (0.5, 0.5), (0.9, 0.1)]
+        placing.place_labels(axes, [(*point, f"L{at}", style.LIGHT.ink) for at, point in enumerate(points)], style.LIGHT)
+        drawn.draw_without_rendering()
+        boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts]
+        places = axes.transData.transform(points)
+    assert len(boxes) == len(points)
+    assert not [(a, b) for a in range(6) for b in range(a) if boxes[a].overlaps(boxes[b])]
+    assert not [at for at, box in enumerate(boxes) for x, y in places if box.contains(x, y)]
+
+
+def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path):
+    import polars as pl
+
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.plotting import maps, style
+
+    chain = make_chain(tmp_path)
+    times = chain.prediction.base
+    first = pl.int_range(pl.len()) == 0
+    fast = times.table.with_columns(memory_rate=pl.when(first).then(1e16).otherwise("memory_rate"))
+    with style.drawing(style.LIGHT):
+        drawn = maps.draw(chain.base, BlockTimes(fast, times.header), style.LIGHT)
+        (axes,) = drawn.axes
+    fastest = max(1 / point.seconds_per_reference for _, curve in maps.shown_curves(chain.base) for point in curve.points)
+    assert axes.get_ylim()[1] < 10 * fastest
+    assert "top edge" in drawn.get_supxlabel()
