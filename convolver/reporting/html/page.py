@@ -14,6 +14,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.bundle import Bundle
 from convolver.reporting.html.data import pack, page_data, sources
+from convolver.reporting.metadata import sampling_words
 from convolver.reporting.program import served_by
 from convolver.reporting.tables import percent
 from convolver.signature.features import sampled_share
@@ -119,7 +120,7 @@ def _provenance(bundle: Bundle) -> str:
         ("Convolver", __version__),
         ("Command", " ".join(str(word) for word in header.get("command") or [])),
         ("Exit status", header.get("exit_status")),
-        ("Sampling", _plain(header.get("sampling"))),
+        ("Recorded", sampling_words(header.get("sampling"))),
         ("Signature", f"{bundle.signature.id} ({bundle.signature_path.name})"),
         ("Made from", _plain(bundle.signature.inputs)),
     ]

@@ -7,13 +7,15 @@ class MapsView {
     const maps = this.report.machine.maps;
     if (!maps) { this.view.replaceChildren(element("p", { class: "muted" }, `The curves of ${this.report.machine.name} are not in this report.`)); return; }
     const xs = maps.curves.flatMap(curve => curve.points.map(point => point[0])), ys = maps.curves.flatMap(curve => curve.points.map(point => point[1]));
-    const rates = maps.circles.map(([row]) => this.report.machine.block_rate[row]);
+    this.ceiling = 4 * Math.max(...ys);  // blocks that spend next to no time on memory stand here instead of stretching the picture
+    const rates = maps.circles.map(([row]) => this.shown(row));
     const extent = (values, margin) => [Math.log2(Math.min(...values)) - margin, Math.log2(Math.max(...values)) + margin];
     this.x = extent(xs, 0.6); this.y = extent(ys.concat(rates), 0.8);
     const svg = drawn("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": `References per second over working set on ${this.report.machine.name}` });
     this.axes(svg, maps); this.curves(svg, maps); this.circles(svg, maps);
     this.view.replaceChildren(this.legend(maps), svg);
   }
+  shown(row) { return Math.min(this.report.machine.block_rate[row], this.ceiling); }
   px(size) { return EDGE.left + (Math.log2(size) - this.x[0]) / (this.x[1] - this.x[0]) * (WIDE - EDGE.left - EDGE.right); }
   py(rate) { return HIGH - EDGE.bottom - (Math.log2(rate) - this.y[0]) / (this.y[1] - this.y[0]) * (HIGH - EDGE.top - EDGE.bottom); }
   axes(svg, maps) {
@@ -45,8 +47,7 @@ class MapsView {
   }
   circles(svg, maps) {
     maps.circles.forEach(([row, size, share], index) => {
-      const rate = this.report.machine.block_rate[row];
-      const circle = drawn("circle", { cx: this.px(size), cy: this.py(rate), r: Math.max(2.5, 60 * Math.sqrt(share)), class: "block" + (row === this.report.chosen ? " chosen" : ""),
+      const circle = drawn("circle", { cx: this.px(size), cy: this.py(this.shown(row)), r: Math.max(2.5, 60 * Math.sqrt(share)), class: "block" + (row === this.report.chosen ? " chosen" : ""),
         "data-row": row, role: "button", "aria-label": this.report.describe(row).replaceAll("\n", "; "), ...(index < FOCUSABLE ? { tabindex: 0 } : {}) });
       const show = event => this.show(row, event.clientX, event.clientY, circle);
       circle.addEventListener("mousemove", show);

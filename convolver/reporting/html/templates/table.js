@@ -19,7 +19,7 @@ class BlockTable {
       ...machine.levels.map((level, index) => number("hit" + index, level + " hits", machine.block_hits[index], percent)),
       text("location", "data in", row => machine.block_location.names[machine.block_location.index[row]] || "–"),
       number("random", "random", machine.block_random, percent),
-      number("rate", "memops /s", machine.block_rate, count),
+      number("rate", "memops /s", machine.block_rate, value => value > 0 ? count(value) : "–"),
       number("seconds", "time", machine.block_seconds, seconds),
       { name: "share", label: "share", get: row => machine.block_seconds[row] / machine.seconds, show: percent, share: true },
     ];

@@ -1,5 +1,7 @@
 // What every rank does over time.
-const STATE_COLOURS = { 1: 5, 2: 4, 3: 3, 4: 0, 5: 4, 6: 1, 7: 2 };
+const STATE_COLOURS = { 2: 4, 3: 3, 4: 0, 5: 4, 6: 1, 7: 2 };
+// Computation is the pale background of the rest.
+function stateColour(state) { return state in STATE_COLOURS ? `var(--s${STATE_COLOURS[state]})` : "var(--line)"; }
 
 function drawTimeline(view, note, timeline) {
   const bar = Math.max(4, Math.min(26, 520 / timeline.ranks)), high = bar * timeline.ranks + 56, left = 60;
@@ -7,14 +9,14 @@ function drawTimeline(view, note, timeline) {
   const x = time => left + time / timeline.seconds * (WIDE - left - 16);
   timeline.rank.forEach((rank, index) => {
     const [from, to] = [x(timeline.begin[index]), x(timeline.end[index])];
-    svg.append(drawn("rect", { x: from.toFixed(2), width: Math.max(0.2, to - from).toFixed(2), y: 10 + rank * bar, height: bar * 0.86, fill: `var(--s${STATE_COLOURS[timeline.state[index]]})` },
+    svg.append(drawn("rect", { x: from.toFixed(2), width: Math.max(0.2, to - from).toFixed(2), y: 10 + rank * bar, height: bar * 0.86, fill: stateColour(timeline.state[index]) },
       drawn("title", {}, `rank ${rank}: ${timeline.states[timeline.state[index]]}, ${seconds(timeline.end[index] - timeline.begin[index])}`)));
   });
   const step = Math.ceil(timeline.ranks / 20);
   for (let rank = 0; rank < timeline.ranks; rank += step) svg.append(drawn("text", { x: left - 8, y: 10 + rank * bar + bar / 2 + 4, "text-anchor": "end" }, String(rank)));
   for (let tick = 0; tick <= 5; tick++) svg.append(drawn("text", { x: x(timeline.seconds * tick / 5), y: high - 22, "text-anchor": tick === 5 ? "end" : "middle", class: "muted" }, seconds(timeline.seconds * tick / 5)));
   const used = [...new Set(timeline.state)].sort();
-  const legend = element("div", { class: "legend" }, ...used.map(state => element("label", {}, drawn("svg", { viewBox: "0 0 34 12", "aria-hidden": "true" }, drawn("rect", { width: 34, height: 12, fill: `var(--s${STATE_COLOURS[state]})` })), timeline.states[state])));
+  const legend = element("div", { class: "legend" }, ...used.map(state => element("label", {}, drawn("svg", { viewBox: "0 0 34 12", "aria-hidden": "true" }, drawn("rect", { width: 34, height: 12, fill: stateColour(state) })), timeline.states[state])));
   note.textContent = timeline.left_out ? `The ${timeline.left_out} shortest intervals are left out.` : "";
   view.replaceChildren(legend, svg);
 }
