@@ -27,7 +27,6 @@ test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest
 
 bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
-	$(BIN)/python -m pip install -q pycachesim || echo "pycachesim cannot be installed: measuring without it" >&2
 	$(BIN)/python tests/bench/tracer_slowdown.py
 	$(BIN)/python tests/bench/simulator.py
 	$(BIN)/python tests/bench/paths.py
