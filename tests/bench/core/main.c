@@ -1,5 +1,9 @@
-/* Runs the functions: `measure SET` prints the name and the cycles of a call, the least of many samples over a chain of multiplications
- * timed beside each; `run SET CALLS` calls each so many times, for the tracer. */
+/* Runs the functions: `measure SET CALLS` prints the name and the cycles of a call, the least of many samples over a chain of
+ * multiplications timed beside each; `run SET CALLS` calls each so many times, for the tracer.
+ *
+ * Functions change their data, and some run out of work: a heap whose largest value is replaced again and again holds only small ones
+ * in the end. So a sample is of the same calls that are traced: those from CALLS to twice CALLS since the data were made. Only random
+ * numbers go on from sample to sample, or predictors would learn them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +20,7 @@ uint32_t words[256 + 24];
 uint64_t random_state = 1;
 static volatile double sink;
 
-#define SAMPLES 400
+#define SAMPLES 200
 
 static double now(void) {
     struct timespec time;
@@ -25,6 +29,7 @@ static double now(void) {
 }
 
 static void prepare(void) {
+    const uint64_t random = random_state;
     random_state = 12345;
     for (int i = 0; i < N; i++) {
         x[i] = fresh() % 1000 / 1000.0 + 0.5, y[i] = fresh() % 1000 / 1000.0, f[i] = (float)x[i], g[i] = (float)y[i];
@@ -34,6 +39,8 @@ static void prepare(void) {
     }
     for (int i = 0; i < 256; i++)
         words[i] = fresh();
+    memset(z, 0, sizeof z), memset(h, 0, sizeof h);
+    random_state = random;
 }
 
 #define EIGHT(text) text text text text text text text text
@@ -42,9 +49,9 @@ static void prepare(void) {
 static double cycle(void) {
     uint64_t r = 1, one = 1;
     const double begin = now();
-    for (int i = 0; i < 3000; i++)
+    for (int i = 0; i < 1000; i++)
         __asm__ volatile(EIGHT("imul %1,%0\n") : "+r"(r) : "r"(one));
-    return (now() - begin) / (3000 * 8 * 3);
+    return (now() - begin) / (1000 * 8 * 3);
 }
 
 static int ascending(const void *left, const void *right) {
@@ -53,17 +60,13 @@ static int ascending(const void *left, const void *right) {
 }
 
 /* The 10th percentile: disturbances add time to a sample, more rarely to the clock's own chain beside it. */
-static double measure(function run) {
+static double measure(function run, int calls) {
     double cycles[SAMPLES];
-    prepare();
-    for (int i = 0; i < 300; i++)
-        sink = run();
-    const double warm = now();
-    for (int i = 0; i < 20; i++)
-        sink = run();
-    const int calls = 1 + (int)(60e-6 / ((now() - warm) / 20 + 1e-9));
     int taken = 0;
-    for (int turn = 0; turn < 20 * SAMPLES && taken < SAMPLES; turn++) {
+    for (int turn = 0; turn < 10 * SAMPLES && taken < SAMPLES; turn++) {
+        prepare();
+        for (int i = 0; i < calls; i++)
+            sink = run();
         const double before = cycle(), begin = now();
         for (int i = 0; i < calls; i++)
             sink = run();
@@ -80,7 +83,7 @@ int main(int count, char **words_) {
     const struct entry *const set = count > 2 && !strcmp(words_[2], "frozen") ? frozen : looked_at;
     for (const struct entry *e = set; e->name; e++)
         if (!strcmp(words_[1], "measure")) {
-            printf("%s %.1f\n", e->name, measure(e->run));
+            printf("%s %.1f\n", e->name, measure(e->run, atoi(words_[3])));
             fflush(stdout);
         } else {
             prepare();
