@@ -33,7 +33,9 @@ def build_probe(target: Path) -> str:
         return "probe not built: no C compiler found (install gcc)."
     sources = [
         str(path.relative_to(SOURCES))
-        for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("kernels/*.c"), *SOURCES.glob("recorded/*.c")])
+        for path in sorted(
+            [*SOURCES.glob("*.c"), *SOURCES.glob("kernels/*.c"), *SOURCES.glob("recorded/*.c"), *SOURCES.glob("core/*.c")]
+        )
     ]
     try:
         target = Path(target).resolve()

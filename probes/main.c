@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "aggressors.h"
+#include "core/core.h"
 #include "lines.h"
 #include "measure.h"
 #include "options.h"
@@ -34,6 +35,32 @@ static int cv_fail(const char *what, const char *why)
     return 1;
 }
 
+/* Other threads that stream, whatever is measured beside them: they run on from point to point. */
+static struct cv_aggressors *cv_streams;
+static int cv_streaming;
+
+static void cv_stop_streams(void)
+{
+    if (cv_streams)
+        cv_aggressors_stop(cv_streams);
+    cv_streams = NULL;
+    cv_streaming = 0;
+}
+
+/* Keeps `count` CPUs busy beside this one: with the same kernel, or with the one that is chosen for all points. NULL: impossible. */
+static struct cv_aggressors *cv_surround(const struct cv_options *options, const struct cv_kernel *kernel, size_t bytes, int count)
+{
+    if (!options->beside)
+        return cv_aggressors_start(kernel, bytes, options->pages, options->cpu, options->other, count);
+    if (cv_streaming != count) {
+        cv_stop_streams();
+        cv_streams = cv_aggressors_start(cv_find_kernel(options->beside), CV_BESIDE_BYTES, options->pages, options->cpu,
+                                         options->other, count);
+        cv_streaming = cv_streams ? count : 0;
+    }
+    return cv_streams;
+}
+
 static int cv_run_point(const struct cv_options *options, struct cv_arena *arena, const struct cv_kernel *kernel, size_t bytes,
                         int threads)
 {
@@ -41,17 +68,12 @@ static int cv_run_point(const struct cv_options *options, struct cv_arena *arena
     struct cv_state state;
     struct cv_aggressors *others = NULL;
     cv_prepare(arena, kernel, bytes, &state);
-    if (threads > 1) {
-        const struct cv_kernel *const beside = options->beside ? cv_find_kernel(options->beside) : kernel;
-        if (!beside || (beside->supported && !beside->supported()))
-            return cv_fail("unknown kernel", options->beside);
-        others = cv_aggressors_start(beside, options->beside ? CV_BESIDE_BYTES : bytes, options->pages, options->cpu, options->other,
-                                     threads - 1);
-        if (!others)
-            return cv_fail(kernel->name, "too few CPUs or too little memory for its threads");
-    }
+    if (threads > 1 && !(others = cv_surround(options, kernel, bytes, threads - 1)))
+        return cv_fail(kernel->name, "too few CPUs or too little memory for its threads");
+    if (threads == 1)
+        cv_stop_streams();
     cv_measure(kernel, &state, &options->effort, &point, &cv_interrupted);
-    if (others)
+    if (others && others != cv_streams)
         cv_aggressors_stop(others);
     if (!cv_interrupted)
         cv_print_point(stdout, kernel, bytes, threads, &point);
@@ -127,6 +149,11 @@ static int cv_run_forever(const struct cv_options *options, struct cv_arena *are
     return 0;
 }
 
+static int cv_run_core(const struct cv_options *options, struct cv_arena *arena)
+{
+    return cv_core_probe(arena, options->bytes, &cv_interrupted) ? cv_fail("cannot make code at run time", strerror(errno)) : 0;
+}
+
 static int cv_run_plan(const struct cv_options *options, struct cv_arena *arena)
 {
     char line[256];
@@ -161,9 +188,14 @@ int main(int count, char **arguments)
         return cv_fail("cannot allocate the working set", strerror(errno));
     if (options.pages == CV_PAGES_2M && cv_check_huge(&options, &arena))
         return 1;
+    const struct cv_kernel *const beside = options.beside ? cv_find_kernel(options.beside) : NULL;
+    if (options.beside && (!beside || (beside->supported && !beside->supported())))
+        return cv_fail("unknown kernel", options.beside);
     int status = options.task == CV_FOREVER     ? cv_run_forever(&options, &arena)
                  : options.task == CV_RESIDENCY ? cv_residency(&arena, options.bytes, &cv_interrupted)
+                 : options.task == CV_CORE      ? cv_run_core(&options, &arena)
                                                 : cv_run_plan(&options, &arena);
+    cv_stop_streams();
     cv_arena_close(&arena);
     return cv_interrupted ? 130 : status;
 }

@@ -135,6 +135,31 @@ def project_command(
     wrote(path)
 
 
+@machines.command("core")
+def core_command(
+    machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")] = "host",
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Show how a machine's core executes instructions: what its table says, and what the machine's probes say instead.
+
+    \b
+    Examples:
+      convolver machine core host
+      convolver machine core node.machine.json --csv
+    """
+    from convolver.execution.calibrated import core_rows
+    from convolver.machine.catalog import find_machine
+    from convolver.machine.cores import choose_core
+    from convolver.reporting.machines import print_core
+
+    profile = find_machine(machine)
+    table, how = choose_core(profile.cpu)
+    rows = core_rows(table, profile)
+    if not printed(json, csv, lambda: {"machine": profile.name, "core": table.name, "found_by": how, "rows": rows}, lambda: rows):
+        print_core(profile, table, how, rows)
+
+
 @machines.command("calibrate")
 def calibrate_command(
     machine: Annotated[str, typer.Argument(help="Name of a measured machine, or path of its profile.")],

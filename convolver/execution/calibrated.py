@@ -1,8 +1,9 @@
 """A core table with what the machine's own probes measured in place of what was published.
 
-Probe kernels that are chains give latencies, those that are independent say how long a unit is busy, and the chase in the first
-level gives the load latency; all over the kernel of one-cycle additions. A measured value replaces the table's when it is a
-whole number of cycles: a disturbed probe must not undo a published figure.
+Chains of instructions give latencies, independent ones say how long a unit is busy; stores that loads read back, branches that
+nobody can predict and two loads with more and more between them give the parameters of forwarding, the front end and the
+buffers. A measured value replaces the table's when it is a whole number of cycles with a narrow interval: a disturbed probe must
+not undo a published figure. Profiles of older probes have only a few kernels, over the one of one-cycle additions.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
-from convolver.machine.cores import CoreTable
+from convolver.machine.core_figures import CoreFigure
+from convolver.machine.cores import CoreTable, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convolver.machine.profile import MachineProfile
 
 LATENCIES = {
@@ -23,13 +27,56 @@ LATENCIES = {
 BUSY = {8: "divide_double", 16: "divide_double_16", 32: "divide_double_32"}
 ROUNDING = 0.15
 """A measured time must lie so near a whole number of cycles, in cycles (or this share of it, where that is more)."""
+EXACT = 0.06
+"""The same for figures of the core, which are timed beside their clock."""
+NARROW = 0.03
+"""Width of the interval of a figure that counts, as a share of it."""
+NARROW_WINDOW = 0.1
+"""The same for the size of a buffer: two loads from memory do not take the same time twice."""
+SAME_LATENCY = {
+    "divide_double": ("divide_double_16",),
+    "root_double": ("root_double_16",),
+    "divide_single": ("divide_single_16",),
+}
+"""Kinds whose vectors of 16 bytes take as long as scalars on all cores we know."""
+UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
+"""Kinds whose unit is busy for as long as independent ones take each."""
+BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
+NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
+"""Latencies that are not those of one kind."""
+RESOLVED = 1
+"""Cycles from a number to the branch that tests it, in the probe of mispredictions."""
+COMMITTED = 2
+"""Cycles from the data of two stores to one line until both are in the first level."""
 
 
-def _cycles(seconds: float, cycle: float) -> int | None:
-    """Return a time as a whole number of cycles, or None where it is none."""
-    exact = seconds / cycle
+def _whole(exact: float, rounding: float = ROUNDING) -> int | None:
+    """Return a count as a whole number of at least 1, or None where it is none."""
     whole = round(exact)
-    return whole if whole >= 1 and abs(exact - whole) <= max(ROUNDING, ROUNDING / 4 * whole) else None
+    return whole if whole >= 1 and abs(exact - whole) <= max(rounding, rounding / 4 * whole) else None
+
+
+def _settled(figure: CoreFigure) -> bool:
+    narrow = NARROW_WINDOW if figure.name.startswith("window.") else NARROW
+    return figure.high - figure.low <= narrow * figure.value
+
+
+class _Calibration:
+    """The table as it changes, and what was used."""
+
+    def __init__(self, table: CoreTable) -> None:
+        self.table = table
+        self.used: dict[str, Any] = {}
+
+    def kind(self, name: str, field: str, value: int | None) -> None:
+        if value is not None:
+            self.table = self.table.with_kind(name, **{field: value})
+            self.used[f"{name}.{field}"] = value
+
+    def param(self, name: str, value: int | None) -> None:
+        if value is not None:
+            self.table = self.table.with_params(**{name: value})
+            self.used[name] = value
 
 
 def _measured(machine: MachineProfile, operation: str, width_bytes: int = 8) -> float | None:
@@ -39,35 +86,119 @@ def _measured(machine: MachineProfile, operation: str, width_bytes: int = 8) -> 
 
 def calibrated_core(table: CoreTable, machine: MachineProfile) -> tuple[CoreTable, dict[str, Any]]:
     """Return the table with the machine's measured values, and those values by name; unchanged without probes."""
+    result = _Calibration(table)
+    _from_kernels(result, machine)
+    figures = {one.name: one for one in machine.core if _settled(one)}
+    if figures:
+        _from_figures(result, figures)
+    return result.table, result.used
+
+
+def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]:
+    """Return one row a number of the core: ``name``, ``published`` (in the table), ``used`` (what predictions take), ``measured``
+    (whether that is the machine's own)."""
+    calibrated, used = calibrated_core(table, machine)
+    rows = [
+        {"name": name, "published": table.params.get(name), "used": value, "measured": name in used}
+        for name, value in calibrated.params.items()
+    ]
+    for name in calibrated.kinds:
+        seed, now = table.kind(name), calibrated.kind(name)
+        for field in ("latency", "chained_latency", "busy"):
+            before, after = getattr(seed, field), getattr(now, field)
+            if after is not None and (field == "latency" or after != getattr(Kind(), field) or f"{name}.{field}" in used):
+                measured = f"{name}.{field}" in used
+                rows.append({"name": f"{name}.{field}", "published": before, "used": after, "measured": measured})
+    return rows
+
+
+def _from_kernels(result: _Calibration, machine: MachineProfile) -> None:
     try:
         cycle = machine.throughput("cycle").seconds
     except PredictionError:
-        return table, {}
-    used: dict[str, Any] = {}
+        return
 
-    def take(kind: str, field: str, seconds: float | None) -> None:
-        nonlocal table
-        value = None if seconds is None else _cycles(seconds, cycle)
-        if value is not None:
-            table = table.with_kind(kind, **{field: value})
-            used[f"{kind}.{field}"] = value
+    def cycles(seconds: float | None) -> int | None:
+        return None if seconds is None else _whole(seconds / cycle)
 
     for operation, (kind, field) in LATENCIES.items():
-        take(kind, field, _measured(machine, operation))
+        result.kind(kind, field, cycles(_measured(machine, operation)))
     for width, kind in BUSY.items():
-        take(kind, "busy", _measured(machine, "divide", width))
-    if "fp_add.chained_latency" in used and table.kind("fp_add").latency < used["fp_add.chained_latency"]:
-        take("fp_add", "latency", _measured(machine, "add_latency"))
-    load = _first_level_latency(machine, cycle)
-    if load is not None:
-        vector = table.params["vector_load_latency"] + load - table.params["load_latency"]
-        table = table.with_params(load_latency=load, vector_load_latency=vector)
-        used["load_latency"] = load
-    return table, used
-
-
-def _first_level_latency(machine: MachineProfile, cycle: float) -> int | None:
+        result.kind(kind, "busy", cycles(_measured(machine, "divide", width)))
+    if "fp_add.chained_latency" in result.used and result.table.kind("fp_add").latency < result.used["fp_add.chained_latency"]:
+        result.kind("fp_add", "latency", cycles(_measured(machine, "add_latency")))
     try:
-        return _cycles(machine.plateau("chase", "load", machine.hierarchy[0].level).seconds_per_reference, cycle)
+        first = machine.plateau("chase", "load", machine.hierarchy[0].level).seconds_per_reference
     except PredictionError:
-        return None
+        return
+    load, before = cycles(first), result.table.params
+    result.param("load_latency", load)
+    if load is not None:
+        vector = before["vector_load_latency"] + load - before["load_latency"]
+        result.table = result.table.with_params(vector_load_latency=vector)
+
+
+def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
+    def value(name: str) -> float | None:
+        return figures[name].value if name in figures else None
+
+    def both(first: str, second: str, combine: Callable[[float, float], float]) -> float | None:
+        one, other = value(first), value(second)
+        return None if one is None or other is None else combine(one, other)
+
+    def whole(exact: float | None) -> int | None:
+        return None if exact is None else _whole(exact, EXACT)
+
+    for name in figures:
+        family, _, kind = name.partition(".")
+        if family == "latency" and kind not in NOT_KINDS:
+            for one in (kind, *SAME_LATENCY.get(kind, ())):
+                result.kind(one, "latency", whole(value(name)))
+    for kind in UNITS:
+        result.kind(kind, "busy", whole(value(f"throughput.{kind}")))
+    result.kind("fp_add", "chained_latency", whole(value("latency.fp_add")))
+    product = result.table.kind("fp_multiply").latency
+    result.kind(
+        "fp_add", "latency", whole(both("latency.fp_add_multiply", "latency.fp_multiply", lambda one, other: one - other))
+    )
+    root = value("latency.root_double")
+    for kind in ("root_double", *SAME_LATENCY["root_double"]):
+        result.kind(kind, "latency", whole(None if root is None else root - product))
+    _transfers(result, whole(value("latency.to_and_fro")), whole(value("latency.convert_to_and_fro")))
+    result.param("load_latency", whole(value("latency.load")))
+    fetched = whole(value("latency.vector_load"))
+    if fetched is not None:
+        result.param("vector_load_latency", max(fetched - result.table.kind("v_to_general").latency, 1))
+    _memory_and_front_end(result, value, both, whole)
+    for buffer in BUFFERS:
+        result.param(buffer, whole(value(f"window.{buffer}")))
+
+
+def _transfers(result: _Calibration, moved: int | None, converted: int | None) -> None:
+    """Only there and back can be timed: both ways get half, the way to general registers what is left of an odd number."""
+    for total, there, back in ((moved, "general_to_v", "v_to_general"), (converted, "general_to_fp", "fp_to_general")):
+        if total is not None and total >= 2:
+            result.kind(there, "latency", total // 2)
+            result.kind(back, "latency", total - total // 2)
+
+
+def _memory_and_front_end(
+    result: _Calibration,
+    value: Callable[[str], float | None],
+    both: Callable[[str, str, Callable[[float, float], float]], float | None],
+    whole: Callable[[float | None], int | None],
+) -> None:
+    plain = value("forward.plain")
+    if plain is not None:
+        # Faster than a store each cycle: the value never left the registers.
+        result.param("fast_forward_latency", 0 if plain < 1 - ROUNDING else whole(plain))
+    result.param("forward_latency", whole(value("forward.indexed")))
+    vector = value("forward.vector")
+    result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
+    failed = value("forward.failed")
+    result.param("failed_forward_latency", None if failed is None else max(round(failed) - COMMITTED, 1))
+    slot = value("throughput.slot")
+    result.param("issue_width", None if not slot else whole(1 / slot))
+    # Half of the branches go wrong; each then waits for the number, the test, and the penalty.
+    wrong = both("branch.random", "branch.steady", lambda random, steady: 2 * random - steady - (steady + RESOLVED))
+    result.param("penalty", None if wrong is None else max(round(wrong), 1))

@@ -11,6 +11,7 @@ import msgspec
 
 from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.machine.system import PAGE_BYTES, MemorySystem, make_system, parse_system
@@ -108,6 +109,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     detected: tuple[DetectedLevel, ...] = ()
     maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
+    core: tuple[CoreFigure, ...] = ()
     calibration: Calibration | None = None
     neighbours: tuple[Neighbour, ...] = ()
     residency: Residency | None = None

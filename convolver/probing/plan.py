@@ -70,11 +70,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what a probe measures, apart from the CPU.
 
     ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. Points whose two
-    best rounds still differ by more than ``settled`` are then measured in further rounds, until the probe has measured for
-    ``budget_seconds`` or done ``most_rounds``. ``pages`` is default (as any program gets them here), 4k, thp (asked for) or 2m
-    (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``. ``loaded`` are the
-    thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share the core, and
-    residency.
+    best rounds still differ by more than ``settled`` are then measured in further rounds, the least settled first, as far as
+    ``budget_seconds`` since the start and ``most_rounds`` allow. ``pages`` is default (as any program gets them here), 4k, thp
+    (asked for) or 2m (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``.
+    ``loaded`` are the thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share
+    the core, and residency; ``core`` the core's own figures.
     """
 
     name: str
@@ -89,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     other: int = -1
     loaded: tuple[int, ...] = ()
     surroundings: bool = False
+    core: bool = False
 
     @property
     def id(self) -> str:
@@ -148,8 +149,8 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
     memory["chase"] = sorted({*sparse, *working_sets(min(largest_bytes, _DENSE_BYTES), 2)})
     items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + NEIGHBOURS[: cpus > 1]
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
-    effort = Effort(sample_seconds=0.0005, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
-    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=8.0, pages=pages, effort=effort)
+    effort = Effort(sample_seconds=0.0003, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
+    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=6.5, pages=pages, effort=effort, core=True)
 
 
 def full_plan(
@@ -170,9 +171,10 @@ def full_plan(
         rounds=2,
         most_rounds=12,
         settled=0.015,
-        budget_seconds=65.0,
+        budget_seconds=62.0,
         pages=pages,
         loaded=tuple(busy),
         surroundings=True,
-        effort=Effort(limit_seconds=0.03),
+        core=True,
+        effort=Effort(sample_seconds=0.0004, limit_seconds=0.02, warmup_seconds=0.04, most=21),
     )

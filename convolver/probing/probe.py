@@ -19,6 +19,7 @@ from convolver.machine.maps import Curve
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
 from convolver.machine.topology import describe_cpu, read_hierarchy
 from convolver.probing.contention import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
+from convolver.probing.core import measure_core
 from convolver.probing.curves import curves, throughputs
 from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
@@ -217,6 +218,7 @@ def probe(
         cpu={**described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
         maps=maps,
         floating_point=throughputs(summaries, kernels),
+        core=measure_core(chosen, plan.pages, progress) if plan.core else (),
         neighbours=around.neighbours,
         residency=around.residency,
         contention=busy_hierarchies(maps, reported),

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 from convolver.errors import ProbeError
 from convolver.locations import program
 from convolver.probing.plan import Item, Plan
-from convolver.probing.samples import Line, by_point, is_settled
+from convolver.probing.samples import Line, by_point, is_settled, spread
 from convolver.progress import Progress
 from convolver.units import format_bytes
 
@@ -142,19 +143,29 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
     return lines
 
 
-def _next_items(plan: Plan, lines: Sequence[Line], rounds: int) -> Sequence[Item]:
-    """Return what to measure in the next round: the rest of the planned ones, then what has not settled."""
+def _next_items(plan: Plan, lines: Sequence[Line], rounds: int, spent_seconds: float) -> Sequence[Item]:
+    """Return what to measure in the next round: the rest of the planned ones, then what has not settled and can be paid for."""
     done = len(lines)
     if done < plan.rounds * len(plan.items):
         return plan.items[done % len(plan.items) :]
-    if rounds >= plan.most_rounds or sum(line.elapsed_seconds for line in lines) >= plan.budget_seconds:
+    if rounds >= plan.most_rounds:
         return ()
     measured = by_point(lines)
-    return [
-        item
-        for item in plan.items
-        if not is_settled(measured.get((item.kernel, item.threads, item.working_set_bytes), ()), plan.settled)
-    ]
+    unsettled = {item: measured.get((item.kernel, item.threads, item.working_set_bytes), ()) for item in plan.items}
+    unsettled = {item: found for item, found in unsettled.items() if not is_settled(found, plan.settled)}
+    start = max(spent_seconds - sum(line.elapsed_seconds for line in lines), 0.0) / max(rounds, 1)
+    return _affordable(unsettled, plan.budget_seconds - spent_seconds - start)
+
+
+def _affordable(unsettled: Mapping[Item, Sequence[Line]], seconds: float) -> list[Item]:
+    """Return as many items as can be measured in that time, those that are least settled first, in their old order."""
+    chosen = set()
+    for item in sorted(unsettled, key=lambda one: -spread(unsettled[one])):
+        seconds -= max((line.elapsed_seconds for line in unsettled[item]), default=0.0)
+        if seconds <= 0:
+            break
+        chosen.add(item)
+    return [item for item in unsettled if item in chosen]
 
 
 def _rounds(plan: Plan, lines: Sequence[Line], cpu: int, progress: Progress) -> Iterator[Line]:
@@ -164,7 +175,8 @@ def _rounds(plan: Plan, lines: Sequence[Line], cpu: int, progress: Progress) -> 
     alike to the store buffer, can cost a small working set a factor of ten.
     """
     rounds = len(lines) // len(plan.items)
-    while items := _next_items(plan, lines, rounds):
+    begin = time.monotonic() - sum(line.elapsed_seconds for line in lines)
+    while items := _next_items(plan, lines, rounds, time.monotonic() - begin):
         progress.start(f"probing CPU {cpu}, round {rounds + 1}", float(len(items)))
         yield from _measure(plan, items, cpu)
         rounds += 1

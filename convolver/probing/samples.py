@@ -6,6 +6,7 @@ Disturbances only ever add time, and they come in bursts that outlast a point. S
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -55,10 +56,15 @@ def by_point(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
     return rounds
 
 
+def spread(rounds: Sequence[Line]) -> float:
+    """Return how far, relative to it, the second best round lies from the best; infinite for a single one."""
+    best = sorted(low_percentile(line.samples_seconds) for line in rounds)[:2]
+    return best[1] / best[0] - 1 if len(best) == 2 else math.inf
+
+
 def is_settled(rounds: Sequence[Line], tolerance: float) -> bool:
     """Tell whether the two best rounds agree: then the lower one is no accident, and neither has a longer disturbance."""
-    best = sorted(low_percentile(line.samples_seconds) for line in rounds)[:2]
-    return len(best) == 2 and best[1] <= best[0] * (1 + tolerance)
+    return spread(rounds) <= tolerance
 
 
 def combine(rounds: Sequence[Line]) -> Summary:
@@ -68,12 +74,11 @@ def combine(rounds: Sequence[Line]) -> Summary:
     """
     centres = [low_percentile(line.samples_seconds) for line in rounds]
     best = rounds[centres.index(min(centres))]
-    ordered = sorted(centres)
-    spread = ordered[1] / ordered[0] - 1 if len(ordered) > 1 else best.interval
+    apart = spread(rounds) if len(rounds) > 1 else best.interval
     return Summary(
-        seconds=ordered[0],
-        spread=round(max(spread, 0.0), 5),
-        stable=0 <= spread < _STABLE_SPREAD,
+        seconds=min(centres),
+        spread=round(max(apart, 0.0), 5),
+        stable=0 <= apart < _STABLE_SPREAD,
         rounds_seconds=tuple(centres),
         samples_seconds=tuple(sample for line in rounds for sample in line.samples_seconds),
         references=best.references,

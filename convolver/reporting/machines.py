@@ -7,6 +7,7 @@ from typing import Any
 from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines
 from convolver.machine.check import Finding
+from convolver.machine.cores import CoreTable
 from convolver.machine.maps import plateau
 from convolver.machine.profile import MEMORY, MachineProfile
 from convolver.reporting.console import out
@@ -141,6 +142,28 @@ def print_profile(profile: MachineProfile) -> None:
         console.print(sentence, markup=False)
     for change in profile.changes:
         console.print(f"changed: {change}", markup=False)
+
+
+def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[dict[str, Any]]) -> None:
+    """Print what differs between a core's table and the machine's probes, and how much they agree on."""
+    from rich.table import Table
+
+    console = out()
+    found = {"flags": "by the CPU's flags", "model": "by the CPU's model"}.get(how, how)
+    console.print(f"{profile.name}: core table {table.name} ({found}); from {table.source}.", markup=False, soft_wrap=True)
+    measured = [row for row in rows if row["measured"]]
+    if not measured:
+        console.print("The profile holds no figures of the core: all numbers are the table's. `convolver probe` measures them.")
+        return
+    differing = [row for row in measured if row["used"] != row["published"]]
+    shown = Table("cycles or entries", "table", "measured", box=None)
+    for row in differing:
+        shown.add_row(row["name"], "" if row["published"] is None else str(row["published"]), str(row["used"]))
+    if differing:
+        console.print(shown)
+    console.print(
+        f"{len(measured)} of {len(rows)} numbers are measured; {len(measured) - len(differing)} of them as in the table."
+    )
 
 
 def surroundings(profile: MachineProfile) -> list[str]:

@@ -54,8 +54,8 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         return after > done ? after : done;
     }
     if (found == FORWARD_WHOLE) {
-        const int fast = (op->flags & CV_CORE_PLAIN) && !vector;
-        const uint64_t after = store->ready + (fast ? p->fast_forward_latency : p->forward_latency);
+        const uint32_t general = op->flags & CV_CORE_PLAIN ? p->fast_forward_latency : p->forward_latency;
+        const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }
     const uint64_t arrival = line_arrival(c, address, start, latency);

@@ -69,6 +69,7 @@ typedef struct {
     uint32_t split_cycles;    /* more for a load that touches two lines */
     uint32_t split_store_cycles; /* of the cache for a store that touches two lines */
     uint32_t forward_latency; /* from a store's data to the load's result */
+    uint32_t vector_forward_latency; /* the same between vector registers */
     uint32_t fast_forward_latency; /* the same where the address is plain and the operand no vector */
     uint32_t failed_forward_latency; /* where the load is no part of the store: from when it is in the cache */
     uint32_t string_bytes;    /* that a repeated string instruction moves in a cycle */

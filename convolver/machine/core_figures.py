@@ -1,0 +1,18 @@
+"""Figures of a core that its probes measured, by name: see docs/formats/machine.md, "The core"."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure, in cycles or, for ``window.*``, in instructions, and the interval that its samples leave.
+
+    Names: ``latency.KIND`` and ``throughput.KIND`` (cycles of one instruction in a chain and among independent ones),
+    ``forward.*``, ``branch.*``, ``window.*``.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float

@@ -1,0 +1,28 @@
+/* What is timed of a core: pieces of code, each a chain of dependent instructions or a set of independent ones. */
+#ifndef CV_BODIES_H
+#define CV_BODIES_H
+
+#include "code.h"
+
+struct cv_body {
+    const char *name;     /* latency.KIND, throughput.KIND, forward.*, branch.* */
+    struct cv_piece piece;
+    unsigned instructions; /* timed ones in a piece: cycles are of one of them */
+    int avx;               /* needs AVX and the upper halves of registers */
+    int (*supported)(void);
+};
+
+/* What fills the window between two loads that miss every cache. */
+struct cv_filler {
+    const char *name;               /* window.reorder_buffer, ... */
+    struct cv_piece first, second; /* behind the first load, behind the second */
+    unsigned instructions;          /* in a piece */
+};
+
+extern const struct cv_body cv_bodies[];
+extern const size_t cv_body_count;
+extern const struct cv_filler cv_fillers[];
+extern const size_t cv_filler_count;
+extern const struct cv_piece cv_addition, cv_multiplication, cv_first_load, cv_second_load; /* dependent; the loads of a window */
+
+#endif

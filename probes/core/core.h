@@ -1,0 +1,14 @@
+/* What a core takes for instructions that hit the first level, in its own cycles (docs/howto/add-a-core.md). */
+#ifndef CV_CORE_PROBE_H
+#define CV_CORE_PROBE_H
+
+#include <signal.h>
+
+#include "../memory.h"
+
+/* Prints one line of JSON for every body: cycles of one instruction, each sample over a clock of dependent multiplications timed beside it.
+ * Then answers lines "FILLER COUNT" from stdin: cycles of two independent loads from memory with so many fillers behind each, which
+ * take the time of one while the core's window holds both, of two when it does not. Returns 0; 1 where code cannot be made. */
+int cv_core_probe(struct cv_arena *arena, size_t bytes, const volatile sig_atomic_t *stop);
+
+#endif

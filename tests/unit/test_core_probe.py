@@ -1,0 +1,123 @@
+"""The core's own figures: from what the probe says to the model's parameters, and back through the model."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver._native import core as native
+from convolver._native.branches import MISPREDICTED
+from convolver.execution.calibrated import NOT_KINDS, UNITS, calibrated_core
+from convolver.execution.core_parameters import core_parameters
+from convolver.execution.instructions import decode
+from convolver.machine.core_figures import CoreFigure
+from convolver.machine.cores import core_tables, find_core
+from convolver.machine.profile import MachineProfile
+from convolver.probing.core import MOST, WINDOWS, capacity, measure_core
+from convolver.probing.probe import default_cpu
+from tests.property.test_core_model import PLAIN, _op, _walk
+from tests.synthetic import machine
+
+SEED = find_core("golden-cove")
+
+
+def _profile(**figures):
+    core = tuple(CoreFigure(name=name, value=value, low=0.99 * value, high=value) for name, value in figures.items())
+    return msgspec.structs.replace(machine("m"), maps=(), floating_point=(), core=core)
+
+
+@given(st.integers(1, 250), st.integers(1, 5))
+def test_the_capacity_is_the_least_count_that_no_longer_overlaps(pieces, step):
+    assert capacity(lambda count: count >= pieces * step, step) == (pieces * step if pieces > 1 else None)
+
+
+def test_what_never_or_always_overlaps_has_no_capacity():
+    assert capacity(lambda count: False) is None
+    assert capacity(lambda count: True) is None
+    assert capacity(lambda count: count >= MOST) == MOST
+
+
+def test_figures_replace_the_published_values():
+    figures = {
+        "latency.divide_64": 17.97,
+        "throughput.divide_64": 10.02,
+        "window.reorder_buffer": 224.0,
+        "throughput.slot": 0.2502,
+    }
+    table, used = calibrated_core(SEED, _profile(**figures))
+    assert (table.kind("divide_64").latency, table.kind("divide_64").busy) == (18, 10)
+    assert (table.params["reorder_buffer"], table.params["issue_width"]) == (224, 4)
+    assert used == {"divide_64.latency": 18, "divide_64.busy": 10, "issue_width": 4, "reorder_buffer": 224}
+
+
+def test_a_figure_with_a_wide_interval_changes_nothing():
+    wide = CoreFigure(name="window.scheduler", value=60.0, low=40.0, high=97.0)
+    assert calibrated_core(SEED, msgspec.structs.replace(_profile(), core=(wide,))) == (SEED, {})
+
+
+def test_moves_there_and_back_share_what_both_take():
+    table, _ = calibrated_core(SEED, _profile(**{"latency.to_and_fro": 5.01, "latency.vector_load": 9.0}))
+    assert (table.kind("general_to_v").latency, table.kind("v_to_general").latency) == (2, 3)
+    assert table.params["vector_load_latency"] == 6
+
+
+@pytest.mark.parametrize("wrong", [17.0, 26.0])
+def test_the_model_takes_as_long_for_a_random_branch_as_was_measured(wrong):
+    """The probe's own code: a multiplication and an addition make the number, a fused test and branch wait for it."""
+    steady = 4.0
+    table, _ = calibrated_core(SEED, _profile(**{"branch.random": (wrong + steady) / 2, "branch.steady": steady}))
+    multiply = [_op(reads=(3,), writes=(3,)) for _ in range(3)]  # three steps of one cycle here
+    turn = [*multiply, _op(reads=(3,), writes=(3,)), _op(reads=(3,), writes=(80,))]
+    visits = 101
+    cycles = _walk(turn, visits, params=core_parameters(table) | PLAIN, flags=np.full(visits, MISPREDICTED))
+    first = _walk(turn, 1, params=core_parameters(table) | PLAIN, flags=np.full(1, MISPREDICTED))
+    assert (cycles.sum() - first.sum()) / (visits - 1) == pytest.approx(wrong, abs=1)
+
+
+def test_the_model_takes_as_long_for_a_failed_forward_as_was_measured():
+    table, used = calibrated_core(SEED, _profile(**{"forward.failed": 19.0}))
+    assert set(used) == {"failed_forward_latency"}
+    store = _op(0, reads=(3,), flags=native.STORE | native.NO_PORT)
+    load = _op(0, writes=(3,), flags=native.LOAD | native.NO_PORT)
+    turns = 80
+    references = np.tile([64, 68, 64], turns)
+    sites = [(0, 4, True), (1, 4, True), (2, 8, False)]
+    cycles = _walk([store, store, load], turns, params=core_parameters(table) | PLAIN, references=references, sites=sites)
+    assert cycles.sum() / turns == pytest.approx(19.0, abs=1)
+
+
+@pytest.fixture(scope="module")
+def figures():
+    found = measure_core(default_cpu())
+    if not found:
+        pytest.skip("no code at run time here")
+    return {one.name: one for one in found}
+
+
+def test_the_probe_times_kinds_that_the_tables_know(figures):
+    names = {name.partition(".")[2] for name in figures if name.startswith("latency.")} - set(NOT_KINDS)
+    known = {kind for table in core_tables().values() for kind in table.kinds}
+    assert names <= known
+    assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
+    assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
+
+
+def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):
+    assert all(0 < one.low <= one.value <= one.high for one in figures.values())
+    profile = msgspec.structs.replace(_profile(), core=tuple(figures.values()))
+    profile.save(tmp_path / "m.machine.json")
+    assert MachineProfile.load(tmp_path / "m.machine.json").core == profile.core
+
+
+def test_the_code_that_is_timed_is_of_the_kinds_that_it_is_named_for():
+    """What the pieces hold, by its bytes: the decoder of the core model sees the kinds that the figures then replace."""
+    kinds = {
+        "shift": "48c1c007", "multiply": "490fafc0", "count": "f3480fb8c0", "byte_swap": "480fc8", "carry": "4811c8",
+        "conditional": "480f42c1", "lea_slow": "488d444808", "divide_32": "f7f1", "divide_64": "48f7f1", "fp_minmax": "f20f5fc1",
+        "fp_cmp": "f20fc2c101", "fp_round": "660f3a0bc000", "v_multiply": "660ff4c1", "v_multiply_long": "660f3840c1",
+        "v_shuffle": "660f70c01b", "v_shuffle_fp": "660f14c1", "v_lanes": "c4e37d06c001", "v_blend": "c4e37d4bc120",
+    }  # fmt: skip
+    assert {name: decode(bytes.fromhex(code)).kind for name, code in kinds.items()} == {name: name for name in kinds}
