@@ -186,7 +186,8 @@ def _write(events: Events, path: Path) -> None:
 def _lines(events: Events, rank: int) -> Iterator[str]:
     part = slice(events.first[rank], events.first[rank + 1])
     ids = events.comm_ids.tolist()
-    rows = zip(*(events.columns[name][part].tolist() for name in COLUMNS), strict=True)
+    known = events.columns["kind"][part] != Kind.SEND_WAIT  # the format has no such record
+    rows = zip(*(events.columns[name][part][known].tolist() for name in COLUMNS), strict=True)
     begins = False
     for kind, flags, op, partner, tag, comm, size, extra, seconds in rows:
         if not begins and kind != Kind.BURST:

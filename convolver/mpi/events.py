@@ -22,7 +22,8 @@ SCHEMA = "convolver.mpi_events"
 
 
 class Kind(IntEnum):
-    """Kind of a record. ``bytes`` and ``extra`` of an EVENT are its type and value."""
+    """Kind of a record. ``bytes`` and ``extra`` of an EVENT are its type and value; a SEND_WAIT, which Dimemas does not know,
+    repeats partner, tag, size and flags of the send that it waits for."""
 
     NOOP = 0
     BURST = 1
@@ -33,6 +34,7 @@ class Kind(IntEnum):
     COLLECTIVE = 6
     EVENT = 7
     GPU = 8
+    SEND_WAIT = 9
 
 
 class Op(IntEnum):
@@ -205,6 +207,12 @@ class EventsBuilder:
     ) -> EventsBuilder:
         """Add a receive; ``kind`` is RECV, IRECV or WAIT (for an IRECV)."""
         return self._add(rank, kind, partner=source, bytes=size, tag=tag, comm=comm)
+
+    def wait_send(
+        self, rank: int, to: int, size: int, *, tag: int = 0, comm: int = WORLD, flags: int = IMMEDIATE
+    ) -> EventsBuilder:
+        """Add the wait for an immediate send; it takes time only on networks where sends wait for their receivers."""
+        return self._add(rank, Kind.SEND_WAIT, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
 
     def collective(
         self, rank: int, op: Op, *, sent: int = 0, received: int = 0, comm: int = WORLD, root: int = 0, sync: Sync = Sync.BLOCKING

@@ -71,8 +71,8 @@ class Network:
     (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
     the LogGP model (Alexandrov et al., SPAA 1995). ``costs`` replace latency and bandwidth of point-to-point messages by measured
     ones; ``share_cpus``: the tasks of a node take turns on its processors, and handing one over takes ``handover_seconds``;
-    ``sends_wait``: a blocking rendezvous send ends when its receiver has copied, as in real libraries (Dimemas: when that may
-    begin).
+    ``cpu_share`` is how much of a processor a computing task gets (quotas, other programs); ``sends_wait``: a blocking rendezvous
+    send ends when its receiver has copied, as in real libraries (Dimemas: when that may begin).
     """
 
     configuration: Configuration
@@ -84,6 +84,7 @@ class Network:
     sends_wait: bool = False
     share_cpus: bool = False
     handover_seconds: float = 0.0
+    cpu_share: float = 1.0
     _cache: dict[int, dict[str, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def placement(self, ranks: int) -> NDArray[np.int32]:
@@ -91,8 +92,9 @@ class Network:
         return place(self.configuration, ranks, self.share_cpus)
 
     def rank_ratios(self, ranks: int) -> NDArray[np.float64]:
-        """Return the node ratio of each task."""
-        return _per_node(self.configuration, "ratio", np.dtype(np.float64))[self.placement(ranks)]
+        """Return the node ratio of each task times the share of a processor that it gets."""
+        own: NDArray[np.float64] = _per_node(self.configuration, "ratio", np.dtype(np.float64))[self.placement(ranks)]
+        return own * self.cpu_share
 
     def native(self, ranks: int) -> dict[str, Any]:
         """Return the fields of ``cv_replay_network`` for a number of tasks."""
@@ -203,9 +205,9 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
     """Return a network from the ``network`` section of a machine profile.
 
     Needs ``latency_seconds`` (one way, as a ping-pong measures it) and ``bandwidth_bytes_per_second``; ``eager_limit_bytes``,
-    ``overhead_seconds``, ``tasks_per_node``, ``cpus`` (of a node, which more tasks share) and ``handover_seconds``, ``costs``
-    (:class:`MessageCosts`), ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given. Between
-    nodes the overhead is the startup that both sides pay, and the rest of the latency is spent on the wire.
+    ``overhead_seconds``, ``tasks_per_node``, ``cpus`` (of a node, which more tasks share), ``handover_seconds``, ``cpu_share``,
+    ``costs`` (:class:`MessageCosts`), ``intra_latency_seconds`` and ``intra_bandwidth_bytes_per_second`` are used where given.
+    Between nodes the overhead is the startup that both sides pay, and the rest of the latency is spent on the wire.
     """
     try:
         per_node = tasks_per_node or int(measured.get("tasks_per_node", ranks))
@@ -218,6 +220,7 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
         cpus = min(int(measured.get("cpus", per_node)), per_node)
         eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
         handover = float(measured.get("handover_seconds", 0.0))
+        share = float(measured.get("cpu_share", 1.0))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"The machine's network section cannot be used: {error!r}; measure it with 'convolver mpi network'."
@@ -242,6 +245,7 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
         sends_wait=costs is not None,
         share_cpus=shares,
         handover_seconds=handover,
+        cpu_share=share,
     )
 
 

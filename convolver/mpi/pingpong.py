@@ -17,6 +17,9 @@ from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
 from convolver.mpi.network import NEVER
 
+BUSY_SECONDS = 0.5
+"""For how long both tasks compute to see what share of their processors they get (csrc/mpi/pingpong/pingpong.c)."""
+
 LATE_SECONDS = 2e-3
 """By how much the receiver is late where the eager limit is measured (csrc/mpi/pingpong/pingpong.c)."""
 
@@ -40,20 +43,20 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         raise ProbeError(f"The ping-pong under {' '.join(launcher)} failed with status {done.returncode}: {last}.")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    measured = fit_network(lines)
-    return {**measured, "cpus": len(os.sched_getaffinity(0))} if measured["same_host"] else measured
+    return fit_network(lines, len(os.sched_getaffinity(0)))
 
 
-def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def fit_network(lines: Sequence[dict[str, Any]], cpus: int = 2) -> dict[str, Any]:
     """Return latency, bandwidth, eager limit and the costs of a message from the ping-pong's lines; all samples are kept.
 
     Each size counts with its fastest repeat. The one-way time of small messages is the latency; the bandwidth is the median slope
     between any two large ones (64 KiB and more; Theil, Sen), which one disturbed size does not move; the eager limit is the
     smallest size above all those whose blocking sends mostly went on before their receiver came (``NEVER`` where all did). The
-    handover is what a message takes longer where both tasks share a processor: how long one that waits holds it.
+    handover is what a message takes longer where both tasks share a processor: how long one that waits holds it;
+    ``cpu_share`` is how much of the host's ``cpus`` processors two computing tasks got.
     """
     samples: dict[str, dict[int, list[float]]] = {
-        kind: defaultdict(list) for kind in ("pingpong", "overhead", "post", "receive", "late", "handover")
+        kind: defaultdict(list) for kind in ("pingpong", "overhead", "post", "receive", "late", "handover", "busy")
     }
     same_host = True
     for line in lines:
@@ -84,7 +87,10 @@ def fit_network(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
         measured["costs"] = _costs(samples)
     if samples["handover"]:
         measured["handover_seconds"] = max(0.0, float(np.median(samples["handover"][0])) - best[min(best)])
+    if samples["busy"]:
+        measured["cpu_share"] = min(1.0, samples["busy"][0][0] / (BUSY_SECONDS * min(2, cpus)))
     if same_host:
+        measured["cpus"] = cpus
         measured |= {"intra_latency_seconds": latency, "intra_bandwidth_bytes_per_second": 1.0 / slope}
     return measured
 

@@ -59,6 +59,7 @@ _KINDS = {
     ISEND: Kind.SEND,
     RECV: Kind.RECV,
     IRECV: Kind.IRECV,
+    DONE_SEND: Kind.SEND_WAIT,
     DONE_RECV: Kind.WAIT,
     COLLECTIVE: Kind.COLLECTIVE,
     ICOLLECTIVE: Kind.COLLECTIVE,
@@ -230,7 +231,7 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     call, count = records["call"], len(records)
     numbers = np.array(numbering.of_rank(rank.comms) or [WORLD], np.int32)
     known = records["comm"] < len(numbers)
-    point = np.isin(call, [SEND, ISEND, RECV, IRECV, DONE_RECV])
+    point = np.isin(call, [SEND, ISEND, RECV, IRECV, DONE_SEND, DONE_RECV])
     kinds = np.zeros(FREED + 1, np.uint8)
     kinds[list(_KINDS)] = list(_KINDS.values())
     kind = kinds[call]
@@ -240,7 +241,7 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
     # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
     # Messages to nobody (MPI_PROC_NULL) take their time, too.
-    alone = (call == OPAQUE) | (point & (records["partner"] == -2) & (call != DONE_RECV))
+    alone = (call == OPAQUE) | (point & (records["partner"] == -2) & ~np.isin(call, [DONE_SEND, DONE_RECV]))
     burst = burst + np.where(alone, records["call_ns"] * 1e-9, 0.0)
     own = _operation_columns(records, kind, numbers[np.where(known, records["comm"], 0)])
     # Each record becomes a burst and an operation; empty ones are dropped.
@@ -259,8 +260,8 @@ def _operation_columns(records: NDArray[Any], kind: NDArray[np.uint8], comm: NDA
     sync = np.select(
         [call == ICOLLECTIVE, call == DONE_COLLECTIVE, reduce], [Sync.NONBLOCKING, Sync.WAIT, Sync.ROOT], default=Sync.BLOCKING
     )
-    send = np.where(call == ISEND, IMMEDIATE, 0) | np.where(records["flags"] & SYNCHRONOUS, RENDEZVOUS, 0)
-    flags = np.where(collective, sync, np.where(kind == Kind.SEND, send, 0))
+    send = np.where(np.isin(call, [ISEND, DONE_SEND]), IMMEDIATE, 0) | np.where(records["flags"] & SYNCHRONOUS, RENDEZVOUS, 0)
+    flags = np.where(collective, sync, np.where(np.isin(kind, [Kind.SEND, Kind.SEND_WAIT]), send, 0))
     sent = records["bytes"]
     root_flag = (records["partner"] >= 0) & _is_own_root(records)
     partner = np.where(collective & ~reduce, root_flag, records["partner"])

@@ -116,6 +116,8 @@ def describe_record(events: Events, rank: int, record: int) -> str:
     if kind == Kind.COLLECTIVE:
         what = f"{Op(row['op']).name.capitalize()} on communicator {events.comm_ids[row['comm']]}"
         return f"wait for {what}" if row["flags"] == 2 else what
+    if kind == Kind.SEND_WAIT:
+        return f"wait for the send to {row['partner']} (tag {row['tag']})"
     preposition = "to" if kind == Kind.SEND else "from"
     return f"{kind.name.lower()} {preposition} {row['partner']} (tag {row['tag']})"
 

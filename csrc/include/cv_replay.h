@@ -20,7 +20,8 @@ enum cv_replay_kind {
     CV_REPLAY_WAIT = 5,
     CV_REPLAY_COLLECTIVE = 6,
     CV_REPLAY_EVENT = 7,
-    CV_REPLAY_GPU = 8
+    CV_REPLAY_GPU = 8,
+    CV_REPLAY_SEND_WAIT = 9 /* for an immediate send, of which it repeats partner, tag, bytes and flags; Dimemas has none */
 };
 
 enum cv_replay_send_flags { CV_REPLAY_RENDEZVOUS = 1, CV_REPLAY_IMMEDIATE = 2 };
@@ -121,9 +122,10 @@ typedef struct {
     const double *cost_transfer; /* from the send to the arrival */
     const double *cost_receive;  /* the receiver is busy once the message is there */
     double cost_post;            /* posting a receive */
-    uint32_t sends_wait;         /* 1: a blocking rendezvous send ends when its receiver has copied; Dimemas: when that may begin */
+    uint32_t sends_wait;         /* 1: a rendezvous send, or the wait for it, ends when its receiver has copied, inside a call of its own;
+                                  * Dimemas: a blocking one when that may begin */
     uint32_t quirks;
-    const int32_t *cpus; /* per node: its tasks take turns on so many processors; NULL: each task has its own */
+    const int32_t *cpus; /* per node: its tasks take turns on so many processors, the i-th on i mod n; NULL: each task has its own */
     double handover;     /* with cpus: seconds until a processor that one task leaves runs the next */
 } cv_replay_network;
 

@@ -51,6 +51,19 @@ static bool burst_step(simulation *s, uint32_t rank, const record *r)
     return cv_goes_on_at(s, rank, s->now + r->seconds);
 }
 
+/* Computation does not look at messages, nor do calls that return at once. */
+static bool may_copy(const record *r)
+{
+    switch (r->kind) {
+    case CV_REPLAY_SEND: return !(r->flags & CV_REPLAY_IMMEDIATE);
+    case CV_REPLAY_RECV:
+    case CV_REPLAY_WAIT:
+    case CV_REPLAY_SEND_WAIT:
+    case CV_REPLAY_COLLECTIVE: return true;
+    default: return false;
+    }
+}
+
 /* Returns false where the rank blocks, or goes on later through the queue. */
 static bool walk(simulation *s, uint32_t rank)
 {
@@ -59,10 +72,16 @@ static bool walk(simulation *s, uint32_t rank)
         if (s->processors && !cv_processor_take(s, rank))
             return false;
         const record *r = &s->trace->records[k->next];
+        if (k->pending != NONE && may_copy(r))
+            cv_see_pending(s, rank);
         switch (r->kind) {
         case CV_REPLAY_BURST:
         case CV_REPLAY_GPU:
             if (!burst_step(s, rank, r))
+                return false;
+            break;
+        case CV_REPLAY_SEND_WAIT:
+            if (!cv_send_wait(s, rank, r))
                 return false;
             break;
         case CV_REPLAY_SEND:
@@ -86,6 +105,7 @@ static bool walk(simulation *s, uint32_t rank)
     }
     k->finished = true;
     k->finish = s->now;
+    cv_see_pending(s, rank);
     return true;
 }
 
@@ -93,6 +113,16 @@ void cv_rank_resume(simulation *s, uint32_t rank)
 {
     if ((walk(s, rank) || s->ranks[rank].blocked) && s->processors)
         cv_processor_release(s, rank);
+}
+
+/* A blocked rank has a processor for a moment; one that is no longer blocked has it for good. */
+static void visit(simulation *s, uint32_t rank)
+{
+    rank_state *k = &s->ranks[rank];
+    if (!k->blocked || !k->has_processor)
+        return;
+    cv_see_pending(s, rank);
+    cv_processor_release(s, rank);
 }
 
 static void drain(simulation *s)
@@ -111,6 +141,8 @@ static void drain(simulation *s)
             cv_message_free(s, e.id);
             break;
         case EVENT_ARRIVAL: cv_message_arrival(s, e.id); break;
+        case EVENT_COPIED: cv_send_copied(s, e.id); break;
+        case EVENT_VISIT: visit(s, e.id); break;
         case EVENT_COLLECTIVE_END: cv_collective_end(s, e.id); break;
         }
     }
@@ -128,12 +160,13 @@ static bool build(simulation *s)
         !cv_processors_build(s))
         return false;
     for (uint32_t c = 0; c < t->channel_count; c++)
-        s->channels[c] = (channel){{NONE, NONE, 0}, {NONE, NONE, 0}, NONE, NONE, false, false};
+        s->channels[c] = (channel){.arrived = {NONE, NONE, 0}, .blocked = {NONE, NONE, 0}, .pairs = NONE, .last_pair = NONE};
     for (uint32_t i = 0; i < t->instance_count; i++)
         s->collectives[i].waiters = s->collectives[i].last = s->collectives[i].next = NONE;
     for (uint32_t r = 0; r < t->trace.ranks; r++) {
         s->ranks[r].next = t->trace.first[r];
         s->ranks[r].end = t->trace.first[r + 1];
+        s->ranks[r].pending = s->ranks[r].last_pending = NONE;
         schedule(s, 0, EVENT_RANK, r);
     }
     int64_t limit = s->net->rendezvous_bytes;

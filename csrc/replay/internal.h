@@ -47,7 +47,7 @@ struct cv_replay {
 
 /* --- event queue ------------------------------------------------------------------------------------------------------------- */
 
-enum event_kind { EVENT_RANK, EVENT_ARRIVAL, EVENT_RELEASE, EVENT_END, EVENT_COLLECTIVE_END };
+enum event_kind { EVENT_RANK, EVENT_ARRIVAL, EVENT_RELEASE, EVENT_END, EVENT_COLLECTIVE_END, EVENT_COPIED, EVENT_VISIT };
 
 typedef struct {
     double time;
@@ -86,11 +86,11 @@ typedef struct {
 } bus;
 
 typedef struct {
-    int32_t free;
+    bool busy;
     uint32_t tasks;
-    uint32_t first, last; /* ranks that wait, through rank.next_blocked */
-    double handover;      /* seconds until the next task runs; 0 where each has its own */
-} processors;
+    uint32_t first, last; /* ranks that wait, through rank.next_in_line */
+    double handover;      /* seconds until the next task runs; 0 with one task */
+} processor;
 
 typedef struct {
     int64_t bytes;
@@ -101,6 +101,7 @@ typedef struct {
     uint32_t next, older, newer;
     bool has_out, has_in, waits_in, on_bus, inside; /* inside: one node */
     bool reduce, sender_blocked, by_receiver, sender_waits;
+    bool reports;   /* a wait for the send ends with the receiver's copy */
     uint8_t uses;   /* arrival not consumed, resources not released */
     double arrival; /* physical receive */
 } message;
@@ -115,6 +116,8 @@ typedef struct {
     uint32_t pairs, last_pair; /* unmatched sends or unmatched receives, never both */
     bool pairs_are_sends;
     bool waiting; /* the destination is blocked in a receive or wait on this channel */
+    bool source_waits;
+    uint32_t copied, awaited; /* of its immediate rendezvous sends */
 } channel;
 
 typedef struct {
@@ -128,17 +131,23 @@ typedef struct {
     bool rooted, done, root_waits;
 } collective;
 
+enum in_line { ABSENT, TO_LOOK, TO_RUN }; /* for a processor: to look at messages while blocked, or to go on */
+
 typedef struct {
     int64_t next, end; /* records, global index */
     double began;       /* of the current blocking or startup */
     double lacks_since; /* without a processor */
-    double due;         /* stage 3: what the receive still costs */
+    uint32_t taken;           /* stage 3: the message */
+    uint32_t pending;         /* rendezvous messages that it has not seen yet, oldest first, through message.newer */
+    uint32_t last_pending;
+    uint32_t processor, next_in_line;
     double compute, transfer, wait, finish;
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
     uint32_t next_blocked;
     uint32_t unclaimed; /* quirk: finished non-blocking collectives without a wait */
     uint8_t stage;      /* of the current record; 1: the startup is paid, 2: so is what follows the arrival, 3: that is due */
     bool blocked, finished, waits_any, has_processor;
+    uint8_t in_line; /* enum in_line */
 } rank_state;
 
 typedef struct {
@@ -170,7 +179,7 @@ typedef struct {
     share *shares;
     port *node_ports, *task_ports;
     bus machine_bus, *node_buses;
-    processors *processors; /* one a node; NULL: each task has its own */
+    processor *processors; /* NULL: each task has its own */
     message *messages;
     uint32_t message_count, message_capacity, message_free;
     pairing *pairs;
@@ -229,11 +238,17 @@ bool cv_processors_build(simulation *s);
 /* Returns false when the rank does not run yet; it is resumed once it has a processor. */
 bool cv_processor_take(simulation *s, uint32_t rank);
 void cv_processor_release(simulation *s, uint32_t rank);
+/* A blocked rank has messages to look at: it is called back (EVENT_VISIT) once it has a processor. */
+void cv_processor_visit(simulation *s, uint32_t rank);
 
 /* messages.c */
 bool cv_message_step(simulation *s, uint32_t rank, const record *r);
 void cv_receive_post(simulation *s, const record *r);
 void cv_message_arrival(simulation *s, uint32_t id);
+bool cv_send_wait(simulation *s, uint32_t rank, const record *r);
+void cv_send_copied(simulation *s, uint32_t channel_id);
+/* A rank inside a call copies what came while it computed. */
+void cv_see_pending(simulation *s, uint32_t rank);
 
 /* engine.c */
 void cv_rank_resume(simulation *s, uint32_t rank);

@@ -101,13 +101,15 @@ static bool send_goes_on(simulation *s, uint32_t rank, const record *r, double l
     m->inside = node_of(s, rank) == node_of(s, (uint32_t)r->peer);
     k->messages_sent++;
     k->bytes_sent += (uint64_t)r->bytes;
+    bool immediate = r->flags & CV_REPLAY_IMMEDIATE;
+    m->reports = meets && s->net->sends_wait && immediate;
     if (!meets || posted || c->waiting) {
-        m->sender_waits = meets && s->net->sends_wait && !(r->flags & CV_REPLAY_IMMEDIATE);
+        m->sender_waits = meets && s->net->sends_wait && !immediate;
         bool waits = m->sender_waits && block(s, rank);
         cv_transfer_request(s, id);
         return !waits;
     }
-    m->sender_blocked = !(r->flags & CV_REPLAY_IMMEDIATE);
+    m->sender_blocked = !immediate;
     cv_fifo_append(s, &c->blocked, id);
     return !m->sender_blocked || !block(s, rank);
 }
@@ -138,6 +140,78 @@ static void consume(simulation *s, uint32_t rank, uint32_t id)
     s->ranks[rank].messages_received++;
     s->ranks[rank].bytes_received += (uint64_t)s->messages[id].bytes;
     cv_message_free(s, id);
+}
+
+/* --- rendezvous sends that end with the receiver's copy ------------------------------------------------------------------------ */
+
+/* The receiver copies from now to `time`: that is when the sender's buffer is free. */
+static void copied_at(simulation *s, message *m, double time)
+{
+    if (m->sender_waits) {
+        rank_state *sender = &s->ranks[m->source];
+        cv_record_interval(s, m->source, sender->began, time, CV_REPLAY_STATE_TRANSFER, -1, NONE);
+        sender->transfer += time - sender->began;
+        let_sender_go(s, m, time);
+    } else if (m->reports) {
+        schedule(s, time, EVENT_COPIED, m->channel);
+    }
+    m->sender_waits = m->reports = false;
+}
+
+void cv_send_copied(simulation *s, uint32_t id)
+{
+    channel *c = &s->channels[id];
+    if (++c->copied < c->awaited || !c->source_waits)
+        return;
+    uint32_t rank = (uint32_t)s->trace->channels[id].source;
+    rank_state *k = &s->ranks[rank];
+    c->source_waits = false;
+    cv_record_interval(s, rank, k->began, s->now, CV_REPLAY_STATE_TRANSFER, -1, (uint32_t)s->trace->channels[id].destination);
+    k->transfer += s->now - k->began;
+    k->blocked = false;
+    k->stage = 0;
+    k->next++;
+    schedule(s, s->now, EVENT_RANK, rank);
+}
+
+bool cv_send_wait(simulation *s, uint32_t rank, const record *r)
+{
+    channel *c = &s->channels[r->where];
+    if (!s->net->sends_wait || !is_rendezvous(s, r) || ++c->awaited <= c->copied)
+        return true;
+    c->source_waits = true;
+    block(s, rank);
+    return false;
+}
+
+void cv_see_pending(simulation *s, uint32_t rank)
+{
+    rank_state *k = &s->ranks[rank];
+    double time = s->now;
+    while (k->pending != NONE) {
+        message *m = &s->messages[k->pending];
+        time += receive_cost(s, m);
+        k->pending = m->newer;
+        copied_at(s, m, time);
+    }
+    k->last_pending = NONE;
+}
+
+/* The destination does not wait for this message: it copies once it looks, at once where it waits for another one. */
+static void leave_for(simulation *s, uint32_t id)
+{
+    message *m = &s->messages[id];
+    rank_state *k = &s->ranks[m->destination];
+    m->newer = NONE;
+    if (k->pending == NONE)
+        k->pending = id;
+    else
+        s->messages[k->last_pending].newer = id;
+    k->last_pending = id;
+    if (k->finished || (k->blocked && s->processors == NULL))
+        cv_see_pending(s, m->destination);
+    else if (k->blocked)
+        cv_processor_visit(s, m->destination);
 }
 
 /* The message is there: the receive ends `cost` later. Returns true when the rank can go on right away. */
@@ -177,17 +251,10 @@ void cv_message_arrival(simulation *s, uint32_t id)
         return;
     }
     channel *c = &s->channels[m->channel];
-    double cost = receive_cost(s, m);
-    if (m->sender_waits) {
-        /* The receiver copies: that is when the sender's buffer is free. */
-        rank_state *sender = &s->ranks[m->source];
-        cv_record_interval(s, m->source, sender->began, s->now + cost, CV_REPLAY_STATE_TRANSFER, -1, NONE);
-        sender->transfer += s->now + cost - sender->began;
-        m->sender_waits = false;
-        let_sender_go(s, m, s->now + cost);
-    }
     if (!c->waiting) {
         cv_fifo_append(s, &c->arrived, id);
+        if (m->sender_waits || m->reports)
+            leave_for(s, id);
         return;
     }
     uint32_t rank = m->destination;
@@ -200,9 +267,8 @@ void cv_message_arrival(simulation *s, uint32_t id)
     k->transfer += s->now - start;
     c->waiting = false;
     k->blocked = false;
-    consume(s, rank, id);
     k->stage = 3;
-    k->due = cost;
+    k->taken = id;
     cv_rank_resume(s, rank);
 }
 
@@ -217,8 +283,15 @@ bool cv_message_step(simulation *s, uint32_t rank, const record *r)
     rank_state *k = &s->ranks[rank];
     bool send = r->kind == CV_REPLAY_SEND;
     uint32_t peer = (uint32_t)r->peer;
-    if (k->stage >= 2)
-        return k->stage == 2 || k->due == 0 || finishes_at(s, rank, k->due);
+    if (k->stage == 2)
+        return true;
+    if (k->stage == 3) {
+        message *m = &s->messages[k->taken];
+        double cost = receive_cost(s, m);
+        copied_at(s, m, s->now + cost);
+        consume(s, rank, k->taken);
+        return cost == 0 || finishes_at(s, rank, cost);
+    }
     double latency = send ? point_latency(s, rank, peer) : point_latency(s, peer, rank);
     if (s->net->cost_points)
         latency = send ? cv_message_cost(s, s->net->cost_send, r->bytes) : 0;

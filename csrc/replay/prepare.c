@@ -110,7 +110,7 @@ static bool is_member(const cv_replay_trace *t, int32_t comm, int32_t rank)
 static int pack_message(builder *b, uint32_t rank, int64_t i, record *out)
 {
     const cv_replay_trace *t = &b->replay->trace;
-    bool send = t->kind[i] == CV_REPLAY_SEND;
+    bool send = t->kind[i] == CV_REPLAY_SEND || t->kind[i] == CV_REPLAY_SEND_WAIT;
     int32_t partner = t->partner[i];
     if (partner < 0 || (uint32_t)partner >= t->ranks)
         return CV_REPLAY_FAULT_PARTNER;
@@ -183,7 +183,8 @@ static cv_status pack(builder *b, cv_replay_fault *fault)
             case CV_REPLAY_SEND:
             case CV_REPLAY_RECV:
             case CV_REPLAY_IRECV:
-            case CV_REPLAY_WAIT: wrong = pack_message(b, rank, i, out); break;
+            case CV_REPLAY_WAIT:
+            case CV_REPLAY_SEND_WAIT: wrong = pack_message(b, rank, i, out); break;
             case CV_REPLAY_COLLECTIVE: wrong = pack_collective(b, rank, i, out); break;
             case CV_REPLAY_NOOP:
             case CV_REPLAY_EVENT: break;

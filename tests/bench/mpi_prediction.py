@@ -22,7 +22,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mpi_disturbances import DISTURBANCES, NotPossibleError
+from mpi_disturbances import DISTURBANCES, HUGE_PAGES, NotPossibleError
 from mpi_runs import QUIET, Library, halo, hpl_input, libraries, load, repeated
 
 from convolver.machine.profile import MachineProfile
@@ -58,6 +58,8 @@ def replays(runs: int, ranks: list[int], hpl: dict[str, str], only: list[str]) -
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             measured = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
+            if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
+                measured["cpu_share"] = 1.0  # kernels stop real-time tasks late in each second, which these runs do not last
             for title, words in programs(library, folder, hpl).items():
                 for count in ranks:
                     hpl_input(folder, count)
@@ -69,22 +71,22 @@ def replays(runs: int, ranks: list[int], hpl: dict[str, str], only: list[str]) -
 
 
 def profile(folder: Path, name: str, library: Library) -> MachineProfile:
-    """Probe this host as it is now: caches and memory on processor 0, network between two tasks there."""
+    """Probe this host as it is now: caches and memory on processor 0 in the program's pages, network between two tasks there."""
     path = folder / f"{name}.machine.json"
-    subprocess.run(
-        [*CONVOLVER, "probe", "--quick", "--cpu", "0", "-o", str(path), "--force"], check=True, stdout=subprocess.DEVNULL
-    )
+    words = ["--quick", "--cpu", "0", "--pages", "thp" if HUGE_PAGES.items() <= os.environ.items() else "4k"]
+    subprocess.run([*CONVOLVER, "probe", *words, "-o", str(path), "--force"], check=True, stdout=subprocess.DEVNULL)
     network = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
     return msgspec.structs.replace(MachineProfile.load(path), name=name, network=network)
 
 
-def disturbed(runs: int, only: list[str]) -> None:
+def disturbed(runs: int, only: list[str], only_of: list[str], steps: int) -> None:
     """Print the table of the disturbances."""
     os.sched_setaffinity(0, {0})
-    library = next(iter(libraries()))
+    os.environ |= HUGE_PAGES
+    library = next(one for one in libraries(bound=False) if one.name in only_of)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = library.command(2, [str(halo(library, folder)), "1500", "40"])
+        command = library.command(2, [str(halo(library, folder)), "1500", str(steps)])
         base = profile(folder, "base", library)
         measured, run = repeated(command, folder, runs, mpicc=library.mpicc)
         record_blocks(command, run, mpicc=library.mpicc)
@@ -142,6 +144,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=["replay", "disturb", "capture"], default=["capture", "replay", "disturb"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--steps", type=int, default=100, help="Of the disturbed program.")
     parser.add_argument("--libraries", nargs="*", choices=["openmpi", "mpich"], default=["openmpi", "mpich"])
     parser.add_argument("--only", nargs="*", choices=list(DISTURBANCES), default=list(DISTURBANCES))
     parser.add_argument("--hpl", nargs="*", default=[], metavar="LIBRARY=PROGRAM", help="HPL for openmpi or mpich.")
@@ -153,7 +156,7 @@ def main() -> None:
     if "replay" in given.parts:
         replays(given.runs, [int(word) for word in given.ranks.split(",")], hpl, given.libraries)
     if "disturb" in given.parts:
-        disturbed(given.runs, given.only)
+        disturbed(given.runs, given.only, given.libraries, given.steps)
 
 
 if __name__ == "__main__":

@@ -40,9 +40,10 @@ class Library:
         return [*self.launcher, "-np", str(ranks), *program]
 
 
-def libraries() -> Iterator[Library]:
+def libraries(*, bound: bool = True) -> Iterator[Library]:
     """Yield Open MPI and MPICH where they are installed, with ranks bound in turn (kernels spread them unevenly)."""
-    for name, extra in (("openmpi", BOUND), ("mpich", ["-bind-to", "hwthread"])):
+    free = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
+    for name, extra in ({"openmpi": BOUND, "mpich": ["-bind-to", "hwthread"]} if bound else free).items():
         for launcher, mpicc in ((f"mpirun.{name}", f"mpicc.{name}"), ("mpirun", "mpicc")):
             if shutil.which(launcher) and shutil.which(mpicc) and library_of(launcher) == name:
                 yield Library(name, [launcher, *extra], mpicc)

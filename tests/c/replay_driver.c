@@ -30,13 +30,14 @@ static void add(uint8_t kind, int32_t partner, int64_t bytes, uint8_t flags, uin
 }
 
 static uint32_t measured; /* 1: with costs of messages as measured */
+static int32_t processors; /* of a node, which its two tasks share; 0: each has its own */
 
 static void replay_case(const char *name, int32_t links, int32_t buses, int64_t rendezvous)
 {
     cv_replay_trace trace = {RANKS, 1, t.first, t.kind, t.flags, t.op, t.partner, t.tag, t.comm, t.bytes, t.extra, t.seconds,
                              t.member_first, t.members};
     double latency[RANKS], rate[RANKS], ratio[RANKS];
-    int32_t link[RANKS], none[RANKS], node[RANKS];
+    int32_t link[RANKS], none[RANKS], node[RANKS], cpus[RANKS];
     uint8_t rules[4 * CV_REPLAY_OPS];
     for (int i = 0; i < RANKS; i++) {
         latency[i] = 1e-5 * (1 + i % 2);
@@ -45,6 +46,7 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
         link[i] = links;
         none[i] = 0;
         node[i] = i / 2;
+        cpus[i] = processors;
         t.members[i] = i;
     }
     memset(rules, 3, sizeof rules);
@@ -62,7 +64,8 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
                                  .out_intra = none, .in_inter = link, .out_inter = link, .node_of_rank = node, .collectives = rules,
                                  .rendezvous_bytes = rendezvous, .wire_latency = 1e-6, .gap = 2e-6, .quirks = 1,
                                  .cost_points = measured ? 3 : 0, .cost_bytes = sizes, .cost_send = send,
-                                 .cost_transfer = travel, .cost_receive = receive, .cost_post = 5e-8, .sends_wait = measured};
+                                 .cost_transfer = travel, .cost_receive = receive, .cost_post = 5e-8, .sends_wait = measured,
+                                 .cpus = processors ? cpus : NULL, .handover = 1e-6};
         status = cv_replay_scale(handle, ratio, NULL, modules, 2);
         if (status == CV_OK)
             status = cv_replay_run(handle, &net, 1, &result);
@@ -89,6 +92,8 @@ static void ring(int laps, uint8_t flags, bool post_first)
                 add(CV_REPLAY_IRECV, left, 100000, 0, 0, 0);
             add(CV_REPLAY_SEND, right, 100000, flags, 0, 0);
             add(post_first ? CV_REPLAY_WAIT : CV_REPLAY_RECV, left, 100000, 0, 0, 0);
+            if (flags & CV_REPLAY_IMMEDIATE)
+                add(CV_REPLAY_SEND_WAIT, right, 100000, flags, 0, 0);
             add(CV_REPLAY_COLLECTIVE, 1, 4096, CV_REPLAY_BLOCKING, 11, 0);
             add(CV_REPLAY_COLLECTIVE, 3, 4096, CV_REPLAY_ROOT_SYNC, CV_REPLAY_OP_REDUCE, 0);
             add(CV_REPLAY_COLLECTIVE, 0, 4096, CV_REPLAY_NONBLOCKING, 1, 0);
@@ -123,7 +128,11 @@ int main(void)
     replay_case("costs-posted", 2, 2, CV_REPLAY_TRUST_TRACE);
     ring(20, 0, false);
     replay_case("costs-eager", 1, 0, CV_REPLAY_NEVER);
-    measured = 0;
+    processors = 1;
+    replay_case("shared-eager", 1, 0, CV_REPLAY_NEVER);
+    ring(20, CV_REPLAY_RENDEZVOUS | CV_REPLAY_IMMEDIATE, true);
+    replay_case("shared-posted", 2, 2, CV_REPLAY_TRUST_TRACE);
+    measured = processors = 0;
     ring(2, CV_REPLAY_RENDEZVOUS, false);
     replay_case("deadlock", 1, 1, CV_REPLAY_TRUST_TRACE);
     ring(20, CV_REPLAY_RENDEZVOUS | CV_REPLAY_IMMEDIATE, false);

@@ -6,6 +6,7 @@
  *   {"kind": "post", "bytes": n, "seconds": time inside MPI_Irecv}       before the message
  *   {"kind": "late", "bytes": n, "seconds": time inside MPI_Send}        the receiver comes 2 ms late: a rendezvous waits for it
  *   {"kind": "handover", "bytes": 0, "seconds": one-way time}            both tasks on one processor (where that is allowed)
+ *   {"kind": "busy", "bytes": 0, "seconds": processor time}              of both tasks, which compute for half a second
  *   {"kind": "hosts", "same": true}                                      both tasks on one host */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LARGEST = 4 << 20, REPEATS = 9, POOL = 32 << 20 };
 
@@ -27,6 +29,8 @@ static char *place(char *pool, int bytes)
     next += ((size_t)bytes + 4095) / 4096 * 4096;
     return pool + next - ((size_t)bytes + 4095) / 4096 * 4096;
 }
+
+static const double BUSY_SECONDS = 0.5;
 
 static void spin(double seconds)
 {
@@ -108,6 +112,19 @@ static double late(int rank, char *buffer, int bytes)
     return spent;
 }
 
+/* Processor time that both tasks together get while they compute for half a second: quotas and other programs take some. */
+static double busy(void)
+{
+    struct timespec before, after;
+    MPI_Barrier(MPI_COMM_WORLD);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    spin(BUSY_SECONDS);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    double mine = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec), all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
 /* Both tasks on the processor that task 0 names; false on both where one of them must not run there. */
 static int share_processor(void)
 {
@@ -184,6 +201,8 @@ int main(int argc, char **argv)
             for (int r = 0; r < 7; r++)
                 print(rank, "late", bytes, late(rank, buffer, bytes));
     }
+    if (same)
+        print(rank, "busy", 0, busy());
     if (same && share_processor())
         for (int r = 0; r < REPEATS; r++)
             print(rank, "handover", 0, hand_over(rank));

@@ -28,6 +28,8 @@ def test_the_replay_core_is_clean_under_the_sanitizers(tmp_path):
         "posted": ("0", "0", "0"),
         "costs-posted": ("0", "0", "0"),
         "costs-eager": ("0", "0", "0"),
+        "shared-eager": ("0", "0", "0"),
+        "shared-posted": ("0", "0", "0"),
         "deadlock": ("0", "0", "1"),
         "immediate": ("0", "0", "0"),
         "partner": ("3", "1", "0"),
