@@ -10,6 +10,7 @@ many; ``<!-- shown: 0+0 -->`` shows none.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -148,17 +149,22 @@ def _host_name() -> str:
     return host_name()
 
 
-def main(names: list[str]) -> None:
-    """Write the present outputs into the named pages, or into all."""
+def main(names: list[str], kept: Path | None) -> None:
+    """Write the present outputs into the named pages, or into all; in ``kept`` getting started was run before."""
     wanted = [DOCS / name for name in names] or pages()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "examples").symlink_to(ROOT / "examples")
-        for page in [START, *(page for page in pages() if page in wanted and page != START)]:
+        folder = kept.resolve() if kept else Path(temporary)
+        if kept is None:
+            (folder / "examples").symlink_to(ROOT / "examples")
+        for page in [*([] if kept else [START]), *(page for page in pages() if page in wanted and page != START)]:
             text = refreshed(page, folder)
             if page in wanted:
                 page.write_text(text)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Write what the commands of the pages print into the pages.")
+    parser.add_argument("pages", nargs="*", help="pages below docs/ [all]")
+    parser.add_argument("--folder", type=Path, help="folder in which getting started was run, instead of running it again")
+    given = parser.parse_args()
+    main(given.pages, given.folder)

@@ -35,6 +35,7 @@ VERBS: tuple[str, ...] = (
     "replay",
     "mpi",
     "instrument",
+    "completion",
 )
 """Modules of this package that hold a verb, in the order of ``convolver --help``; each has ``register(app)``."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, Json, printed
-from convolver.reporting.tables import percent
 
 if TYPE_CHECKING:
     from convolver.reporting.diff import Difference
@@ -54,6 +53,7 @@ def _about(sides: dict[str, Any]) -> None:
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.console import out
     from convolver.reporting.metadata import command_words, machine_names, metadata
+    from convolver.reporting.tables import percent
 
     words = {name: command_words(side.header.get("command")) for name, side in sides.items()}
     for name, side in sides.items():
@@ -70,6 +70,7 @@ def _show(found: Difference, top: int) -> None:
     from convolver.plotting.labels import place
     from convolver.reporting.console import out
     from convolver.reporting.grid import WIDEST, grid
+    from convolver.reporting.tables import percent
     from convolver.units import format_count, format_seconds
 
     console = out()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, wrote
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 def _explore(
     trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
-    machine: Annotated[str, typer.Option("-m", "--machine", help="Machine to vary: name or path.", show_default=False)],
+    machine: Annotated[
+        str,
+        typer.Option(
+            "-m", "--machine", help="Machine to vary: name or path.", show_default=False, autocompletion=completing.machines
+        ),
+    ],
     level: Annotated[str, typer.Option("--level", help="Level to vary, for example L2.", show_default=False)],
     sizes: Annotated[str | None, typer.Option(help="Capacities, for example 512K,1M,2M.", show_default=False)] = None,
     ways: Annotated[str | None, typer.Option(help="Associativities, for example 8,16.", show_default=False)] = None,

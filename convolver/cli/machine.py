@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
 from convolver.errors import UsageError
 
@@ -33,7 +34,9 @@ def list_command(json: Json = False, csv: Csv = False) -> None:
 
 @machines.command("show")
 def show_command(
-    machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    machine: Annotated[
+        str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)
+    ],
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -55,8 +58,8 @@ def show_command(
 
 @machines.command("compare")
 def compare_command(
-    first: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
+    first: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)],
+    second: Annotated[str, typer.Argument(help="Another one.", autocompletion=completing.machines)],
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -78,7 +81,9 @@ def compare_command(
 
 @machines.command("check")
 def check_command(
-    machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    machine: Annotated[
+        str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)
+    ],
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -102,7 +107,7 @@ def check_command(
 
 @machines.command("project")
 def project_command(
-    base: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")],
+    base: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)],
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the projected machine.")],
     sets: Annotated[list[str] | None, typer.Option("--set", help="LEVEL.size=SIZE or LEVEL.ways=N; repeatable.")] = None,
     scales: Annotated[
@@ -162,7 +167,9 @@ def core_command(
 
 @machines.command("calibrate")
 def calibrate_command(
-    machine: Annotated[str, typer.Argument(help="Name of a measured machine, or path of its profile.")],
+    machine: Annotated[
+        str, typer.Argument(help="Name of a measured machine, or path of its profile.", autocompletion=completing.machines)
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli import completing
+from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
 from convolver.cli.model_traces import add
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.modeling.model import Model
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 models = typer.Typer(no_args_is_help=True, help="Fit, apply and show statistical models.", rich_markup_mode=None)
@@ -49,7 +49,12 @@ def parse_pairs(pairs: list[str]) -> dict[str, Any]:
 @models.command("fit")
 def fit_command(
     table: Annotated[Path, typer.Argument(help="Measurement table: .parquet, .csv, .jsonl, .json or .txt.")],
-    kind: Annotated[str, typer.Option("--kind", "-k", help="Kind of model; 'convolver model kinds' lists them.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind", "-k", help="Kind of model; 'convolver model kinds' lists them.", autocompletion=completing.model_kinds
+        ),
+    ],
     target: Annotated[str, typer.Option("--target", "-t", help="Metric to model.")],
     features: Annotated[str, typer.Option("--features", "-f", help="Parameters or metrics to model it with, at commas.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file; default NAME-KIND.model.json.")] = None,
@@ -83,6 +88,7 @@ def apply_command(
     point: Annotated[list[str], typer.Argument(help="FEATURE=VALUE words; a value may be a list at commas.")],
     level: Annotated[float, typer.Option(help="Level of the prediction interval.")] = 0.95,
     json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Predict at a point, with interval and baselines; a point outside the data is named in a warning.
 
@@ -91,13 +97,11 @@ def apply_command(
       convolver model apply bt-normal-form.model.json p=1024
       convolver model apply bt.model.json P=36,49,64 L=1e-5 BW=1e8 --json
     """
-    rows = _applied(model, point, level)
-    if json:
-        print_json(rows)
-        return
     from convolver.reporting.console import out
 
-    out().print(_grid(rows))
+    rows = _applied(model, point, level)
+    if not printed(json, csv, lambda: rows):
+        out().print(_grid(rows))
 
 
 def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]:
@@ -146,7 +150,7 @@ def _cell(value: Any) -> str:
 
 
 @models.command("show")
-def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], json: Json = False) -> None:
+def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], json: Json = False, csv: Csv = False) -> None:
     """Print a model: equation, terms with errors and flags, domain, quality, baselines.
 
     \b
@@ -156,7 +160,7 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
     """
     from convolver.modeling.model import Model
 
-    _show(Model.load(model), json)
+    _show(Model.load(model), json, csv)
 
 
 @models.command("residuals")
@@ -250,7 +254,7 @@ def collect_command(
 
 
 @models.command("kinds")
-def kinds_command(json: Json = False) -> None:
+def kinds_command(json: Json = False, csv: Csv = False) -> None:
     """List the kinds of models with what each is for.
 
     \b
@@ -261,18 +265,16 @@ def kinds_command(json: Json = False) -> None:
     from convolver.modeling.base import MODELERS, modeler
 
     rows = {kind: (modeler(kind).__doc__ or "").split("\n")[0].split(";")[0] for kind in sorted(MODELERS)}
-    if json:
-        print_json(rows)
-        return
-    for kind, text in rows.items():
-        typer.echo(f"{kind:12} {text}")
+    if not printed(json, csv, lambda: rows, lambda: [{"kind": kind, "meaning": text} for kind, text in rows.items()]):
+        for kind, text in rows.items():
+            typer.echo(f"{kind:14} {text}")
 
 
-def _show(model: Model, json: bool) -> None:
-    if json:
-        from convolver.modeling.model import finite
+def _show(model: Model, json: bool, csv: bool = False) -> None:
+    from convolver.modeling.model import finite
 
-        print_json(finite(model.summary()))
+    summary = finite(model.summary())
+    if printed(json, csv, lambda: summary, lambda: summary["terms"]):
         return
     from convolver.reporting.console import out
     from convolver.reporting.grid import grid

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -157,7 +157,8 @@ def export_command(
 @mpi.command("info")
 def info_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Say what a trace holds.
 
@@ -168,14 +169,11 @@ def info_command(
     """
     from convolver.mpi.sources import load_events
     from convolver.reporting.console import out
+    from convolver.reporting.tables import key_values
 
     summary = load_events(trace).summary()
-    if as_json:
-        print_json(summary)
-        return
-    console = out()
-    for key, value in summary.items():
-        console.print(f"{key}: {value}")
+    if not printed(as_json, as_csv, lambda: summary, lambda: [summary]):
+        out().print(key_values(f"{trace}: MPI events of one run", summary.items()))
 
 
 @mpi.command("network", context_settings={"allow_interspersed_args": False})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Job:
 SUFFIXES = (".run.json", ".timeline.parquet", ".ranks.png", ".dim", ".cfg")
 
 
-def predict_runs(job: Job, as_json: bool) -> None:
+def predict_runs(job: Job, as_json: bool, as_csv: bool = False) -> None:
     """Predict, print and keep the artifacts of each target."""
     from convolver.machine.catalog import find_machine
 
@@ -52,12 +52,9 @@ def predict_runs(job: Job, as_json: bool) -> None:
                 new_file(job.path(target.name, suffix), job.force)
     found = [_one(job, base, target) for target in targets]
     files = [_keep(job, one) if job.output is not None else {} for one in found]
-    if as_json:
-        rows = [
-            {**one.summary(), "artifacts": {k: str(v) for k, v in kept.items()}} for one, kept in zip(found, files, strict=True)
-        ]
-        print_json(rows[0] if len(rows) == 1 else {"targets": rows})
-    else:
+    rows = [{**one.summary(), "artifacts": {k: str(v) for k, v in kept.items()}} for one, kept in zip(found, files, strict=True)]
+    ranks = [{"base": row["base"], "target": row["target"], **rank} for row in rows for rank in row["ranks"]]
+    if not printed(as_json, as_csv, lambda: rows[0] if len(rows) == 1 else {"targets": rows}, lambda: ranks):
         for one in found:
             _show(one)
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from convolver.cli import completing
+
 HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in grey.
 
 \b
@@ -28,7 +30,7 @@ Examples:
 
 
 def plot(
-    view: Annotated[str, typer.Argument(metavar="VIEW", help="Which picture; see above.")],
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="Which picture; see above.", autocompletion=completing.views)],
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Artifacts, in any order; a machine also by name.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Picture: .png, .svg or .pdf [default: VIEW.png].")

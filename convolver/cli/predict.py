@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
 from convolver.errors import UsageError
 
@@ -34,8 +35,16 @@ def predict(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command behind --.")
     ] = None,
-    base: Annotated[str, typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.")] = "host",
-    target: Annotated[list[str] | None, typer.Option("--target", "-t", help="Machine to predict; repeatable.")] = None,
+    base: Annotated[
+        str,
+        typer.Option(
+            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
+        ),
+    ] = "host",
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", "-t", help="Machine to predict; repeatable.", autocompletion=completing.machines),
+    ] = None,
     hits: Annotated[Path | None, typer.Option("--hits", help="Hit rates, where a signature is given instead of a trace.")] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
@@ -76,7 +85,7 @@ def predict(
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
         job = Job(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
-        return predict_runs(job, as_json)
+        return predict_runs(job, as_json, as_csv)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
     from convolver.cli.chain import Chain

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
@@ -32,7 +33,12 @@ def _rows(traces: list[Path], found: list[HitRates], machine: str) -> list[dict]
 
 def _share(
     traces: Annotated[list[Path], typer.Argument(help="Traces, one a process.", show_default=False)],
-    machine: Annotated[str, typer.Option("-m", "--machine", help="Machine with a shared level.", show_default=False)],
+    machine: Annotated[
+        str,
+        typer.Option(
+            "-m", "--machine", help="Machine with a shared level.", show_default=False, autocompletion=completing.machines
+        ),
+    ],
     turn: Annotated[float, typer.Option(help="How long a core runs before the next one does.")] = 1000,
     by: Annotated[str, typer.Option(help="What turns are counted in: references or instructions.")] = "references",
     json: Json = False,

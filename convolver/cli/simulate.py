@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import Csv, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
@@ -81,7 +82,13 @@ def _simulate(
     trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`, or a folder of them.", show_default=False)],
     machine: Annotated[
         list[str],
-        typer.Option("-m", "--machine", help="Name of a machine or path of its profile; repeat for more.", show_default=False),
+        typer.Option(
+            "-m",
+            "--machine",
+            help="Name of a machine or path of its profile; repeat for more.",
+            show_default=False,
+            autocompletion=completing.machines,
+        ),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Threads for one trace, processes for a folder.")] = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from convolver.cli import completing
 from convolver.cli.common import new_file, say, wrote
 from convolver.cli.trace_plan import Choice, chosen_blocks, sampling_plan
 from convolver.errors import UsageError
@@ -147,7 +148,12 @@ def trace_command(
     phase: Annotated[str | None, typer.Option(help="I/N: record only the I-th of N parts of the code; see merge.")] = None,
     simulate: Annotated[
         list[str] | None,
-        typer.Option("--simulate", "-m", help="Simulate this machine while tracing, store no addresses; repeatable."),
+        typer.Option(
+            "--simulate",
+            "-m",
+            help="Simulate this machine while tracing, store no addresses; repeatable.",
+            autocompletion=completing.machines,
+        ),
     ] = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")

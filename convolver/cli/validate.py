@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from convolver.cli.common import print_json, say, wrote
+from convolver.cli.common import Csv, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def validate_command(
     ] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+    csv: Csv = False,
 ) -> None:
     """Predict and measure programs under several conditions and say how good the predictions are.
 
@@ -64,9 +65,7 @@ def validate_command(
     for path in write_result(result, output, page):
         wrote(path)
     _say_busy(result)
-    if json:
-        print_json(result.summary())
-    else:
+    if not printed(json, csv, result.summary, lambda: result.rows):
         print_result(result)
 
 

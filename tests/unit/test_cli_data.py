@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from convolver.cli.app import app
 from convolver.errors import UsageError
-from convolver.machine.catalog import find_machine
+from convolver.machine.catalog import find_machine, list_machines
 from convolver.reporting.sparkline import BARS, sparkline
 
 
@@ -26,6 +26,20 @@ def test_csv_has_the_rows_of_the_json(words):
     read = list(csv.DictReader(io.StringIO(run(*words, "--csv"))))
     assert len(read) == len(rows)
     assert set(read[0]) >= {name for name, value in rows[0].items() if not isinstance(value, dict)}
+
+
+def test_info_names_every_value_of_a_machine():
+    path = str(next(entry.path for entry in list_machines() if entry.name == "server-hbm"))
+    read = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(run("info", path, "--csv")))}
+    document = json.loads(run("info", path, "--json"))
+    assert read["id"] == document["id"]
+    assert read["levels.0.level"] == "L1"
+    assert set(document) - {"levels", "inputs", "totals"} <= set(read)
+
+
+def test_kinds_of_models_are_rows():
+    read = list(csv.DictReader(io.StringIO(run("model", "kinds", "--csv"))))
+    assert {row["kind"] for row in read} == set(json.loads(run("model", "kinds", "--json")))
 
 
 def test_nested_values_get_columns_of_their_own():

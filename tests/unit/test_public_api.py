@@ -1,7 +1,9 @@
 """The public names exist, load on first use, and nothing else is public."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,13 @@ def test_help_loads_no_heavy_library():
         "print([m for m in ('numpy', 'polars', 'scipy', 'matplotlib') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_reference_page_holds_every_public_name_and_every_kind_of_artifact():
+    from convolver.artifacts import READERS
+
+    page = (Path(__file__).parents[2] / "docs/api.md").read_text()
+    shown = set(re.findall(r"^\.\. auto\w+:: (\S+)", page, re.M))
+    kinds = {reader.rpartition(":")[2] for reader in READERS.values()}
+    assert {f"convolver.{name}" for name in NAMES} - {"convolver.ConvolverError"} <= shown
+    assert kinds <= {name.rpartition(".")[2] for name in shown}
