@@ -99,13 +99,21 @@ def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):
     document = json.loads(export(chain, "chrome", "ring.timeline.parquet"))
     timeline = Timeline.load(chain.path("ring.timeline.parquet"))
     found = document["traceEvents"]
-    complete = [event for event in found if event["ph"] == "X"]
-    whole = sum(event["dur"] for event in complete) * 1e-6
-    assert whole == pytest.approx((timeline.intervals["end"] - timeline.intervals["begin"]).sum())
-    assert {event["name"] for event in complete} <= set(STATES.values())
+    begins, closes = ([event for event in found if event["ph"] == kind] for kind in "BE")
+    whole = sum(event["ts"] for event in closes) - sum(event["ts"] for event in begins)
+    assert whole * 1e-6 == pytest.approx((timeline.intervals["end"] - timeline.intervals["begin"]).sum(), abs=1e-8)
+    assert {event["name"] for event in begins} <= set(STATES.values())
     starts, ends = ([event["id"] for event in found if event["ph"] == kind] for kind in "sf")
     assert starts == ends == list(range(timeline.messages.height))
-    assert {event["tid"] for event in complete} == set(timeline.ranks["rank"])
+    assert {event["tid"] for event in begins} == set(timeline.ranks["rank"])
+
+
+def test_intervals_of_a_rank_follow_each_other_and_never_nest(chain):
+    found = json.loads(export(chain, "chrome", "ring.timeline.parquet"))["traceEvents"]
+    for rank in range(4):
+        events = [event for event in found if event["ph"] in "BE" and event["tid"] == rank]
+        assert "".join(event["ph"] for event in events) == "BE" * (len(events) // 2)
+        assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
 
 
 def test_csv_has_every_row_and_column_of_the_artifact(chain):

@@ -1,6 +1,6 @@
 """A replayed run as Chrome trace events: Perfetto (ui.perfetto.dev) and chrome://tracing open it.
 
-Format: Google, "Trace Event Format": complete events (X), flows (s, f) for messages, metadata (M). Times are microseconds there.
+Format: Google, "Trace Event Format": begins and ends (B, E), flows (s, f) for messages, metadata (M), in microseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from convolver.mpi.timeline import STATES
 if TYPE_CHECKING:
     from convolver.mpi.timeline import Timeline
 
-MICROSECONDS = 1e6
+NANOSECONDS = 1e9
 PROCESS = 1
 
 
@@ -23,29 +23,33 @@ def _named(kind: str, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "args": {"name": name}}
 
 
+def _microseconds(seconds: float) -> float:
+    """Return the time to the nanosecond: one and the same moment is written in one way."""
+    return round(seconds * NANOSECONDS) / 1000
+
+
 def _intervals(timeline: Timeline) -> Iterator[dict[str, Any]]:
-    for row in timeline.intervals.iter_rows(named=True):
-        if row["end"] <= row["begin"]:
+    """Yield a begin and an end for each interval, rank by rank.
+
+    Not complete events with a duration: begin + duration is seldom the next begin, and readers then take the next one as nested.
+    Ends repeat name and arguments, since some readers look for their begin by them.
+    """
+    for row in timeline.intervals.sort("rank", "begin", "end").iter_rows(named=True):
+        begin, end = _microseconds(row["begin"]), _microseconds(row["end"])
+        if end <= begin:
             continue
         details = {"record": row["record"], **{name: row[name] for name in ("message", "cause") if row[name] >= 0}}
-        yield {
-            "ph": "X",
-            "name": STATES[row["state"]],
-            "cat": "mpi" if row["state"] > 1 else "compute",
-            "pid": PROCESS,
-            "tid": row["rank"],
-            "ts": row["begin"] * MICROSECONDS,
-            "dur": (row["end"] - row["begin"]) * MICROSECONDS,
-            "args": details,
-        }
+        same = {"name": STATES[row["state"]], "cat": "mpi" if row["state"] > 1 else "compute", "args": details}
+        yield {"ph": "B", **same, "pid": PROCESS, "tid": row["rank"], "ts": begin}
+        yield {"ph": "E", **same, "pid": PROCESS, "tid": row["rank"], "ts": end}
 
 
 def _messages(timeline: Timeline) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(timeline.messages.iter_rows(named=True)):
         same = {"name": "message", "cat": "message", "id": number, "pid": PROCESS}
         details = {"bytes": row["bytes"], "tag": row["tag"]}
-        yield {**same, "ph": "s", "tid": row["source"], "ts": row["logical_send"] * MICROSECONDS, "args": details}
-        yield {**same, "ph": "f", "bp": "e", "tid": row["destination"], "ts": row["logical_receive"] * MICROSECONDS}
+        yield {**same, "ph": "s", "tid": row["source"], "ts": _microseconds(row["logical_send"]), "args": details}
+        yield {**same, "ph": "f", "bp": "e", "tid": row["destination"], "ts": _microseconds(row["logical_receive"])}
 
 
 def trace_events(timeline: Timeline) -> Iterator[dict[str, Any]]:
