@@ -22,6 +22,7 @@ from convolver.convolution.rates import combine, one_chain, parts
 from convolver.convolution.uncertainty import Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
+from convolver.machine.calibration import PAGES
 from convolver.machine.maps import MEMORY
 from convolver.signature.features import sampled_share
 
@@ -87,9 +88,17 @@ def convolve(
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
         draws_seconds=None if times.drawn is None else times.drawn.tolist(),
-        assumptions=list(costs.assumptions),
+        assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine)],
         command=signature.header.get("command"),
     )
+
+
+def _missing_pages(hit_rates: HitRates, machine: MachineProfile) -> list[str]:
+    """Return one sentence where the machine's pages cost something that the hit rates do not tell."""
+    known = machine.calibration is None or not machine.calibration.page_entries
+    if known or any(level["level"] == PAGES for level in hit_rates.tlb_totals(machine.name)):
+        return []
+    return ["The hit rates say nothing of pages, which are taken as translated; predict from a trace with bursts."]
 
 
 class Times(NamedTuple):

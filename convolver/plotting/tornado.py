@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver.convolution.convolve import convolve
+from convolver.convolution.falls import Array
 from convolver.machine.maps import MEMORY
 from convolver.machine.project import Changes, project
 from convolver.plotting import style
@@ -33,23 +34,35 @@ def changes(machine: MachineProfile, factor: float) -> dict[str, Changes]:
 
 
 def swings(
-    signature: Signature, rates: HitRates, machine: MachineProfile, factor: float = FACTOR
+    signature: Signature, rates: HitRates, machine: MachineProfile, factor: float = FACTOR, *, core: Array | None = None
 ) -> dict[str, tuple[float, float]]:
-    """Return for each number the seconds with it better and with it worse by ``factor``, the widest swing first."""
+    """Return for each number the seconds with it better and with it worse by ``factor``, the widest swing first.
+
+    ``core``: seconds of each block on the machine with all its data near, from executed paths
+    (:func:`convolver.execution.seconds.core_seconds`); the clock scales them, nothing else does.
+    """
 
     def seconds(change: Changes) -> float:
         changed = project(machine, machine.name, change)
-        return convolve(signature, rates, changed).seconds
+        return convolve(signature, rates, changed, core=None if core is None else core / change.clock).seconds
 
     better, worse = changes(machine, factor), changes(machine, 1 / factor)
     found = {name: (seconds(change), seconds(worse[name])) for name, change in better.items()}
     return dict(sorted(found.items(), key=lambda item: abs(item[1][1] - item[1][0]), reverse=True))
 
 
-def draw(signature: Signature, rates: HitRates, machine: MachineProfile, look: Look, *, factor: float = FACTOR) -> Figure:
-    """Return the picture; raises what :func:`convolver.convolution.convolve.convolve` does."""
-    base = convolve(signature, rates, machine).seconds
-    found = swings(signature, rates, machine, factor)
+def draw(
+    signature: Signature,
+    rates: HitRates,
+    machine: MachineProfile,
+    look: Look,
+    *,
+    factor: float = FACTOR,
+    core: Array | None = None,
+) -> Figure:
+    """Return the picture; ``core`` as for :func:`swings`. Raises what :func:`convolver.convolution.convolve.convolve` does."""
+    base = convolve(signature, rates, machine, core=core).seconds
+    found = swings(signature, rates, machine, factor, core=core)
     drawn, axes = style.figure(9, 1.9 + 0.42 * len(found))
     ys = np.arange(len(found))
     for index, label in enumerate((f"better by {factor:g}x", f"worse by {factor:g}x")):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convolver.artifacts import TRACE_SCHEMA as TRACE
 from convolver.artifacts import load, schema_of
 from convolver.errors import UsageError
 from convolver.plotting.style import Look
@@ -20,6 +21,7 @@ MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
 FILES = {
     MACHINE: "a machine (name or .machine.json)",
     TIMES: "block times (.times.parquet)",
+    TRACE: "a trace (.cvt)",
     SIGNATURE: "a signature (.sig.parquet)",
     HITS: "hit rates (.hits.parquet)",
     PREDICTION: "a prediction (.prediction.json)",
@@ -98,21 +100,33 @@ def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.execution.seconds import core_seconds
     from convolver.plotting.tornado import draw
+    from convolver.simulation.cache import hit_rates
 
-    return draw(inputs[SIGNATURE][0], inputs[HITS][0], inputs[MACHINE][0], look)
+    machine = inputs[MACHINE][0]
+    if inputs[TRACE]:
+        # As `convolver predict` does it: only a trace has executed paths, and so core times.
+        trace = inputs[TRACE][0]
+        core = (core_seconds(trace, [machine]) or {}).get(machine.id)
+        return draw(trace.signature, hit_rates(trace, [machine]), machine, look, core=core)
+    if not (inputs[SIGNATURE] and inputs[HITS]):
+        raise UsageError("A tornado takes a machine and a trace (.cvt), or a machine, a signature and its hit rates.")
+    return draw(inputs[SIGNATURE][0], inputs[HITS][0], machine, look)
 
 
-ONE = (1, 1)
+ONE, OPTIONAL = (1, 1), (0, 1)
 VIEWS: dict[str, View] = {
-    "maps": View("MAPS curves with the program's blocks on them", {MACHINE: ONE, TIMES: (0, 1)}, _maps),
+    "maps": View("MAPS curves with the program's blocks on them", {MACHINE: ONE, TIMES: OPTIONAL}, _maps),
     "roofline": View("memory roofline with the program's blocks", {MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, _roofline),
     "blocks": View("base and target side by side, by block", {TIMES: (2, 2)}, _blocks),
     "parity": View("predicted over measured times", {PREDICTION: (1, None)}, _parity),
     "ranks": View("what every rank does over time", {TIMELINE: ONE}, _ranks),
     "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
     "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
-    "tornado": View("what moves the predicted time", {SIGNATURE: ONE, HITS: ONE, MACHINE: ONE}, _tornado),
+    "tornado": View(
+        "what moves the predicted time", {TRACE: OPTIONAL, SIGNATURE: OPTIONAL, HITS: OPTIONAL, MACHINE: ONE}, _tornado
+    ),
 }
 
 

@@ -10,9 +10,21 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.validating.campaign import Condition, Job, Mode
 from convolver.validating.running import Run
 
+DISTURBED = 0.1
+"""Share of all CPUs that others and the hypervisor may take during a run before it counts as disturbed."""
+
+
+def chosen_runs(runs: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs that count: the undisturbed ones; where there is none, the shortest, since disturbances only add time.
+
+    Predictions are for a machine as its probe found it, and a probe keeps its quietest samples, too.
+    """
+    undisturbed = [run for run in runs if run.others + run.steal <= DISTURBED]
+    return undisturbed or [min(runs, key=lambda run: run.processor_seconds)]
+
 
 def measured_fields(condition: Condition, runs: Sequence[Run], elsewhere: float | None) -> dict[str, Any] | None:
-    """Return the medians of a job's runs under a condition; None where there is none.
+    """Return the medians of a job's runs under a condition that count (:func:`chosen_runs`); None where there is none.
 
     Processor time is compared, user and system together; under a CPU quota it is the time on the wall, since that is all a quota
     changes.
@@ -22,6 +34,7 @@ def measured_fields(condition: Condition, runs: Sequence[Run], elsewhere: float 
         return {**times, "timed": "processor", "spread": 0.0, "runs": 0, "others": None, "steal": None}
     if not runs:
         return None
+    runs = chosen_runs(runs)
     timed = "wall" if condition.cpu_quota < 1 else "processor"
     values = [run.wall_seconds if timed == "wall" else run.processor_seconds for run in runs]
     return {

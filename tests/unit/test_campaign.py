@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, PredictionError, SchemaError, UsageError
-from convolver.validating.campaign import Campaign
+from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.markdown import markdown
-from convolver.validating.statistics import coverage, errors, percentile, ratios, summarise
+from convolver.validating.rows import measured_fields
+from convolver.validating.running import Run
+from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
 from convolver.validating.validation import Validation
 
 OURS = Path(__file__).parents[1] / "bench" / "campaign.toml"
@@ -183,3 +185,38 @@ def test_a_result_survives_its_file_and_the_page_shows_every_row(tmp_path):
 def test_a_campaign_without_a_result_says_why():
     with pytest.raises(PredictionError, match="hpcc"):
         Validation.make([], inputs={}, **HEADER)
+
+
+def run(seconds, others):
+    return Run(
+        job="j",
+        condition="quiet",
+        round=0,
+        wall_seconds=seconds,
+        user_seconds=seconds,
+        system_seconds=0.0,
+        status=0,
+        others=others,
+        steal=0.0,
+    )
+
+
+def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest():
+    quiet = Condition(name="quiet")
+    assert measured_fields(quiet, [run(1.0, 0.0), run(9.0, 0.5), run(1.2, 0.05)], None)["measured_seconds"] == pytest.approx(1.1)
+    disturbed = measured_fields(quiet, [run(3.0, 0.5), run(2.0, 0.6)], None)
+    assert (disturbed["measured_seconds"], disturbed["runs"]) == (2.0, 1)
+
+
+def test_programs_are_halved_by_their_names_alone():
+    rows = [row(name, predicted=2.0) for name in ("xz", "gzip", "zstd", "lua")]
+    counts = {entry["origin"]: entry["count"] for entry in summarise(rows, "quiet")}
+    assert {half("xz"), half("gzip")} == set(HALVES)
+    assert sum(counts[name] for name in HALVES) == counts["all"] == 4
+
+
+def test_inputs_to_trace_in_full_are_marked_and_do_not_change_what_runs(tmp_path):
+    plain, marked = (campaign(text, tmp_path) for text in (SMALL, SMALL + 'full = ["two"]\n'))
+    jobs = list(marked.jobs(tmp_path, tmp_path))
+    assert [job.full for job in jobs] == [False, True]
+    assert [job.key for job in jobs] == [job.key for job in plain.jobs(tmp_path, tmp_path)]

@@ -237,3 +237,11 @@ def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path
     fastest = max(1 / point.seconds_per_reference for _, curve in maps.shown_curves(chain.base) for point in curve.points)
     assert axes.get_ylim()[1] < 10 * fastest
     assert "top edge" in drawn.get_supxlabel()
+
+
+def test_a_tornado_with_core_time_is_the_prediction_with_core_time_and_the_clock_moves_it(chain):
+    core = np.full(chain.signature.table.height, chain.prediction.base.seconds)
+    found = tornado.swings(chain.signature, chain.hits, chain.base, core=core)
+    faster, slower = found["core clock"]
+    assert next(iter(found)) == "core clock"
+    assert slower / faster == pytest.approx(tornado.FACTOR**2, rel=0.05)
