@@ -30,6 +30,14 @@ def machine_folders() -> list[Path]:
     return [Path.cwd(), own, Path(__file__).parent / "machine" / "data"]
 
 
+def core_folder() -> Path:
+    """Return the user's folder of core tables."""
+    import platformdirs
+
+    override = os.environ.get("CONVOLVER_CORES")
+    return Path(override) if override else Path(platformdirs.user_data_dir("convolver")) / "cores"
+
+
 def cache_folder() -> Path:
     """Return the folder for results that can be made again (created on first use)."""
     import platformdirs

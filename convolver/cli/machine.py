@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
 from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
 
 machines = typer.Typer(
     no_args_is_help=True, help="List, show, compare, check and project machine profiles.", rich_markup_mode=None
@@ -140,25 +143,53 @@ def project_command(
     wrote(path)
 
 
+def _seed_core(profile: MachineProfile, cpu: str, output: Path | None, force: bool) -> None:
+    from convolver.execution.llvm_mca import seeded_core
+    from convolver.locations import core_folder
+    from convolver.machine.cores import choose_core, cpu_model, write_core
+
+    table = seeded_core(cpu, choose_core(profile.cpu, bundled=True)[0], cpu, cpu_model(profile.name, profile.cpu))
+    if output is None:
+        core_folder().mkdir(parents=True, exist_ok=True)
+    path = new_file(output or core_folder() / f"{cpu}.toml", force)
+    write_core(table, path)
+    wrote(path)
+
+
 @machines.command("core")
 def core_command(
     machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")] = "host",
+    from_llvm_mca: Annotated[
+        str | None,
+        typer.Option("--from-llvm-mca", metavar="CPU", help="Make its table from llvm-mca's model of this CPU (-mcpu) first."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="With --from-llvm-mca: the table; default in the user's folder of cores."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
     """Show how a machine's core executes instructions: what its table says, and what the machine's probes say instead.
 
+    With --from-llvm-mca the table of this machine's CPU is made from a scheduling model of LLVM, for cores that no table knows.
+
     \b
     Examples:
       convolver machine core host
-      convolver machine core node.machine.json --csv
+      convolver machine core node.machine.json --from-llvm-mca znver2
     """
     from convolver.execution.calibrated import core_rows
     from convolver.machine.catalog import find_machine
     from convolver.machine.cores import choose_core
     from convolver.reporting.machines import print_core
 
+    if output is not None and from_llvm_mca is None:
+        raise UsageError("--output belongs to --from-llvm-mca; the table is shown on the terminal, or with --json or --csv.")
     profile = find_machine(machine)
+    if from_llvm_mca is not None:
+        _seed_core(profile, from_llvm_mca, output, force)
     table, how = choose_core(profile.cpu)
     rows = core_rows(table, profile)
     if not printed(json, csv, lambda: {"machine": profile.name, "core": table.name, "found_by": how, "rows": rows}, lambda: rows):

@@ -6,6 +6,7 @@ docs/howto/add-a-core.md describes the file.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import MachineError, SchemaError
+from convolver.locations import core_folder
 
 FOLDER = Path(__file__).parent / "data" / "cores"
 ATOMIC_CYCLES = 18
@@ -98,11 +100,47 @@ def parse_core(text: str, where: str) -> CoreTable:
     return table
 
 
-@lru_cache(maxsize=1)
-def core_tables() -> dict[str, CoreTable]:
-    """Return all core tables by name."""
-    tables = [parse_core(path.read_text(), str(path)) for path in sorted(FOLDER.glob("*.toml"))]
+@lru_cache(maxsize=4)
+def _tables(folder: Path) -> dict[str, CoreTable]:
+    try:
+        tables = [parse_core(path.read_text(), str(path)) for path in sorted(folder.glob("*.toml"))]
+    except OSError as error:
+        raise MachineError(f"The core tables in {folder} cannot be read: {error.strerror}.") from error
     return {table.name: table for table in tables}
+
+
+def core_tables() -> dict[str, CoreTable]:
+    """Return all core tables by name: the user's, then those that come with Convolver."""
+    return {**_tables(FOLDER), **_tables(core_folder())}
+
+
+def write_core(table: CoreTable, path: Path) -> None:
+    """Write a table as TOML, for the next :func:`core_tables` to find."""
+    path.write_text(core_document(table))
+    _tables.cache_clear()
+
+
+def core_document(table: CoreTable) -> str:
+    """Return a table as TOML that :func:`parse_core` reads."""
+    plain = msgspec.to_builtins(table)
+    kinds = {name: _shortened(kind) for name, kind in table.kinds.items()}
+    lines = [f"{name} = {_toml(plain[name])}" for name in plain if name not in ("params", "memory", "kinds")]
+    for name, values in (("params", plain["params"]), ("memory", plain["memory"]), ("kinds", kinds)):
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(kind: Kind) -> dict[str, Any]:
+    plain, usual = msgspec.to_builtins(kind), msgspec.to_builtins(Kind())
+    return {name: value for name, value in plain.items() if value != usual[name] or name == "ports"}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
 
 
 def find_core(name: str) -> CoreTable:
@@ -117,14 +155,29 @@ def _number(value: Any) -> int:
     return int(value) if str(value).isdigit() else -1
 
 
-def choose_core(cpu: dict[str, Any]) -> tuple[CoreTable, str]:
+def cpu_model(name: str, cpu: dict[str, Any]) -> tuple[str, int, int]:
+    """Return vendor, family and model of a profile's CPU; raises :class:`MachineError` where it does not say."""
+    vendor, family, model = str(cpu.get("vendor", "")), _number(cpu.get("family")), _number(cpu.get("model_number"))
+    if not vendor or family < 0 or model < 0:
+        raise MachineError(
+            f"'{name}' does not say which CPU it has, so a table could not be found again; use a measured profile."
+        )
+    return vendor, family, model
+
+
+def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTable, str]:
     """Return the table for the CPU of a profile and how it was found: "flags", "model", or a sentence where it is a guess.
 
-    Flags go first: virtual machines often report another model, but hide no instruction set that programs use.
+    A table of the user's for this very model goes first; with ``bundled`` the user's are passed over. Then flags: virtual
+    machines often report another model, but hide no instruction set that programs use.
     """
     flags = set(cpu.get("flags", ())) | set(cpu.get("vector_sets", ()))
     family, model = _number(cpu.get("family")), _number(cpu.get("model_number"))
-    tables = [table for table in core_tables().values() if table.vendor == cpu.get("vendor")]
+    own = {} if bundled else _tables(core_folder())
+    for table in own.values():
+        if table.vendor == cpu.get("vendor") and any(family == known and model in models for known, models in table.families):
+            return table, "model"
+    tables = [table for table in {**_tables(FOLDER), **own}.values() if table.vendor == cpu.get("vendor")]
     for table in tables:
         if table.flags and flags >= set(table.flags):
             return table, "flags"
