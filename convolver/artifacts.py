@@ -57,7 +57,8 @@ def schema_of(path: str | Path) -> str:
         with open(path, "rb") as file:
             start = file.read(4)
     except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+        advice = "; `convolver report` takes folders" if Path(path).is_dir() else ""
+        raise FormatError(f"{path} cannot be read: {error.strerror}{advice}.") from error
     if start == _PARQUET:
         schema = read_table_header(path).get("schema")
     elif start == _TRACE or Path(path).suffix == TRACE_SUFFIX:

@@ -40,6 +40,39 @@ VERSIONS = {
 """Newest version of each schema that this package reads and the one it writes."""
 
 
+MAKERS = {
+    "convolver.machine": (
+        "a machine profile (.machine.json)",
+        "`convolver probe` measures one, `convolver machine list` names those here",
+    ),
+    "convolver.trace": ("a trace (.cvt)", "`convolver trace -- COMMAND` records one"),
+    "convolver.signature": ("a signature (.sig.parquet)", "`convolver trace -- COMMAND` writes one beside the trace"),
+    "convolver.hit_rates": ("hit rates (.hits.parquet)", "`convolver simulate TRACE -m MACHINE` writes them"),
+    "convolver.block_times": ("block times (.times.parquet)", "`convolver predict TRACE -o FOLDER` writes them"),
+    "convolver.cpu_ratio": ("a CPU ratio (.ratio.json)", "`convolver ratio BASE TARGET -o FILE` writes one"),
+    "convolver.prediction": ("a prediction (.prediction.json)", "`convolver predict TRACE -o FOLDER` writes one"),
+    "convolver.run_prediction": ("a prediction of a run (.run.json)", "`convolver predict --mpi RECORDING -o FOLDER` writes one"),
+    "convolver.timeline": ("a timeline (.timeline.parquet)", "`convolver replay TRACE --config NETWORK -o FILE` writes one"),
+    "convolver.mpi_events": ("MPI events (.parquet)", "`convolver mpi trace -o FILE -- mpirun ...` records them"),
+    "convolver.model": ("a model (.model.json)", "`convolver model fit TABLE ...` makes one"),
+    "convolver.table": ("a table of measurements", "`convolver model convert` and `collect` make one"),
+    "convolver.validation": ("a validation (.parquet)", "`convolver validate CAMPAIGN.toml` makes one"),
+}
+"""What each schema is in words, and the command that makes one: the next step when something else was given."""
+
+
+def _instead(path: str | Path, found: str, schema: str) -> str:
+    """Return the sentence for a file that is not what is needed."""
+    what, maker = MAKERS[schema]
+    return f"{path} {found}, but {what} is needed here; {maker}."
+
+
+def missing_file(path: str | Path, schema: str) -> FormatError:
+    """Return the error for a file that is not there, with the command that makes one."""
+    what, maker = MAKERS[schema]
+    return FormatError(f"There is no file {path}; {what} is needed here: {maker}.")
+
+
 def canonical(document: Any) -> bytes:
     """Return the document as JSON with sorted keys and no spaces."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -78,7 +111,8 @@ def check_header(header: Any, schema: str, where: str) -> None:
     if not isinstance(header, Mapping) or "schema" not in header:
         raise SchemaError(f"{where} is no Convolver artifact: it has no 'schema' field.")
     if header["schema"] != schema:
-        raise SchemaError(f"{where} holds '{header['schema']}', but '{schema}' is needed here.")
+        held = MAKERS[header["schema"]][0] if header["schema"] in MAKERS else f"'{header['schema']}'"
+        raise SchemaError(_instead(where, f"holds {held}", schema))
     version = header.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaError(f"{where} has no valid 'version' field.")
@@ -101,8 +135,20 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return document
 
 
+def _is_binary(path: str | Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"\0" in file.read(512)
+    except OSError:
+        return False
+
+
 def load_document(path: str | Path, schema: str) -> dict[str, Any]:
     """Read a JSON artifact, check its schema and version and, where it carries one, its id."""
+    if not Path(path).exists():
+        raise missing_file(path, schema)
+    if _is_binary(path):
+        raise SchemaError(_instead(path, "holds something else", schema))
     document = read_json(path)
     check_header(document, schema, str(path))
     if "id" in document and document["id"] != document_id(document):
@@ -237,10 +283,22 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
     return header
 
 
+def _is_parquet(path: str | Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return True  # reading it says why
+
+
 def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read a table artifact and verify schema, version and id; returns the table and its header."""
     import polars as pl
 
+    if not Path(path).exists():
+        raise missing_file(path, schema)
+    if Path(path).is_file() and not _is_parquet(path):
+        raise SchemaError(_instead(path, "holds something else", schema))
     header = read_table_header(path)
     check_header(header, schema, str(path))
     try:

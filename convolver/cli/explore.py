@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,8 @@ def _explore(
     asked: dict[str, Any] = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count)}
     words = {"policies": policies, "inclusions": inclusions, "prefetchers": prefetchers}
     asked |= {name: _list(text, str.lower) for name, text in words.items()}
+    if not any(asked.values()):
+        raise UsageError("Nothing varies; give --sizes, --ways, --policies, --inclusions or --prefetchers.")
     varied = find_machine(machine)
     machines = variants(varied, level, **asked)
     recorded = Trace.load(trace)

@@ -49,5 +49,5 @@ def load_network(path: str | Path, ranks: int) -> Network:
         return Network(read_cfg(path))
     profile = MachineProfile.load(path)
     if not profile.network:
-        raise FormatError(f"{path} has no network section; measure one with 'convolver probe' or give a .cfg file.")
+        raise FormatError(f"{path} has no network section; measure one with 'convolver mpi network' or give a .cfg file.")
     return network_from_profile(dict(profile.network), ranks)

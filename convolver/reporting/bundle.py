@@ -55,6 +55,8 @@ def _files(words: Sequence[str]) -> Iterator[Path | MachineProfile]:
         path = Path(word)
         if path.is_dir():
             yield from sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+        elif word.endswith("/"):
+            raise UsageError(f"There is no folder {word}; `convolver predict -o {word} -- COMMAND` makes and fills one.")
         elif path.exists() or path.suffix:
             yield path
         else:
@@ -75,7 +77,10 @@ def gather(words: Sequence[str]) -> Bundle:
     signatures = {artifact.id: (path, artifact) for path, artifact in found.get("convolver.signature", [])}
     if len(signatures) != 1:
         what = "no signature" if not signatures else f"{len(signatures)} programs"
-        raise UsageError(f"A report is about one program, but {what} was found; name its .sig.parquet and .times.parquet files.")
+        raise UsageError(
+            f"A report is about one program, but {what} was found; give the folder that `convolver predict -o FOLDER` filled, "
+            "or its .sig.parquet and .times.parquet files."
+        )
     path, signature = next(iter(signatures.values()))
     bundle = Bundle(signature, path)
     bundle.predictions = [one for _, one in found.get("convolver.prediction", []) if one.inputs.get("signature") == signature.id]

@@ -83,7 +83,7 @@ def read_header(file: BinaryIO, where: str) -> None:
     """Check the first bytes; raises :class:`SchemaError` for a foreign and :class:`UnsupportedVersionError` for a newer file."""
     data = file.read(_HEADER.size)
     if data[:8] != MAGIC[: len(data)] or len(data) < 8:
-        raise SchemaError(f"{where} is no Convolver trace.")
+        raise SchemaError(f"{where} is no Convolver trace (.cvt); `convolver trace -- COMMAND` records one.")
     if len(data) < _HEADER.size:
         raise FormatError(f"{where} ends inside its header; trace again.")
     _, version, oldest, _ = _HEADER.unpack(data)

@@ -19,7 +19,7 @@ from convolver._native.simulator import Simulator
 from convolver._native.trace import SETS, Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError
 from convolver.progress import SILENT, Progress
-from convolver.schema import check_header
+from convolver.schema import check_header, missing_file
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
@@ -245,7 +245,8 @@ def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:
             cvt.read_header(file, str(path))
             yield from cvt.read_chunks(file, str(path), kinds=kinds)
     except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+        missing = isinstance(error, FileNotFoundError)
+        raise (missing_file(path, cvt.SCHEMA) if missing else FormatError(f"{path} cannot be read: {error.strerror}.")) from error
 
 
 def read_chunks(path: Path) -> Iterator[cvt.Chunk]:

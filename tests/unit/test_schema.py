@@ -87,3 +87,18 @@ def test_failed_write_leaves_the_old_file(tmp_path):
         schema.write_atomically(path, fail)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_schema_says_which_command_makes_it():
+    assert set(schema.MAKERS) == set(schema.VERSIONS)
+    assert all("`convolver " in maker for _, maker in schema.MAKERS.values())
+
+
+@pytest.mark.parametrize("read", [schema.load_table, schema.load_document])
+def test_a_missing_or_foreign_file_leads_to_the_command_that_makes_the_right_one(read, tmp_path):
+    with pytest.raises(FormatError, match=r"There is no file .*nosuch; block times .*`convolver predict"):
+        read(tmp_path / "nosuch", "convolver.block_times")
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(b"\x89CVT\0\0\0\0")
+    with pytest.raises(SchemaError, match=r"holds something else, but hit rates .*`convolver simulate"):
+        read(foreign, "convolver.hit_rates")
