@@ -16,26 +16,31 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file
 def sweep_command(
     traces: Annotated[list[Path], typer.Argument(help="MPI traces (.dim, .parquet, ...) of one program, one a process count.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Measurement table to write.")],
-    samples: Annotated[int, typer.Option(help="Random platforms a trace.")] = 200,
-    latency: Annotated[str, typer.Option(help="Range of the latency in seconds.")] = "1e-6,1e-4",
-    bandwidth: Annotated[str, typer.Option(help="Range of the bandwidth in bytes per second.")] = "2e7,1e9",
-    seed: Annotated[int, typer.Option(help="Seed of the platforms.")] = 0,
+    points: Annotated[int, typer.Option(help="Platforms a trace.", min=1)] = 200,
+    latency: Annotated[str, typer.Option(help="Seconds, LOW:HIGH or LOW:HIGH:log.")] = "1e-6:1e-4:log",
+    bandwidth: Annotated[str, typer.Option(help="Bytes per second, LOW:HIGH or LOW:HIGH:log.")] = "2e7:1e9:log",
+    seed: Annotated[int, typer.Option(help="Seed of the design.")] = 0,
+    design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "random",
     wire: Annotated[bool, typer.Option("--wire", help="Latency passes in the network, not on the sender's processor.")] = False,
     correct: Annotated[bool, typer.Option("--correct", help="Scale bursts by the locality factor of each trace.")] = False,
     force: Force = False,
 ) -> None:
     """Replay traces on random latencies and bandwidths: the table that linear models T(P, L, BW) are fitted to.
 
+    The platforms are equal nodes of one task; 'convolver replay sweep' varies a given network.
+
     \b
     Examples:
       convolver model sweep bt.4.dim bt.9.dim bt.16.dim -o bt.parquet
-      convolver model sweep bt.*.dim -o bt.csv --samples 400 --latency 1e-6,5e-5
+      convolver model sweep bt.*.dim -o bt.csv --points 400 --latency 1e-6:5e-5
     """
-    from convolver.modeling.storm import ReplaySimulator, locality_factors, sample_platforms, sweep, total_cpu_seconds
+    from convolver.modeling.storm import ReplaySimulator, locality_factors, platforms_of, sweep, total_cpu_seconds
     from convolver.mpi.sources import load_events
+    from convolver.mpi.sweep import plan_of
     from convolver.reporting.console import terminal_progress
 
     new_file(output, force)
+    plan = plan_of({"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth}, points, seed, design)
     progress = terminal_progress()
     events = {}
     for path in traces:
@@ -44,21 +49,11 @@ def sweep_command(
             raise UsageError(f"{path} has {loaded.ranks} ranks as another trace has; give one trace a process count.")
         events[loaded.ranks] = loaded
     factors = locality_factors({count: total_cpu_seconds(one) for count, one in events.items()})
-    ranges = {"latency_seconds": _range(latency), "bandwidth_bytes_per_second": _range(bandwidth)}
-    platforms = sample_platforms(samples, **ranges, seed=seed)
     simulator = ReplaySimulator("wire" if wire else "start-up")
-    table = sweep(events, platforms, simulator, locality=factors if correct else None, progress=progress)
+    table = sweep(events, platforms_of(plan), simulator, locality=factors if correct else None, progress=progress)
     table.save(output)
     say("Locality factors: " + ", ".join(f"P = {count}: {factor:.4f}" for count, factor in factors.items()))
     wrote(output)
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(word) for word in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"'{text}' is no range; write two numbers as LOW,HIGH.") from error
-    return low, high
 
 
 def scale_command(

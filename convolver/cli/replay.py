@@ -242,13 +242,12 @@ def sweep_command(
     """
     from convolver.fanout import dask_executor
     from convolver.mpi.sources import load_network
-    from convolver.mpi.sweep import SweepPlan, parse_range, sweep
+    from convolver.mpi.sweep import plan_of, sweep
     from convolver.reporting.console import terminal_progress
 
     new_file(output, force)
     given = {"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth, "cpu_ratio": cpu_ratio}
-    ranges = {name: parse_range(text) for name, text in given.items() if text is not None}
-    plan = SweepPlan(ranges, points, seed, "random" if design == "random" else "lhs")
+    plan = plan_of(given, points, seed, design)
     network = load_network(config, read_events(trace).ranks)
     with dask_executor(dask) as executor:
         sweep(trace, network, plan, output=output, executor=executor, jobs=jobs, progress=terminal_progress())

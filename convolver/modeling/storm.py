@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from convolver.errors import ModelError
+from convolver.errors import ModelError, UsageError
 from convolver.modeling.table import Table
+from convolver.mpi.sweep import PARAMETERS, SweepPlan
 from convolver.progress import SILENT, Progress
 
 
@@ -66,22 +65,16 @@ def total_cpu_seconds(trace: Any) -> float:
     return float(trace.columns["seconds"].sum())
 
 
-def sample_platforms(
-    count: int, *, latency_seconds: tuple[float, float], bandwidth_bytes_per_second: tuple[float, float], seed: int = 0
-) -> list[Platform]:
-    """Return ``count`` platforms, log-uniform and independent in both ranges; the same seed gives the same platforms.
+def platforms_of(plan: SweepPlan) -> list[Platform]:
+    """Return the platforms at the points of a sweep's plan, which has ranges of latency and bandwidth.
 
-    Raises :class:`ModelError` for an empty or non-positive range.
+    Raises :class:`UsageError` where one of them is missing.
     """
-    if count < 1:
-        raise ModelError("A sweep needs at least one platform.")
-    rng = np.random.default_rng(seed)
-    columns = []
-    for low, high in (latency_seconds, bandwidth_bytes_per_second):
-        if not 0 < low < high:
-            raise ModelError(f"The range {low}..{high} of a sweep must be above 0 and ascending.")
-        columns.append(np.exp(rng.uniform(np.log(low), np.log(high), count)))
-    return [Platform(float(latency), float(bandwidth)) for latency, bandwidth in zip(*columns, strict=True)]
+    missing = [name for name in PARAMETERS[:2] if name not in plan.ranges]
+    if missing:
+        raise UsageError(f"Platforms need a range of {missing[0]}.")
+    values = plan.draw()
+    return [Platform(**{name: float(column[i]) for name, column in values.items()}) for i in range(plan.points)]
 
 
 def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]:

@@ -31,52 +31,45 @@ def dissemination(i: int, p: int, root: int, size: int) -> list[Step]:
     return [((i + (1 << k)) % p, 0, (i - (1 << k)) % p, 0) for k in range(_log2(p))]
 
 
-def binomial_bcast(i: int, p: int, root: int, size: int) -> list[Step]:
-    """A binomial tree from the root."""
+def _binomial(i: int, p: int, root: int, sizes: Callable[[int], int]) -> list[Step]:
+    """A binomial tree from the root; ``sizes`` gives the bytes to the root of a subtree of so many members."""
     me = (i - root) % p
     steps: list[Step] = []
     mask = 1
     while mask < p and not me & mask:
         mask <<= 1
     if me:
-        steps.append((None, 0, (me - mask + root) % p, size))
+        steps.append((None, 0, (me - mask + root) % p, sizes(min(mask, p - me))))
     else:
         mask = 1 << _log2(p)
     while (mask := mask >> 1) > 0:
-        if me + mask < p:
-            steps.append(((me + mask + root) % p, size, None, 0))
+        if (child := me + mask) < p:
+            steps.append(((child + root) % p, sizes(min(mask, p - child)), None, 0))
     return steps
+
+
+def _backwards(steps: list[Step]) -> list[Step]:
+    return [(source, received, to, sent) for to, sent, source, received in reversed(steps)]
+
+
+def binomial_bcast(i: int, p: int, root: int, size: int) -> list[Step]:
+    """A binomial tree from the root."""
+    return _binomial(i, p, root, lambda members: size)
 
 
 def binomial_reduce(i: int, p: int, root: int, size: int) -> list[Step]:
     """The broadcast's tree backwards."""
-    return [(source, received, to, sent) for to, sent, source, received in reversed(binomial_bcast(i, p, root, size))]
-
-
-def _subtree(me: int, mask: int, p: int) -> int:
-    return min(mask, p - me)
+    return _backwards(binomial_bcast(i, p, root, size))
 
 
 def binomial_scatter(i: int, p: int, root: int, size: int) -> list[Step]:
     """A binomial tree whose messages carry the blocks of a whole subtree; ``size`` is one block."""
-    me = (i - root) % p
-    steps: list[Step] = []
-    mask = 1
-    while mask < p and not me & mask:
-        mask <<= 1
-    if me:
-        steps.append((None, 0, (me - mask + root) % p, size * _subtree(me, mask, p)))
-    else:
-        mask = 1 << _log2(p)
-    while (mask := mask >> 1) > 0:
-        if me + mask < p:
-            steps.append(((me + mask + root) % p, size * _subtree(me + mask, mask, p), None, 0))
-    return steps
+    return _binomial(i, p, root, lambda members: members * size)
 
 
 def binomial_gather(i: int, p: int, root: int, size: int) -> list[Step]:
     """The scatter's tree backwards."""
-    return [(source, received, to, sent) for to, sent, source, received in reversed(binomial_scatter(i, p, root, size))]
+    return _backwards(binomial_scatter(i, p, root, size))
 
 
 def ring_allgather(i: int, p: int, root: int, size: int) -> list[Step]:

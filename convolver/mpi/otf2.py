@@ -37,6 +37,7 @@ class _Rank:
         self.rows: list[tuple[str, dict[str, Any]]] = []
         self.depth, self.last = 0, -1
         self.posts: dict[int, int] = {}
+        self.sends: dict[int, dict[str, Any]] = {}
 
     def enter(self, time: int) -> None:
         if self.depth == 0 and self.last >= 0 and time > self.last:
@@ -54,13 +55,14 @@ class _Rank:
         self.posts[request] = len(self.rows)
         self.rows.append(("nothing", {}))
 
-    def complete(self, request: int, **fields: Any) -> None:
+    def complete(self, request: int, what: str, fields: dict[str, Any], begins: dict[str, Any], ends: dict[str, Any]) -> bool:
+        """Fill the row of the request, add that of its completion; return False where nothing was posted under this number."""
         at = self.posts.pop(request, None)
         if at is None:
-            self.add("receive", **fields)
-            return
-        self.rows[at] = ("receive", {**fields, "kind": Kind.IRECV})
-        self.add("receive", **fields, kind=Kind.WAIT)
+            return False
+        self.rows[at] = (what, fields | begins)
+        self.add(what, **(fields | ends))
+        return True
 
     def build(self, builder: EventsBuilder) -> None:
         for what, fields in self.rows:
@@ -110,17 +112,26 @@ class _Archive:
             if event.region.paradigm == self.paradigm:
                 (rank.enter if isinstance(event, kinds.Enter) else rank.leave)(event.time)
         elif isinstance(event, (kinds.MpiSend, kinds.MpiIsend)):
-            flags = IMMEDIATE if isinstance(event, kinds.MpiIsend) else 0
-            rank.add("send", to=self.partner(event.communicator, event.receiver), **self._message(event), flags=flags)
-        elif isinstance(event, kinds.MpiIrecvRequest):
+            self._send(rank, event, isinstance(event, kinds.MpiIsend))
+        elif isinstance(event, kinds.MpiIsendComplete):
+            if fields := rank.sends.pop(event.request_id, None):
+                rank.add("wait_send", **fields)
+        elif isinstance(event, (kinds.MpiIrecvRequest, kinds.NonBlockingCollectiveRequest)):
             rank.post(event.request_id)
-        elif isinstance(event, kinds.MpiIrecv):
-            source = self.partner(event.communicator, event.sender)
-            rank.complete(event.request_id, source=source, **self._message(event))
-        elif isinstance(event, kinds.MpiRecv):
-            rank.add("receive", source=self.partner(event.communicator, event.sender), **self._message(event))
-        elif isinstance(event, kinds.MpiCollectiveEnd):
+        elif isinstance(event, (kinds.MpiRecv, kinds.MpiIrecv)):
+            fields = {"source": self.partner(event.communicator, event.sender), **self._message(event)}
+            kind, wait = {"kind": Kind.IRECV}, {"kind": Kind.WAIT}
+            posted = isinstance(event, kinds.MpiIrecv) and rank.complete(event.request_id, "receive", fields, kind, wait)
+            if not posted:
+                rank.add("receive", **fields)
+        elif isinstance(event, (kinds.MpiCollectiveEnd, kinds.NonBlockingCollectiveComplete)):
             self._collective(rank, event)
+
+    def _send(self, rank: _Rank, event: Any, immediate: bool) -> None:
+        fields = {"to": self.partner(event.communicator, event.receiver), **self._message(event)}
+        rank.add("send", **fields, flags=IMMEDIATE if immediate else 0)
+        if immediate:
+            rank.sends[event.request_id] = fields
 
     def _message(self, event: Any) -> dict[str, Any]:
         return {"size": event.msg_length, "tag": event.msg_tag, "comm": self.comm(event.communicator)}
@@ -133,13 +144,18 @@ class _Archive:
         root = self.partner(event.communicator, event.root) if rooted else -1
         flag = max(root, 0) if op == Op.REDUCE else int(root == rank.number)
         fields = {"sent": event.size_sent, "received": event.size_received, "comm": self.comm(event.communicator)}
-        rank.add("collective", op=op, root=flag, sync=Sync.ROOT if op == Op.REDUCE else Sync.BLOCKING, **fields)
+        fields |= {"op": op, "root": flag}
+        if isinstance(event, self.events.NonBlockingCollectiveComplete):
+            begins, ends = {"sync": Sync.NONBLOCKING}, {"sync": Sync.WAIT}
+            if rank.complete(event.request_id, "collective", fields, begins, ends):
+                return
+        rank.add("collective", **fields, sync=Sync.ROOT if op == Op.REDUCE else Sync.BLOCKING)
 
 
 def read_otf2(path: str | Path) -> Events:
     """Read the MPI events of an OTF2 archive (its anchor file, ``traces.otf2``); bursts are the gaps between MPI regions.
 
-    Non-blocking collectives and one-sided operations are left out. Raises :class:`ToolNotFoundError` where the ``otf2`` package
+    One-sided operations are left out. Raises :class:`ToolNotFoundError` where the ``otf2`` package
     is not installed, :class:`FormatError` for an archive that it cannot read.
     """
     try:

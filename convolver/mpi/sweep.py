@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -86,6 +87,17 @@ class SweepPlan:
                 position = (generator.permutation(self.points) + position) / self.points
             values[name] = self.ranges[name].at(position)
         return values
+
+
+def plan_of(given: Mapping[str, str | None], points: int, seed: int, design: str) -> SweepPlan:
+    """Return the plan of a command line: the text of each parameter's range, None where it is not varied.
+
+    Raises :class:`UsageError` for what is no range, no number of points or no design.
+    """
+    if design not in ("lhs", "random"):
+        raise UsageError(f"The design '{design}' is unknown; use lhs or random.")
+    ranges = {name: parse_range(text) for name, text in given.items() if text is not None}
+    return SweepPlan(ranges, points, seed, "random" if design == "random" else "lhs")
 
 
 @lru_cache(maxsize=2)

@@ -1,6 +1,6 @@
-/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, cost, message_cost, links, record, collective,
- * messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they were scheduled, so a run is
- * deterministic. */
+/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, lists, cost, message_cost, links, record,
+ * collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they
+ * were scheduled, so a run is deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
 
@@ -208,6 +208,8 @@ void cv_fifo_append(simulation *s, fifo *list, uint32_t reference);
 void cv_fifo_prepend(simulation *s, fifo *list, uint32_t reference);
 uint32_t cv_fifo_take(simulation *s, fifo *list);
 void cv_fifo_remove(simulation *s, fifo *list, uint32_t reference);
+uint32_t cv_message_new(simulation *s);
+void cv_message_free(simulation *s, uint32_t id);
 
 /* cost.c: duration of one collective */
 bool cv_layouts_build(simulation *s);
@@ -219,8 +221,6 @@ double cv_message_cost(const simulation *s, const double *curve, int64_t bytes);
 
 /* links.c: transfers */
 bool cv_links_build(simulation *s);
-uint32_t cv_message_new(simulation *s);
-void cv_message_free(simulation *s, uint32_t id);
 void cv_transfer_request(simulation *s, uint32_t id);
 void cv_transfer_release(simulation *s, uint32_t id);
 void cv_bus_for_collective(simulation *s, uint32_t instance_id);

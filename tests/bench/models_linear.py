@@ -16,10 +16,11 @@ import numpy as np
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
 from convolver.modeling.p3s.trace import read_ti, to_events
-from convolver.modeling.storm import ReplaySimulator, locality_factors, sample_platforms, sweep, total_cpu_seconds
+from convolver.modeling.storm import ReplaySimulator, locality_factors, platforms_of, sweep, total_cpu_seconds
 from convolver.mpi.events import Events, Kind
+from convolver.mpi.sweep import Range, SweepPlan
 
-RANGES = {"latency_seconds": (1e-6, 1e-4), "bandwidth_bytes_per_second": (2e7, 1e9)}
+RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_second": Range(2e7, 1e9, "log")}
 
 
 def shared_work(events: Events) -> Events:
@@ -44,7 +45,7 @@ def main(paths: list[str], shared: bool, wire: bool) -> None:
     if shared:
         events = {count: shared_work(trace) for count, trace in events.items()}
     factors = locality_factors({count: total_cpu_seconds(trace) for count, trace in events.items()})
-    tables = [sweep(events, sample_platforms(200, **RANGES, seed=seed), simulator) for seed in (0, 1)]
+    tables = [sweep(events, platforms_of(SweepPlan(RANGES, 200, seed, "random")), simulator) for seed in (0, 1)]
     train, held = (table.observations("time", ["P", "L", "BW"], centre="none") for table in tables)
     for count, part in fit_per_p(train).items():
         rows = held.x["P"] == count

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, UsageError
 from convolver.modeling import Model, fit
 from convolver.modeling.linear import choose_basis, fit_per_p, validate
 from convolver.modeling.model import Term
 from convolver.modeling.regress import ols
-from convolver.modeling.storm import Platform, locality_factors, sample_platforms, sweep
+from convolver.modeling.storm import Platform, locality_factors, platforms_of, sweep
+from convolver.mpi.sweep import Range, SweepPlan
 
 P = np.array([4.0, 9, 16, 25, 36, 49])
 ALPHA_PRIME = np.array([14.748, 6.589, 3.734, 2.412, 1.694, 1.261])
@@ -86,19 +87,23 @@ def stand_in(trace, platform: Platform):
 
 
 TRACES = {int(p): {"P": p, "LF": f} for p, f in zip(P, LOCALITY, strict=True)}
-RANGES = {"latency_seconds": (1e-6, 1e-4), "bandwidth_bytes_per_second": (2e7, 1e9)}
+RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_second": Range(2e7, 1e9, "log")}
+
+
+def platforms(count, seed=0):
+    return platforms_of(SweepPlan(RANGES, count, seed, "random"))
 
 
 @pytest.fixture(scope="module")
 def samples():
-    return sweep(TRACES, sample_platforms(60, **RANGES), stand_in).observations("time", ["P", "L", "BW"])
+    return sweep(TRACES, platforms(60), stand_in).observations("time", ["P", "L", "BW"])
 
 
 def test_sampled_platforms_are_reproducible_and_in_range():
-    assert sample_platforms(5, **RANGES, seed=3) == sample_platforms(5, **RANGES, seed=3)
-    assert all(1e-6 <= s.latency_seconds <= 1e-4 for s in sample_platforms(50, **RANGES))
-    with pytest.raises(ModelError, match="ascending"):
-        sample_platforms(5, latency_seconds=(1, 1), bandwidth_bytes_per_second=(1, 2))
+    assert platforms(5, seed=3) == platforms(5, seed=3)
+    assert all(1e-6 <= s.latency_seconds <= 1e-4 for s in platforms(50))
+    with pytest.raises(UsageError, match="bandwidth"):
+        platforms_of(SweepPlan({"latency_seconds": RANGES["latency_seconds"]}, 5))
 
 
 def test_each_p_gets_its_own_coefficients(samples):
@@ -108,7 +113,7 @@ def test_each_p_gets_its_own_coefficients(samples):
 
 
 def test_the_locality_correction_changes_the_critical_path_only(samples):
-    corrected = sweep(TRACES, sample_platforms(60, **RANGES), stand_in, locality=dict(zip(P.astype(int), LOCALITY, strict=True)))
+    corrected = sweep(TRACES, platforms(60), stand_in, locality=dict(zip(P.astype(int), LOCALITY, strict=True)))
     plain, other = fit_per_p(samples), fit_per_p(corrected.observations("time", ["P", "L", "BW"]))
     for count, factor in zip(P.astype(int), LOCALITY, strict=True):
         assert other[count].alpha * factor == pytest.approx(plain[count].alpha, rel=1e-6)
@@ -124,19 +129,19 @@ def test_evidence_finds_the_basis_of_each_coefficient_and_the_model_is_exact(sam
     assert found["LF*(1/P)"] == pytest.approx(60, rel=1e-6)
     assert found["L*(sqrt(P))"] == pytest.approx(126.9, rel=1e-4)
     assert found["(1/sqrt(P))/BW"] == pytest.approx(4e7, rel=1e-6)
-    held_out = sweep(TRACES, sample_platforms(40, **RANGES, seed=9), stand_in).observations("time", ["P", "L", "BW"])
+    held_out = sweep(TRACES, platforms(40, seed=9), stand_in).observations("time", ["P", "L", "BW"])
     assert max(row["max"] for row in validate(model, held_out)) < 1e-6
 
 
 def test_a_sweep_with_corrected_bursts_gives_the_same_model(samples):
     factors = dict(zip(P.astype(int), LOCALITY, strict=True))
-    table = sweep(TRACES, sample_platforms(60, **RANGES), stand_in, locality=factors)
+    table = sweep(TRACES, platforms(60), stand_in, locality=factors)
     model = fit("linear", table, target="time", features=["P", "L", "BW"], locality=factors, corrected=True)
     assert max(row["max"] for row in validate(model, samples)) < 1e-6
 
 
 def test_the_papers_basis_flags_what_is_not_significant(samples):
-    table = sweep(TRACES, sample_platforms(60, **RANGES), stand_in)
+    table = sweep(TRACES, platforms(60), stand_in)
     factors = dict(zip(P, LOCALITY, strict=True))
     model = fit("linear", table, target="time", features=["P", "L", "BW"], locality=factors, basis="paper")
     assert {t.expression for t in model.terms} >= {"LF", "LF*(1/P)", "L*(P)"}
@@ -146,7 +151,7 @@ def test_the_papers_basis_flags_what_is_not_significant(samples):
 def test_intervals_widen_by_what_left_out_process_counts_teach():
     rng = np.random.default_rng(2)
     noise = {count: rng.normal(1, 0.03) for count in TRACES}
-    table = sweep(TRACES, sample_platforms(60, **RANGES), lambda t, p: stand_in(t, p) * noise[int(t["P"])])
+    table = sweep(TRACES, platforms(60), lambda t, p: stand_in(t, p) * noise[int(t["P"])])
     model = fit("linear", table, target="time", features=["P", "L", "BW"], locality=dict(zip(P, LOCALITY, strict=True)))
     truth = stand_in({"P": 30.0, "LF": 0.62}, Platform(2e-5, 1e8))
     result = model.predict({"P": 30, "L": 2e-5, "BW": 1e8, "LF": 0.62})

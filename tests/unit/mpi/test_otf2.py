@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convolver.errors import FormatError
-from convolver.mpi.events import Kind, Op
+from convolver.mpi.events import Kind, Op, Sync
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.otf2 import read_otf2
 from convolver.mpi.replay import replay
@@ -32,15 +32,20 @@ def archive(folder):
             writer.leave(100, call)
             writer.enter(1100, call)
             if rank == 0:
-                writer.mpi_send(1110, receiver=1, communicator=comm, msg_tag=4, msg_length=64)
+                writer.mpi_isend(1110, receiver=1, communicator=comm, msg_tag=4, msg_length=64, request_id=8)
             else:
                 writer.mpi_irecv_request(1110, request_id=7)
+            writer.non_blocking_collective_request(1120, request_id=9)
             writer.leave(1200, call)
             writer.enter(3200, call)
             if rank == 1:
                 writer.mpi_irecv(3210, sender=0, communicator=comm, msg_tag=4, msg_length=64, request_id=7)
-            writer.mpi_collective_begin(3220)
+            else:
+                writer.mpi_isend_complete(3210, request_id=8)
             fields = {"communicator": comm, "root": 0, "size_sent": 8, "size_received": 8}
+            done = {**fields, "collective_op": otf2.CollectiveOp.BARRIER, "size_sent": 0, "size_received": 0}
+            writer.non_blocking_collective_complete(3215, request_id=9, **done)
+            writer.mpi_collective_begin(3220)
             writer.mpi_collective_end(3230, collective_op=otf2.CollectiveOp.ALLREDUCE, **fields)
             writer.leave(3300, call)
     return folder / "traces.otf2"
@@ -49,10 +54,25 @@ def archive(folder):
 def test_an_archive_becomes_bursts_messages_and_collectives(tmp_path):
     events = read_otf2(archive(tmp_path / "a"))
     kinds = [Kind(kind).name for kind in events.columns["kind"]]
-    assert kinds == ["BURST", "SEND", "BURST", "COLLECTIVE", "BURST", "IRECV", "BURST", "WAIT", "COLLECTIVE"]
-    assert events.columns["seconds"].tolist() == pytest.approx([1e-3, 0, 2e-3, 0, 1e-3, 0, 2e-3, 0, 0])
-    assert events.columns["op"][3] == Op.ALLREDUCE
-    assert events.columns["partner"][[1, 5, 7]].tolist() == [1, 0, 0]
+    ends = ["COLLECTIVE", "COLLECTIVE"]
+    assert kinds == [
+        "BURST",
+        "SEND",
+        "COLLECTIVE",
+        "BURST",
+        "SEND_WAIT",
+        *ends,
+        "BURST",
+        "IRECV",
+        "COLLECTIVE",
+        "BURST",
+        "WAIT",
+        *ends,
+    ]
+    assert events.columns["seconds"].tolist() == pytest.approx([1e-3, 0, 0, 2e-3, 0, 0, 0] * 2)
+    assert events.columns["op"][[2, 5, 6]].tolist() == [Op.BARRIER, Op.BARRIER, Op.ALLREDUCE]
+    assert events.columns["flags"][[2, 5, 6]].tolist() == [Sync.NONBLOCKING, Sync.WAIT, Sync.BLOCKING]
+    assert events.columns["partner"][[1, 4, 8, 11]].tolist() == [1, 1, 0, 0]
     assert replay(events, flat_configuration(2)).predicted_seconds == pytest.approx(3e-3)
 
 
