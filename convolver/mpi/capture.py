@@ -150,8 +150,8 @@ def record(
     done = subprocess.run(command, env=environment, cwd=cwd, check=False)
     files = tuple(sorted(folder.glob("rank-*.cvm")))
     if not files:
-        raise TracerError(
-            f"{argv[0]} ended with status {done.returncode}, but no rank recorded an MPI event: is the program linked "
-            "dynamically with the MPI library of this launcher?"
-        )
+        why = "is the program linked dynamically with the MPI library of this launcher?"
+        if done.returncode != 0:
+            why = f"see what it said above; if the program did start, {why}"
+        raise TracerError(f"{argv[0]} ended with status {done.returncode}, but no rank recorded an MPI event: {why}")
     return Recording(folder, done.returncode, files)

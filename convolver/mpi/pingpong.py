@@ -40,10 +40,28 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
     except subprocess.TimeoutExpired as error:
         raise ProbeError(f"The ping-pong under {launcher[0]} did not end within ten minutes; are two processors free?") from error
     if done.returncode != 0:
-        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise ProbeError(f"The ping-pong under {' '.join(launcher)} failed with status {done.returncode}: {last}.")
+        raise ProbeError(why_it_failed(" ".join(launcher), done.returncode, done.stderr + done.stdout))
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return fit_network(lines, len(os.sched_getaffinity(0)))
+
+
+REFUSALS = {
+    "attempt to run as root": "refuses to run as root: start it as another user, or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    "not enough slots": "has fewer slots than tasks: add --oversubscribe (or --use-hwthread-cpus)",
+    "would result in binding more": "binds more tasks than it has processors: add --bind-to none",
+    "needs exactly two tasks": "started another number of tasks: the ping-pong needs two, -np 2",
+}
+"""What launchers say when they refuse, and what to do about it."""
+
+
+def why_it_failed(launcher: str, status: int, said: str) -> str:
+    """Return one sentence: a known refusal with its remedy, else the last line with words in it."""
+    for words, remedy in REFUSALS.items():
+        if words in said:
+            return f"'{launcher}' {remedy}."
+    lines = [line.strip() for line in said.splitlines() if any(map(str.isalpha, line))]
+    return f"The ping-pong under '{launcher}' failed with status {status}: {(lines or ['it said nothing'])[-1].rstrip('.')}."
 
 
 def fit_network(lines: Sequence[dict[str, Any]], cpus: int = 2) -> dict[str, Any]:

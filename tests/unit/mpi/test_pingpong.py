@@ -12,7 +12,7 @@ from convolver.errors import ProbeError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.network import NEVER
-from convolver.mpi.pingpong import fit_network
+from convolver.mpi.pingpong import fit_network, why_it_failed
 from convolver.mpi.replay import replay
 
 
@@ -45,6 +45,32 @@ def test_a_ping_pong_replayed_on_its_own_network_takes_its_own_time():
     machine = MachineProfile(name="m", hierarchy=(), network=network)
     measured = 20 * (network["latency_seconds"] + 4096 / 1e9)
     assert replay(builder.build(), machine).predicted_seconds == pytest.approx(measured, rel=1e-6)
+
+
+def test_a_launcher_that_refuses_is_explained_with_the_remedy():
+    rule = "-" * 40
+    assert "OMPI_ALLOW_RUN_AS_ROOT=1" in why_it_failed(
+        "mpirun -np 2", 1, f"{rule}\nmpirun has detected an attempt to run as root.\n{rule}"
+    )
+    assert "--oversubscribe" in why_it_failed("mpirun -np 2", 1, f"{rule}\nThere are not enough slots available\n{rule}\n")
+    assert "-np 2" in why_it_failed("mpirun", 2, "the ping-pong needs exactly two tasks")
+    assert why_it_failed("x", 3, f"no such host.\n{rule}\n") == "The ping-pong under 'x' failed with status 3: no such host."
+    assert why_it_failed("x", 3, "").endswith("it said nothing.")
+
+
+def test_the_share_of_the_processors_is_what_both_tasks_got():
+    busy = [{"kind": "busy", "bytes": 0, "seconds": 0.5}]
+    assert fit_network([*lines(), *busy], 2)["cpu_share"] == 0.5
+    assert fit_network([*lines(), *busy], 1)["cpu_share"] == 1.0
+    assert "cpu_share" not in fit_network(list(lines()))
+    builder = EventsBuilder(2).burst(0, 1.0)
+    half = MachineProfile(name="m", hierarchy=(), network={**fit_network([*lines(), *busy]), "tasks_per_node": 1})
+    assert replay(builder.build(), half).predicted_seconds == 2.0
+
+
+def test_handing_over_is_what_a_message_takes_longer_on_one_processor():
+    shared = [{"kind": "handover", "bytes": 0, "seconds": seconds} for seconds in (5e-6, 4e-6, 9e-6)]
+    assert fit_network([*lines(), *shared])["handover_seconds"] == pytest.approx(5e-6 - 2e-6)
 
 
 def test_a_disturbed_ping_pong_is_refused():
