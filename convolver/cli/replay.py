@@ -57,6 +57,7 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
     from convolver.errors import UsageError
     from convolver.mpi.network import NEVER, what_if
     from convolver.mpi.sources import load_network
+    from convolver.mpi.topology import parse_topology
     from convolver.units import parse_bytes
 
     network = load_network(config, events.ranks)
@@ -73,6 +74,7 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
         gap_seconds=options["gap"],
         quirks=options["dimemas_quirks"],
         share_cpus=network.share_cpus or bool(options["share_cpus"]),
+        topology=parse_topology(options["topology"]) if options["topology"] else network.topology,
     )
     return what_if(
         network,
@@ -107,6 +109,7 @@ def run_command(
     bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
     no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
     share_cpus: Annotated[bool, typer.Option(help="Tasks of a node take turns on its processors.")] = False,
+    topology: Annotated[str | None, typer.Option(help="Links between nodes: torus:4x4x2 or fat-tree:16x8:1x8.")] = None,
     wire_latency: Annotated[
         float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)
     ] = None,
@@ -158,6 +161,7 @@ _OPTIONS = (
     "gap",
     "dimemas_quirks",
     "share_cpus",
+    "topology",
 )
 
 

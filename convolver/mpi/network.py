@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from convolver.errors import ConvolverWarning, ReplayError, UsageError
 from convolver.mpi.cfg import Configuration, Nodes
+from convolver.mpi.topology import Topology, parse_topology
 
 MIB = float(1 << 20)
 TRUST_TRACE, NEVER = -1, -2
@@ -71,8 +72,9 @@ class Network:
     (shortest time for which a message holds its links) are not in Dimemas; with ``latency = o``, ``bandwidth = 1/G`` they make
     the LogGP model (Alexandrov et al., SPAA 1995). ``costs`` replace latency and bandwidth of point-to-point messages by measured
     ones; ``share_cpus``: the tasks of a node take turns on its processors, and handing one over takes ``handover_seconds``;
-    ``cpu_share`` is how much of a processor a computing task gets (quotas, other programs); ``sends_wait``: a blocking rendezvous
-    send ends when its receiver has copied, as in real libraries (Dimemas: when that may begin).
+    ``cpu_share`` is how much of a processor a computing task gets (quotas, other programs); ``sends_wait``: a rendezvous send, or
+    the wait for it, ends when its receiver has copied, as in real libraries (Dimemas: a blocking one when that may begin);
+    ``topology``: links between the nodes.
     """
 
     configuration: Configuration
@@ -85,6 +87,7 @@ class Network:
     share_cpus: bool = False
     handover_seconds: float = 0.0
     cpu_share: float = 1.0
+    topology: Topology | None = None
     _cache: dict[int, dict[str, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def placement(self, ranks: int) -> NDArray[np.int32]:
@@ -119,6 +122,7 @@ class Network:
             **(self.costs.native() if self.costs else {}),
             **({"cpus": _per_node(config, "cpus", np.dtype(np.int32))} if self.share_cpus else {}),
             "handover": self.handover_seconds if self.share_cpus else 0.0,
+            **(self.topology.native(config.node_count) if self.topology else {}),
         }
         self._cache[ranks] = fields
         return fields
@@ -221,6 +225,7 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
         eager = int(measured.get("eager_limit_bytes", TRUST_TRACE))
         handover = float(measured.get("handover_seconds", 0.0))
         share = float(measured.get("cpu_share", 1.0))
+        topology = parse_topology(str(measured["topology"])) if "topology" in measured else None
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"The machine's network section cannot be used: {error!r}; measure it with 'convolver mpi network'."
@@ -246,6 +251,7 @@ def network_from_profile(measured: dict[str, Any], ranks: int, tasks_per_node: i
         share_cpus=shares,
         handover_seconds=handover,
         cpu_share=share,
+        topology=topology,
     )
 
 
@@ -275,7 +281,7 @@ def what_if(
 ) -> Network:
     """Return a copy of the network with some parameters replaced everywhere (also within nodes).
 
-    An infinite bandwidth becomes the 0 that means instantaneous; ``contention=False`` removes all links and buses.
+    An infinite bandwidth becomes the 0 that means instantaneous; ``contention=False`` removes links, buses and topology.
     """
     config = network.configuration
     changes: dict[str, Any] = {}
@@ -290,5 +296,6 @@ def what_if(
     if not contention:
         changes |= {"buses_intra": 0, "in_intra": 0, "out_intra": 0, "in_inter": 0, "out_inter": 0}
         config = replace(config, buses=0)
+        network = replace(network, topology=None)
     config = replace(config, nodes=tuple(replace(group, **changes) for group in config.nodes))
     return replace(network, configuration=config)

@@ -96,6 +96,8 @@ enum cv_replay_size {
 #define CV_REPLAY_NEVER (-2)
 #define CV_REPLAY_QUIRK_ANY_COLLECTIVE_WAIT 1 /* a wait is satisfied by any finished non-blocking collective of the task */
 
+enum cv_replay_topology { CV_REPLAY_FLAT = 0, CV_REPLAY_TORUS = 1, CV_REPLAY_FAT_TREE = 2 };
+
 /* The network; arrays are per node unless said otherwise. 0 links or buses: unlimited; bandwidth 0: instantaneous. */
 typedef struct {
     uint32_t nodes;
@@ -126,6 +128,10 @@ typedef struct {
                                   * Dimemas: a blocking one when that may begin */
     uint32_t quirks;
     const int32_t *cpus; /* per node: its tasks take turns on so many processors, the i-th on i mod n; NULL: each task has its own */
+    uint32_t topology;      /* enum cv_replay_topology: links between the nodes, in the order of their numbers */
+    uint32_t topology_levels;
+    const int32_t *topology_down; /* torus: nodes in each dimension; fat tree: children of a switch, from the lowest level */
+    const int32_t *topology_up;   /* fat tree: parents of a node or switch, from the nodes on */
     double handover;     /* with cpus: seconds until a processor that one task leaves runs the next */
 } cv_replay_network;
 

@@ -157,7 +157,7 @@ static bool build(simulation *s)
     s->channels = malloc((t->channel_count + (size_t)1) * sizeof *s->channels);
     s->collectives = calloc(t->instance_count + (size_t)1, sizeof *s->collectives);
     if (s->ranks == NULL || s->channels == NULL || s->collectives == NULL || !cv_links_build(s) || !cv_layouts_build(s) ||
-        !cv_processors_build(s))
+        !cv_fabric_build(s) || !cv_processors_build(s))
         return false;
     for (uint32_t c = 0; c < t->channel_count; c++)
         s->channels[c] = (channel){.arrived = {NONE, NONE, 0}, .blocked = {NONE, NONE, 0}, .pairs = NONE, .last_pair = NONE};
@@ -210,6 +210,7 @@ static void clear(simulation *s)
     free(s->node_ports);
     free(s->task_ports);
     free(s->node_buses);
+    cv_fabric_clear(s);
     free(s->processors);
     free(s->messages);
     free(s->pairs);
@@ -220,7 +221,7 @@ static void clear(simulation *s)
 static bool acceptable(const cv_replay *replay, const cv_replay_network *net)
 {
     if (net->nodes == 0 || net->buses < 0 || !(net->bytes_per_second >= 0) || !(net->wire_latency >= 0) ||
-        !(net->gap >= 0) || !(net->cost_post >= 0) || !(net->handover >= 0))
+        !(net->gap >= 0) || !(net->cost_post >= 0) || !(net->handover >= 0) || !cv_fabric_possible(net))
         return false;
     for (uint32_t n = 0; n < net->nodes; n++)
         if (!(net->latency_inter[n] >= 0) || !(net->latency_intra[n] >= 0) || !(net->bytes_per_second_intra[n] >= 0) ||

@@ -1,5 +1,5 @@
-/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, lists, cost, message_cost, links, record,
- * collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they
+/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, lists, cost, message_cost, links, fabric,
+ * record, collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they
  * were scheduled, so a run is deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
@@ -101,6 +101,7 @@ typedef struct {
     uint32_t next, older, newer;
     bool has_out, has_in, waits_in, on_bus, inside; /* inside: one node */
     bool reduce, sender_blocked, by_receiver, sender_waits;
+    bool has_route; /* through the fabric */
     bool reports;   /* a wait for the send ends with the receiver's copy */
     uint8_t uses;   /* arrival not consumed, resources not released */
     double arrival; /* physical receive */
@@ -167,6 +168,8 @@ typedef struct {
     bool on, failed;
 } recorder;
 
+typedef struct fabric fabric;
+
 typedef struct {
     const cv_replay *trace;
     const cv_replay_network *net;
@@ -179,6 +182,7 @@ typedef struct {
     share *shares;
     port *node_ports, *task_ports;
     bus machine_bus, *node_buses;
+    fabric *fabric;        /* NULL: no links but those of the nodes */
     processor *processors; /* NULL: each task has its own */
     message *messages;
     uint32_t message_count, message_capacity, message_free;
@@ -222,9 +226,18 @@ double cv_message_cost(const simulation *s, const double *curve, int64_t bytes);
 /* links.c: transfers */
 bool cv_links_build(simulation *s);
 void cv_transfer_request(simulation *s, uint32_t id);
+void cv_transfer_start(simulation *s, uint32_t id);
 void cv_transfer_release(simulation *s, uint32_t id);
 void cv_bus_for_collective(simulation *s, uint32_t instance_id);
 void cv_bus_after_collective(simulation *s);
+
+/* fabric.c: links between the nodes; take and release only where s->fabric is not NULL */
+bool cv_fabric_possible(const cv_replay_network *net);
+bool cv_fabric_build(simulation *s);
+void cv_fabric_clear(simulation *s);
+/* Returns false when the message has to wait; cv_transfer_start is called for it then. */
+bool cv_fabric_take(simulation *s, uint32_t id);
+void cv_fabric_release(simulation *s, const message *done);
 
 /* collective.c */
 enum outcome { GOES_ON, BLOCKED, NOT_YET };

@@ -131,7 +131,7 @@ static bool task_links(simulation *s, uint32_t id)
     return true;
 }
 
-static void start(simulation *s, uint32_t id)
+void cv_transfer_start(simulation *s, uint32_t id)
 {
     message *m = &s->messages[id];
     double rate = m->inside ? s->net->bytes_per_second_intra[node_of(s, m->source)] : s->net->bytes_per_second;
@@ -166,7 +166,8 @@ void cv_transfer_request(simulation *s, uint32_t id)
         b->used++;
         m->on_bus = true;
     }
-    start(s, id);
+    if (s->fabric == NULL || s->messages[id].inside || cv_fabric_take(s, id))
+        cv_transfer_start(s, id);
 }
 
 static void wake(simulation *s, fifo *list)
@@ -217,6 +218,10 @@ void cv_transfer_release(simulation *s, uint32_t id)
     /* Waking others may move the message array: take copies. */
     message m = s->messages[id];
     bus *b = m.inside ? &s->node_buses[node_of(s, m.source)] : &s->machine_bus;
+    if (m.has_route) {
+        s->messages[id].has_route = false;
+        cv_fabric_release(s, &m);
+    }
     if (m.has_out)
         free_out_link(s, source_port(s, &m), id);
     if (m.has_in)

@@ -16,13 +16,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mpi_disturbances import DISTURBANCES, HUGE_PAGES, NotPossibleError
+from mpi_disturbances import DISTURBANCES, HUGE_PAGES, NotPossibleError, hog, warden
 from mpi_runs import QUIET, Library, halo, hpl_input, libraries, load, repeated
 
 from convolver.machine.profile import MachineProfile
@@ -51,15 +53,21 @@ def programs(library: Library, folder: Path, hpl: dict[str, str]) -> dict[str, l
     return found
 
 
+def network_of(library: Library) -> dict[str, Any]:
+    """Measure the network between two tasks of a library."""
+    measured = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
+    if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
+        measured["cpu_share"] = 1.0  # kernels stop real-time tasks late in each second, which these runs do not last
+    return measured
+
+
 def replays(runs: int, ranks: list[int], hpl: dict[str, str], only: list[str]) -> None:
     """Print the table of the replay part."""
     print("| library | program | ranks | measured s | replayed s | error | load |\n|---|---|---|---|---|---|---|")
     for library in (one for one in libraries() if one.name in only):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            measured = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
-            if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
-                measured["cpu_share"] = 1.0  # kernels stop real-time tasks late in each second, which these runs do not last
+            measured = network_of(library)
             for title, words in programs(library, folder, hpl).items():
                 for count in ranks:
                     hpl_input(folder, count)
@@ -75,11 +83,11 @@ def profile(folder: Path, name: str, library: Library) -> MachineProfile:
     path = folder / f"{name}.machine.json"
     words = ["--quick", "--cpu", "0", "--pages", "thp" if HUGE_PAGES.items() <= os.environ.items() else "4k"]
     subprocess.run([*CONVOLVER, "probe", *words, "-o", str(path), "--force"], check=True, stdout=subprocess.DEVNULL)
-    network = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
+    network = network_of(library)
     return msgspec.structs.replace(MachineProfile.load(path), name=name, network=network)
 
 
-def disturbed(runs: int, only: list[str], only_of: list[str], steps: int) -> None:
+def disturbed(runs: int, only: list[str], only_of: list[str], steps: int, guarded: bool) -> None:
     """Print the table of the disturbances."""
     os.sched_setaffinity(0, {0})
     os.environ |= HUGE_PAGES
@@ -87,8 +95,9 @@ def disturbed(runs: int, only: list[str], only_of: list[str], steps: int) -> Non
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = library.command(2, [str(halo(library, folder)), "1500", str(steps)])
-        base = profile(folder, "base", library)
-        measured, run = repeated(command, folder, runs, mpicc=library.mpicc)
+        with warden(0, folder) if guarded else nullcontext():
+            base = profile(folder, "base", library)
+            measured, run = repeated(command, folder, runs, mpicc=library.mpicc)
         record_blocks(command, run, mpicc=library.mpicc)
         check = predict_parallel(run, base=base, target=base)
         print(
@@ -97,7 +106,9 @@ def disturbed(runs: int, only: list[str], only_of: list[str], steps: int) -> Non
         print("| target | predicted s | interval | measured s | error | CPU ratio | measured speed-up |\n" + "|---" * 7 + "|")
         for title in only:
             try:
-                with DISTURBANCES[title](0) as words:
+                # The hog itself has the other processor.
+                guard = warden(0, folder) if guarded and DISTURBANCES[title] is not hog else nullcontext()
+                with guard, DISTURBANCES[title](0) as words:
                     target = profile(folder, title, library)
                     seconds, _ = repeated(command, folder / title, runs, mpicc=library.mpicc)
                     found = predict_parallel(run, base=base, target=target)
@@ -144,6 +155,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=["replay", "disturb", "capture"], default=["capture", "replay", "disturb"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--guard", action="store_true", help="Keep other programs off the processors that disturb does not use.")
     parser.add_argument("--steps", type=int, default=100, help="Of the disturbed program.")
     parser.add_argument("--libraries", nargs="*", choices=["openmpi", "mpich"], default=["openmpi", "mpich"])
     parser.add_argument("--only", nargs="*", choices=list(DISTURBANCES), default=list(DISTURBANCES))
@@ -156,7 +168,7 @@ def main() -> None:
     if "replay" in given.parts:
         replays(given.runs, [int(word) for word in given.ranks.split(",")], hpl, given.libraries)
     if "disturb" in given.parts:
-        disturbed(given.runs, given.only, given.libraries, given.steps)
+        disturbed(given.runs, given.only, given.libraries, given.steps, given.guard)
 
 
 if __name__ == "__main__":
