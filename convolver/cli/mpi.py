@@ -81,6 +81,32 @@ def trace_command(
         raise typer.Exit(status if 0 < status < 256 else 1)
 
 
+@mpi.command("count", context_settings={"allow_interspersed_args": False})
+def count_command(
+    command: Annotated[list[str], typer.Argument(help="Command of SimGrid SMPI, behind '--'.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Time-independent trace (.txt), for 'convolver model scale'.")],
+    force: Annotated[bool, typer.Option(help="Overwrite an existing trace.")] = False,
+) -> None:
+    """Run a program under SimGrid SMPI and count the instructions between its MPI calls, exactly, for any number of ranks.
+
+    \b
+    Examples:
+      convolver mpi count -o bt.16.txt -- smpirun -np 16 -platform p.xml -hostfile hosts ./bt
+      convolver mpi count -o cg.8.txt -- smpirun -np 8 -platform p.xml -hostfile hosts ./cg
+    """
+    from convolver.modeling.p3s.trace import read_ti
+    from convolver.mpi.counted import count
+
+    new_file(output, force)
+    status = count(command, output)
+    trace = read_ti(output)
+    total = sum(operation.work for rank in trace for operation in rank)
+    say(f"{len(trace)} ranks, {sum(map(len, trace))} MPI calls, {total:.6g} instructions between them.")
+    wrote(output)
+    if status:
+        raise typer.Exit(status if 0 < status < 256 else 1)
+
+
 @mpi.command("convert")
 def convert_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],

@@ -21,6 +21,8 @@
 #define CV_BURSTS_END (('C' << 24 | 'V' << 16) + 18)   /* a burst ends; answer: executions of code segments since the last take */
 #define CV_BURSTS_TAKE (('C' << 24 | 'V' << 16) + 19)  /* buffer, words: fills it; answer: words. As many as asked for: take again */
 
+#define CV_BURSTS_EXECUTED (('C' << 24 | 'V' << 16) + 20) /* answer: instructions so far; 0 without --total=yes */
+
 #if defined(__x86_64__) && defined(__GNUC__)
 static inline unsigned long cv_bursts_request(unsigned long request, unsigned long first, unsigned long second)
 {

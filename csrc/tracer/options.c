@@ -49,6 +49,7 @@ Bool cv_option(const HChar *argument)
     } else if VG_STR_CLO (argument, "--stop-at", o->stop_at) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
     } else if VG_BOOL_CLO (argument, "--pack", o->pack) {
+    } else if VG_BOOL_CLO (argument, "--total", o->total) {
     } else if VG_XACT_CLO (argument, "--all-visits=yes", o->all_visits, 1) {
     } else if VG_XACT_CLO (argument, "--all-visits=no", o->all_visits, 0) {
     } else {
@@ -71,6 +72,7 @@ void cv_option_usage(void)
         "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
         "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
         "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
+        "    --total=yes|no             count all instructions together, too, for clocks of instructions [no]\n"
         "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }

@@ -194,6 +194,7 @@ Bool cv_segment_make(const IRSB *block, Int first, Int end, const struct cv_refe
     }
     segment->id = known->id - 1;
     segment->counter = known->counter;
+    segment->begins = n - (instructions[0].flags & CV_WIRE_CONTINUED ? 1 : 0);
     segment->first_site = known->first_site;
     segment->first_guard_counter = known->counter + 1;
     return True;

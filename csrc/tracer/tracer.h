@@ -42,6 +42,7 @@ struct cv_options {
     const HChar *start_at;  /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
     const HChar *stop_at;   /* likewise; NULL: its end */
     Bool fuse;              /* the XMM peephole */
+    Bool total;             /* also count the instructions of all segments together (cv_executed) */
     Bool pack;              /* one call for a packed fused multiply-add */
     Int all_visits;         /* record visits of segments without references, too: the path; -1: where there are bursts */
 };
@@ -142,6 +143,7 @@ struct cv_word {
 struct cv_segment {
     UInt id;
     UInt counter;
+    UInt begins; /* instructions, without the rest of one that the segment before began */
     UInt first_site;
     UInt first_guard_counter; /* those of the guarded references follow each other */
     Bool recorded;            /* its visits and sampled references go to the stream */
@@ -218,6 +220,8 @@ void cv_region_instrument(IRSB *out, Addr start);
 Bool cv_bursts_asked(UWord *arguments, UWord *answer);
 
 /* ---- instrument.c, fuse.c ---- */
+
+extern ULong cv_executed; /* instructions so far, with --total=yes */
 
 IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout, const VexGuestExtents *extents,
                     const VexArchInfo *archinfo, IRType guest_word, IRType host_word);
