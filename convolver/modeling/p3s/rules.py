@@ -35,7 +35,7 @@ def powers_tall(p: int) -> tuple[int, int] | None:
     return (grid[1], grid[0]) if grid else None
 
 
-def balanced(p: int) -> tuple[int, int] | None:
+def balanced(p: int) -> tuple[int, int]:
     """Return the factors of a count that are nearest each other, rows at most columns."""
     rows = next(r for r in range(math.isqrt(p), 0, -1) if p % r == 0)
     return rows, p // rows
@@ -43,7 +43,7 @@ def balanced(p: int) -> tuple[int, int] | None:
 
 def balanced_tall(p: int) -> tuple[int, int] | None:
     """Return the balanced factors with rows at least columns."""
-    rows, columns = balanced(p) or (1, p)
+    rows, columns = balanced(p)
     return columns, rows
 
 
@@ -76,11 +76,15 @@ class Rule:
     second: int = 0
     side: str = ""
 
+    def sides(self, processes: int) -> tuple[int, int] | None:
+        """Return rows and columns of the rule's grid, None where it does not exist at this count."""
+        return GRIDS[self.grid](processes)
+
     def __call__(self, rank: int, processes: int) -> Partner:
         """Return the partner of a rank; None at a border, ValueError where the grid does not exist at this count."""
         if self.kind == "root":
             return self.first
-        sides = GRIDS[self.grid](processes)
+        sides = self.sides(processes)
         if sides is None:
             raise ValueError(f"{processes} processes form no {self.grid} grid")
         if self.kind == "transpose":

@@ -1,40 +1,33 @@
 """The scalable logical trace: one tree of loops and operations for any process count, made from traces at a few.
 
 Phases are related by their order in the tree (functional similarity). Each loop's count is a line in an index of the counts, each
-operation has a rule for its partner, a form for its size and its share of the constant total of work.
+operation has a rule for its partner, a form for its size and one for its work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from convolver.errors import ModelError
-from convolver.modeling.p3s.communication import general_equation
-from convolver.modeling.p3s.fold import Node, fold
-from convolver.modeling.p3s.rules import Rule
-from convolver.modeling.p3s.trace import Operation, Trace
+from convolver.modeling.p3s.instructions import groups
+from convolver.modeling.p3s.parts import Part, Turn
+from convolver.modeling.p3s.pattern import find_pattern
+from convolver.modeling.p3s.rules import GRIDS
+from convolver.modeling.p3s.trace import Operation, Trace, to_events
 from convolver.modeling.p3s.volume import VolumeForm, fit_volume
-from convolver.modeling.p3s.weight import WeightLine, fit_weight
+from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
+from convolver.mpi.network import flat_configuration
+from convolver.mpi.replay import Replayer
 
-
-@dataclass
-class Part:
-    """A node of the scalable trace: a loop (``count``) over ``body``, or an operation (``name``) with its models.
-
-    ``total_work`` is the work of all ranks and repetitions before the operation, that of the largest traced count.
-    """
-
-    name: str = ""
-    count: WeightLine | None = None
-    body: list[Part] = field(default_factory=list)
-    rule: Rule | None = None
-    volume: VolumeForm | None = None
-    total_work: float = 0.0
-    work_drift: float = 0.0
+SIMILARITY = 0.95
+"""Ranks whose instructions differ by less are one group (the paper's)."""
 
 
 @dataclass(frozen=True)
@@ -43,108 +36,178 @@ class ScalableTrace:
 
     root: Part
     counts: tuple[int, ...]
+    totals: tuple[float, ...] = ()
 
     def at(self, processes: int) -> Trace:
         """Return the operations of every rank at a process count, work included."""
-        return [list(_expand(self.root, rank, processes, 1)) for rank in range(processes)]
+        sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
+        grid = _grid(self.root)
+        return [list(self._rank(rank, processes, sizes, grid)) for rank in range(processes)]
+
+    def _rank(self, rank: int, processes: int, sizes: Mapping[int, int], grid: str | None) -> Iterator[Operation]:
+        sides = GRIDS[grid](processes) if grid else None
+        place = place_of(rank, sides) if sides else (0, 0)
+        work = {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
+        for part, partner, turn in self.root.run(rank, processes):
+            yield Operation(part.name, partner, sizes[id(part)], 0, work.get((id(part), turn), 0.0))
 
     def equations(self) -> list[dict[str, Any]]:
-        """Return one row an operation: name, partner rule, size form, weight at the largest traced count."""
-        return list(_rows(self.root, max(self.counts), 1))
+        """Return one row an operation: name, partner rule, size form, work, weight at the largest traced count."""
+        largest = max(self.counts)
+        return [
+            {
+                "operation": part.name,
+                "partner": str(part.rule or ""),
+                "bytes": _form(part.volume),
+                "work": {turn.name.lower(): str(form) for turn, form in part.work.items()},
+                "weight": self.root.weight(largest, part),
+            }
+            for part in self.root.leaves()
+        ]
 
     def drift(self) -> float:
-        """Return the largest change of the total work before an operation over the traced counts, weighted by its share."""
-        parts = [part for part in _leaves(self.root) if part.total_work > 0]
-        total = sum(part.total_work for part in parts)
-        return sum(part.work_drift * part.total_work for part in parts) / total if total else 0.0
+        """Return how much the total work of all ranks changes over the traced counts, as a share of the smallest."""
+        return (max(self.totals) - min(self.totals)) / min(self.totals) if self.totals and min(self.totals) > 0 else 0.0
 
 
-def build(traces: Mapping[int, Trace], *, sizes_to_try: tuple[int, ...] = (), window: int = 160) -> ScalableTrace:
+def build(
+    traces: Mapping[int, Trace], *, sizes_to_try: tuple[int, ...] = (), window: int = 160, waiting: float | None = None
+) -> ScalableTrace:
     """Return the scalable trace of traces at three or more process counts.
 
-    ``sizes_to_try`` are problem sizes for structured message sizes. Raises :class:`ModelError` when ranks or counts differ in the
-    structure of their loops, or when a partner, a size or a count follows no rule: then P3S does not apply.
+    ``sizes_to_try`` are problem sizes for structured message sizes. ``waiting`` says how much of the difference between the mean
+    and the slowest rank counts where all ranks make the same calls: 1 where each call waits for all, 0 where differences even
+    out; without it, what replays of the traces themselves show. Raises :class:`ModelError` when the calls, a partner or a loop's
+    count follow no rule: then P3S does not apply.
     """
     if len(traces) < 2:
         raise ModelError("P3S relates phases over process counts; give traces at two counts at least, better three.")
-    trees = {count: [fold(operations, window) for operations in traces[count]] for count in sorted(traces)}
-    shapes = {count: {tree.shape() for tree in listed} for count, listed in trees.items()}
-    different = [count for count, found in shapes.items() if len(found) > 1]
-    if different:
-        raise ModelError(
-            f"The ranks at {different[0]} processes run loops of {len(shapes[different[0]])} different structures; "
-            "border ranks that leave communications out are not related yet."
-        )
-    if len(set.union(*shapes.values())) > 1:
-        raise ModelError(
-            f"The loops at {', '.join(map(str, trees))} processes differ in structure; the phases cannot be related."
-        )
-    return ScalableTrace(_related(trees, dict.fromkeys(trees, 1), sizes_to_try), tuple(trees))
+    traces = {processes: traces[processes] for processes in sorted(traces)}
+    root = find_pattern(traces, window)
+    found = {processes: _occurrences(root, trace) for processes, trace in traces.items()}
+    totals = tuple(float(sum(o.work for rank in trace for o in rank)) for trace in traces.values())
+    grid = _grid(root)
+
+    def made(share: float) -> ScalableTrace:
+        for part in root.leaves():
+            seen = {processes: leaves[id(part)] for processes, leaves in found.items() if leaves[id(part)].bytes}
+            _fit(part, seen, sizes_to_try, grid, share, partial(_weight, root, part))
+        return ScalableTrace(root, tuple(traces), totals)
+
+    if waiting is None:
+        waiting = 0.0 if grid is not None else _shown_waiting(made, traces)
+    return made(waiting)
 
 
-Trees = Mapping[int, Sequence[Node]]
+def _shown_waiting(made: Callable[[float], ScalableTrace], traces: Mapping[int, Trace]) -> float:
+    """Return the share of the differences between ranks that makes replays of the predicted traces last as long as the real."""
+    real = np.array([_seconds(trace) for trace in traces.values()])
+    ends = []
+    for share in (0.0, 1.0):
+        scalable = made(share)
+        ends.append(np.array([_seconds(scalable.at(processes)) for processes in traces]) / real)
+    slope = ends[1] - ends[0]
+    return float(np.clip(slope @ (1 - ends[0]) / (slope @ slope), 0, 1)) if (slope @ slope) > 1e-12 else 0.0
 
 
-def _related(trees: Trees, weights: Mapping[int, int], sizes: tuple[int, ...]) -> Part:
-    first = next(iter(trees.values()))[0]
-    if first.leaf:
-        return _operation(trees, weights, sizes)
-    counts = {}
-    for processes, nodes in trees.items():
-        found = {node.count for node in nodes}
-        if len(found) > 1:
-            raise ModelError(f"The ranks at {processes} processes run the same loop {min(found)} to {max(found)} times.")
-        counts[processes] = found.pop()
-    inner = {processes: weights[processes] * counts[processes] for processes in trees}
-    children = range(len(first.body))
-    body = [_related({p: [n.body[i] for n in nodes] for p, nodes in trees.items()}, inner, sizes) for i in children]
-    return Part(count=fit_weight(counts), body=body)
+def _seconds(trace: Trace) -> float:
+    """Return the replayed seconds on a network so fast that only the work and the waiting for it count."""
+    network = flat_configuration(len(trace), latency_seconds=1e-9, bandwidth_bytes_per_second=1e12)
+    return float(Replayer(to_events(trace, seconds_per_work=1e-9)).seconds(network).max())
 
 
-def _operation(trees: Trees, weights: Mapping[int, int], sizes: tuple[int, ...]) -> Part:
-    operations = {p: [node.operation for node in nodes if node.operation] for p, nodes in trees.items()}
-    name = next(iter(operations.values()))[0].name
-    part = Part(name=name)
-    if operations[min(operations)][0].partner >= 0:
-        part.rule = general_equation({p: [o.partner for o in listed] for p, listed in operations.items()})
-    if name != "wait":
-        part.volume = fit_volume({p: float(np.mean([n.bytes for n in nodes])) for p, nodes in trees.items()}, sizes_to_try=sizes)
-    totals = [sum(node.work for node in nodes) * weights[p] for p, nodes in trees.items()]
-    part.total_work = totals[-1]
-    part.work_drift = (max(totals) - min(totals)) / min(totals) if min(totals) > 0 else 0.0
-    return part
+@dataclass
+class Seen:
+    """All times that an operation was run at one process count: bytes, and by turn the ranks and the works in order."""
+
+    bytes: list[int]
+    work: dict[Turn, dict[int, list[float]]]
 
 
-def _expand(part: Part, rank: int, processes: int, weight: int) -> Iterator[Operation]:
-    if part.count is not None:
-        times = part.count(processes)
-        for _ in range(times):
-            for child in part.body:
-                yield from _expand(child, rank, processes, weight * times)
-        return
-    work = part.total_work / (processes * weight)
-    partner = part.rule(rank, processes) if part.rule else -1
-    size = round(part.volume(processes)) if part.volume else 0
-    if partner is not None:
-        yield Operation(part.name, partner, size, 0, work)
-    elif work > 0:
-        yield Operation("none", work=work)
+def _occurrences(root: Part, trace: Trace) -> dict[int, Seen]:
+    found = {id(part): Seen([], {turn: defaultdict(list) for turn in Turn}) for part in root.leaves()}
+    for rank, operations in enumerate(trace):
+        for (part, _, turn), operation in zip(root.run(rank, len(trace)), operations, strict=True):
+            seen = found[id(part)]
+            seen.bytes.append(operation.bytes)
+            seen.work[turn][rank].append(operation.work)
+    return found
 
 
-def _leaves(part: Part) -> Iterator[Part]:
-    if part.count is None:
-        yield part
-    for child in part.body:
-        yield from _leaves(child)
+def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str | None, waiting: float, weight: Weight) -> None:
+    """Give an operation its size form and its work, from all the times that a rank ran it."""
+    if part.name != "wait":
+        part.volume = fit_volume({p: float(np.mean(all_.bytes)) for p, all_ in seen.items()}, sizes_to_try=sizes)
+    works = {turn: {p: all_.work[turn] for p, all_ in seen.items() if all_.work[turn]} for turn in Turn}
+    part.work = {}
+    for turn in sorted((turn for turn in Turn if works[turn]), key=lambda turn: -len(works[turn])):
+        part.work[turn] = _work(works[turn], sizes, grid, waiting, next(reversed(part.work.values()), None), weight)
+    for turn, other in ((Turn.LAST, Turn.FIRST), (Turn.MIDDLE, Turn.LAST), (Turn.FIRST, Turn.MIDDLE)):
+        if other in part.work:
+            part.work.setdefault(turn, part.work[other])
 
 
-def _rows(part: Part, processes: int, weight: int) -> Iterator[dict[str, Any]]:
-    if part.count is not None:
-        for child in part.body:
-            yield from _rows(child, processes, weight * part.count(processes))
-        return
-    volume = part.volume
-    form = "" if volume is None else f"{volume.factor:.6g}*P^{volume.power:.4g}" if volume.power is not None else ""
-    if volume is not None and volume.power is None:
-        form = f"{volume.factor:.6g}*{volume.shape}" + (f" + {volume.offset:.6g}" if volume.offset else "")
-    yield {"operation": part.name, "partner": str(part.rule or ""), "bytes": form, "weight": weight}
+def _weight(root: Part, part: Part, processes: int) -> int:
+    return root.weight(processes, part, bits=False)
+
+
+Works = Mapping[int, Mapping[int, list[float]]]
+"""By process count and rank: the works before an operation, in order."""
+
+
+def _work(works: Works, sizes: tuple[int, ...], grid: str | None, waiting: float, like: Work | None, weight: Weight) -> Work:
+    """Return the form of the work before an operation; one that only one count shows grows like ``like``.
+
+    On a mesh it is that of the place with the most work.
+    """
+    each = {}
+    for processes, ranks in works.items():
+        sides = GRIDS[grid](processes) if grid else None
+        if sides is not None:
+            each[processes] = max(_by_place(ranks, sides).values())
+            continue
+        mean = float(np.mean([work for listed in ranks.values() for work in listed]))
+        each[processes] = mean + waiting * (float(np.mean(_slowest(ranks))) - mean) if waiting else mean
+    largest = max(each)
+    if len(each) == 1 and like is not None and like(largest) > 0:
+        form = like.scaled(each[largest] / like(largest))
+    else:
+        form = fit_work(each, sizes, weight)
+    return form if grid is None else replace(form, places=_places(works, each, grid))
+
+
+def _slowest(ranks: Mapping[int, list[float]]) -> npt.NDArray[np.float64]:
+    return np.array(list(ranks.values())).max(axis=0)
+
+
+def _by_place(ranks: Mapping[int, list[float]], sides: tuple[int, int]) -> dict[Place, float]:
+    work: dict[Place, list[float]] = defaultdict(list)
+    for rank, listed in ranks.items():
+        work[place_of(rank, sides)] += listed
+    return {place: float(np.mean(values)) for place, values in work.items()}
+
+
+def _places(works: Works, each: Mapping[int, float], grid: str) -> tuple[tuple[Place, float], ...]:
+    """Return the work at each place of the grid relative to the place with the most, from the largest count that has the place.
+
+    Empty where all places are within one group of similar instructions.
+    """
+    factors: dict[Place, float] = {}
+    for processes, largest in each.items():
+        sides = GRIDS[grid](processes)
+        if sides is not None and largest > 0:
+            factors |= {place: mean / largest for place, mean in _by_place(works[processes], sides).items()}
+    return tuple(factors.items()) if len(groups(list(factors.values()), SIMILARITY)) > 1 else ()
+
+
+def _grid(root: Part) -> str | None:
+    """Return the grid whose places matter: that of a mesh, which has borders."""
+    return next((part.rule.grid for part in root.leaves() if part.rule is not None and part.rule.kind == "mesh"), None)
+
+
+def _form(volume: VolumeForm | None) -> str:
+    if volume is None:
+        return ""
+    if volume.power is not None:
+        return f"{volume.factor:.6g}*P^{volume.power:.4g}"
+    return f"{volume.factor:.6g}*{volume.shape}" + (f" + {volume.offset:.6g}" if volume.offset else "")

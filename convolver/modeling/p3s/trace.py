@@ -84,8 +84,8 @@ def _operation(name: str, values: list[int], rank: int, work: float) -> Operatio
     if name in POINT:
         return Operation(name, values[0], values[2] * TYPE_BYTES[values[3]], values[1], work)
     if name == "wait":
-        source, _, tag = values
-        return None if source == rank else Operation("wait", source, 0, tag, work)
+        source, destination, tag = values
+        return None if source == rank != destination else Operation("wait", source, 0, tag, work)
     if name == "waitall":
         return Operation("waitall", -1, 0, 0, work)
     if name in _COLLECTIVES:

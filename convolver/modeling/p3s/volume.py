@@ -14,18 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from convolver.errors import ModelError
+from convolver.modeling.p3s.rules import balanced
 
 Shape = Callable[[int, int], float]
 """A function of process count and problem size."""
 
 
-def _sides(p: int) -> tuple[int, int]:
-    """Return rows and columns of the grid: square, else the power-of-two grid with more columns."""
-    q = math.isqrt(p)
-    if q * q == p:
-        return q, q
-    k = int(math.log2(p))
-    return 2 ** (k // 2), 2 ** (k - k // 2)
+def sides_of(p: int) -> tuple[int, int]:
+    """Return rows and columns of the grid: square, else the factors nearest each other, the columns more."""
+    return balanced(p)
 
 
 def _q(p: int) -> int:
@@ -44,13 +41,15 @@ SHAPES: dict[str, Shape] = {
     "(q-1)*ceil(N/q)^2": lambda p, n: float((_q(p) - 1) * math.ceil(n / _q(p)) ** 2),
     "N^2/q": lambda p, n: n * n / _q(p),
     "N/P": lambda p, n: n / p,
-    "N/C": lambda p, n: n / _sides(p)[1],
-    "N/R": lambda p, n: n / _sides(p)[0],
-    "ceil(N/C)": lambda p, n: float(math.ceil(n / _sides(p)[1])),
-    "ceil(N/R)": lambda p, n: float(math.ceil(n / _sides(p)[0])),
-    "floor(N/C)": lambda p, n: float(n // _sides(p)[1]),
-    "floor(N/R)": lambda p, n: float(n // _sides(p)[0]),
+    "N/C": lambda p, n: n / sides_of(p)[1],
+    "N/R": lambda p, n: n / sides_of(p)[0],
+    "ceil(N/C)": lambda p, n: float(math.ceil(n / sides_of(p)[1])),
+    "ceil(N/R)": lambda p, n: float(math.ceil(n / sides_of(p)[0])),
+    "floor(N/C)": lambda p, n: float(n // sides_of(p)[1]),
+    "floor(N/R)": lambda p, n: float(n // sides_of(p)[0]),
     "1/P": lambda p, n: 1 / p,
+    "1/C": lambda p, n: 1 / sides_of(p)[1],
+    "1/R": lambda p, n: 1 / sides_of(p)[0],
     "1/q": lambda p, n: 1 / math.sqrt(p),
     "1/P^2": lambda p, n: 1 / p**2,
 }

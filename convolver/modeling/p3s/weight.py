@@ -67,16 +67,18 @@ def _line(index: str, weights: Mapping[int, int]) -> WeightLine | None:
     return WeightLine(index, intercept, slope, residual)
 
 
-def fit_weight(weights: Mapping[int, int], *, tolerance: float = 0.002) -> WeightLine:
+def fit_weight(weights: Mapping[int, int], *, tolerance: float = 0.002, index: str | None = None) -> WeightLine:
     """Return the exact line of one phase's weights, in the index that fits best; constants are preferred.
 
-    Raises :class:`ModelError` when no index gives a line within ``tolerance`` of the weights.
+    ``index`` is tried right after the constant: two counts lie on a line in any index. Raises :class:`ModelError` when no index
+    gives a line within ``tolerance`` of the weights.
     """
     lines = [line for index in DISPLACEMENTS if (line := _line(index, weights)) is not None]
     largest = max(weights.values())
     exact = [line for line in lines if line.residual <= 1e-9 * largest]
     whole = [line for line in exact if line.slope.denominator == 1]
-    best = (whole or exact)[0] if exact else min(lines, key=lambda line: line.residual)
+    wanted = [line for line in exact if line.index in ("1", index)]
+    best = (wanted or whole or exact)[0] if exact else min(lines, key=lambda line: line.residual)
     if best.residual > tolerance * largest:
         listed = ", ".join(f"{w} at {p}" for p, w in weights.items())
         raise ModelError(f"No line over the process counts explains the weights {listed}; trace other counts.")

@@ -34,7 +34,7 @@ def test_work_is_counted_in_instructions_and_repeats_exactly(tmp_path):
     (tmp_path / "p.c").write_text(PROGRAM)
     (tmp_path / "hosts").write_text("h0\nh1\n")
     (tmp_path / "p.xml").write_text(
-        "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">"
+        '<?xml version=\'1.0\'?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">'
         '<cluster id="c" prefix="h" suffix="" radical="0-1" speed="1Gf" bw="1GBps" lat="1us"/></platform>\n'
     )
     subprocess.run(["smpicc", "-O1", "p.c", "-o", "p"], cwd=tmp_path, check=True)

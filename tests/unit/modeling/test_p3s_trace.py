@@ -107,12 +107,75 @@ def test_nested_loops_are_found_with_their_weights():
     assert root.shape() == ("loop", ("loop", ("loop", ("send",), ("recv",)), ("barrier",)))
 
 
-def test_ranks_that_leave_communications_out_are_refused_with_a_reason():
+def mesh(count):
+    """A program with the communication of LU: two sweeps over a mesh, and a last exchange along the last column only."""
+    grid = {4: (2, 2), 8: (2, 4), 16: (4, 4), 64: (8, 8)}[count]
+    rows, columns = grid
+    trace = []
+    for rank in range(count):
+        row, column = divmod(rank, columns)
+        beside = {"N": row > 0 and rank - columns, "W": column > 0 and rank - 1}
+        beside |= {"S": row + 1 < rows and rank + columns, "E": column + 1 < columns and rank + 1}
+        there = {side: partner for side, partner in beside.items() if partner is not False}
+        down = [("recv", "N"), ("recv", "W"), ("send", "S"), ("send", "E")]
+        sweeps = down, [("recv", "S"), ("recv", "E"), ("send", "N"), ("send", "W")]
+        operations = []
+        for _ in range(STEPS):
+            for sweep in sweeps:
+                for _ in range(SIZE // 2):
+                    operations += [Operation(name, there[side], 40, 0, 1e6 / count) for name, side in sweep if side in there]
+        if column + 1 == columns:
+            operations += [Operation("send", there["N"], 8)] if "N" in there else []
+            operations += [Operation("recv", there["S"], 8)] if "S" in there else []
+        trace.append([*operations, Operation("allreduce", bytes=8)])
+    return trace
+
+
+def growing(count):
+    """A program with the communication of CG: exchanges over the bits of a row, falling and rising, and a transposed partner."""
+    columns = 2 ** ((count.bit_length()) // 2)
+    bits = [columns >> level for level in range(1, columns.bit_length())]
+    trace = []
+    for rank in range(count):
+
+        def exchange(order, size, rank=rank):
+            return [Operation(name, rank ^ bit, size, 0, 1e6 / count) for bit in order for name in ("irecv", "send", "wait")]
+
+        to = Rule("transpose", "powers")(rank, count)
+        step = [*exchange(reversed(bits), 8 * SIZE // columns), Operation("send", to, 8), Operation("recv", to, 8)]
+        trace.append((step + exchange(bits, 8) + exchange(bits, 8)) * STEPS)
+    return trace
+
+
+@pytest.mark.parametrize("program", [mesh, growing])
+def test_borders_and_growing_exchanges_are_right_at_four_times_the_processes(program):
+    def calls(trace):
+        return [[(o.name, o.partner) for o in rank] for rank in trace]
+
+    scalable = build({count: program(count) for count in (4, 8, 16)}, sizes_to_try=(SIZE,))
+    made, real = scalable.at(64), program(64)
+    assert calls(made) == calls(real)
+    assert [[o.bytes for o in rank if o.name != "wait"] for rank in made] == [
+        [o.bytes for o in rank if o.name != "wait"] for rank in real
+    ]
+    assert seconds(made) == pytest.approx(seconds(real), rel=1e-6)
+
+
+def test_irregular_programs_are_refused_with_the_first_call_that_does_not_fit():
     chain = [[Operation("send", r + 1, 8)] * (r + 1 < 4) + [Operation("barrier")] for r in range(4)]
-    with pytest.raises(ModelError, match="border ranks"):
+    with pytest.raises(ModelError, match="no known pattern"):
         build({4: chain, 8: chain * 2})
     with pytest.raises(ModelError, match="two counts"):
         build({4: chain})
+
+
+def test_the_waiting_that_replays_show_is_found():
+    def uneven(count):
+        share = 1e6 / count
+        return [[Operation("barrier", work=share * (1.5 if (r + n) % count == 0 else 1)) for n in range(8)] for r in range(count)]
+
+    scalable = build({count: uneven(count) for count in (4, 9, 16)})
+    assert seconds(scalable.at(36)) == pytest.approx(seconds(uneven(36)), rel=0.01)
 
 
 def test_time_independent_traces_are_read_with_sizes_work_and_waits(tmp_path):
