@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import AnySimulator
-from convolver._native.relay import Relay
-from convolver._native.simulator import Simulator
-from convolver._native.trace import END, SETS, Decoder
+from convolver._native.sinks import Sinks
+from convolver._native.trace import END, Decoder
 from convolver.errors import ProbeError
 from convolver.probing.runner import probe_binary
 from convolver.progress import SILENT, Progress
@@ -58,20 +56,10 @@ class KernelRuns:
         largest = max(point.working_set_bytes for point in self.points)
         return [str(probe_binary()), "--record", "--bytes", str(max(largest, 1 << 20)), "--pages", self._pages]
 
-    def feed(
-        self,
-        simulator: AnySimulator | Relay,
-        *,
-        sets: Simulator | None = None,
-        also: Iterable[AnySimulator] = (),
-        progress: Progress = SILENT,
-    ) -> None:
-        """Stream all references into a simulator; afterwards blocks, patterns and line shares of the sites are known."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
+        """Stream all references into simulators; afterwards blocks, patterns and line shares of the sites are known."""
         decoder = Decoder("The probe's stream of references")
-        for each in (simulator, *also):
-            decoder.add_simulator(each)
-        if sets is not None:
-            decoder.add_simulator(sets, SETS)
+        sinks.connect(decoder)
         with tempfile.TemporaryFile("w+") as todo:
             todo.writelines("{} {} {} {}\n".format(*point) for point in self.points)
             todo.seek(0)

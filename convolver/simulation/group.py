@@ -66,13 +66,13 @@ class Group:
         self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
         return [self._shared, *(machine.simulator for machine in self._detailed.values())]
 
-    def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, list[AnySimulator]]:
-        """Return what a decoder feeds, the fast simulator on ``jobs`` threads beside it where its sets can be shared out."""
+    def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, ...]:
+        """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it where its sets can be shared out."""
         first, *others = self.simulators
         if jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
             self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
-            return self._shared.relay(), others
-        return first, others
+            return self._shared.relay(), *others
+        return first, *others
 
     @property
     def at_once(self) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed import AnySimulator
-from convolver._native.relay import Relay
-from convolver._native.simulator import OwnerLimitError, Simulator
+from convolver._native.simulator import OwnerLimitError
+from convolver._native.sinks import Sinks
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
@@ -43,15 +43,8 @@ class TraceLike(Protocol):
     def site_blocks(self) -> NDArray[np.uint32]:
         """Block of each site."""
 
-    def feed(
-        self,
-        simulator: AnySimulator | Relay,
-        *,
-        sets: Simulator | None = None,
-        also: Iterable[AnySimulator] = (),
-        progress: Progress = SILENT,
-    ) -> None:
-        """Stream all references into simulators, set-sampled ones into ``sets``; the owner of a reference is its site."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
+        """Stream all references into simulators."""
 
 
 def _hit_rates(machines: list[Target], runs: Runs, references: int, inputs: dict[str, Any], sampling: Any) -> HitRates:
@@ -110,11 +103,7 @@ def simulate(
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
     windows = Group(found, details, by_burst=holds.windows == BURSTS)
     sets = _set_group(found, holds, details) if holds.classes else None
-    first, others = windows.share_decoded(jobs)
-    more: dict[str, Any] = {"also": others} if others else {}
-    if sets:
-        more["sets"] = sets.simulator
-    trace.feed(first, **more, progress=progress)
+    trace.feed(Sinks(windows.share_decoded(jobs), sets.simulator if sets else None), progress)
     site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
     owners = max(windows.owners, sets.owners if sets else 0)
     if owners > len(site_blocks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import AnySimulator
-from convolver._native.relay import Relay
-from convolver._native.simulator import Simulator
-from convolver._native.trace import SETS, Batch, Decoder
+from convolver._native.sinks import Sinks
+from convolver._native.trace import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
@@ -174,26 +172,10 @@ class Trace:
         decoder.warmup(bool((self.header.get("sampling") or {}).get("warmup")))
         return decoder
 
-    def feed(
-        self,
-        simulator: AnySimulator | Relay,
-        *,
-        sets: Simulator | None = None,
-        also: Iterable[AnySimulator] = (),
-        progress: Progress = SILENT,
-    ) -> None:
-        """Stream every recorded reference of the windows into a simulator, in C; the owner of a reference is its site.
-
-        Those in ``also`` get the same references.
-
-        ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (``header["sampling"]`` has
-        ``sets``, the number of classes, and ``set_class``).
-        """
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
+        """Stream every recorded reference into simulators."""
         decoder = self._decoder()
-        for each in (simulator, *also):
-            decoder.add_simulator(each)
-        if sets is not None:
-            decoder.add_simulator(sets, SETS)
+        sinks.connect(decoder)
         paths = PathFeatures(decoder, self.header.get("sampling"))
         self._decode(decoder, progress, "Simulating")
         self.site_line_shares = site_line_shares(decoder, paths.sites())

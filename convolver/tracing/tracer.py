@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver._native.detailed import AnySimulator
-from convolver._native.relay import Relay
-from convolver._native.simulator import Simulator
-from convolver._native.trace import SETS, Decoder
+from convolver._native.sinks import Sinks
+from convolver._native.trace import Decoder
 from convolver.errors import FormatError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
@@ -110,22 +108,12 @@ class LiveTrace:
         self.site_line_shares: Any = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
-    def feed(
-        self,
-        simulator: AnySimulator | Relay,
-        *,
-        sets: Simulator | None = None,
-        also: Iterable[AnySimulator] = (),
-        progress: Progress = SILENT,
-    ) -> None:
-        """Run the program and stream its references into simulators, set-sampled ones into ``sets``."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
+        """Run the program and stream its references into simulators."""
         decoder = Decoder()
         self._plan.choose(decoder)
         paths = PathFeatures(decoder, self._plan.document())
-        for each in (simulator, *also):
-            decoder.add_simulator(each)
-        if sets is not None:
-            decoder.add_simulator(sets, SETS)
+        sinks.connect(decoder)
         session = Session(self._command, self._plan, decoder)
         progress.start(f"Tracing {Path(self._argv[0]).name}")
         began = time.monotonic()

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convolver._native.simulator import Geometry, Simulator
+from convolver._native.sinks import Sinks
 from convolver._native.trace import SETS, Decoder, crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.tracing import format as cvt
@@ -70,7 +71,7 @@ def test_a_trace_file_gives_back_every_reference(tmp_path, stream, pieces):
 def test_a_trace_feeds_a_simulator_without_python_objects(tmp_path):
     trace = write(tmp_path / "a.cvt", small_stream(1000).bytes())
     simulator = Simulator([[Geometry(64, 8, 64)]])
-    trace.feed(simulator)
+    trace.feed(Sinks((simulator,)))
     counts = simulator.counts(0, 0)
     assert simulator.references == 2000
     assert counts.accesses.sum() == 2000
@@ -83,7 +84,7 @@ def test_set_sampled_references_go_to_a_simulator_of_their_own(tmp_path):
         stream.sampled(1, line * 64 * 32)
     trace = write(tmp_path / "a.cvt", stream.bytes())
     whole, sets = (Simulator([[Geometry(64, 8, 64)]]) for _ in range(2))
-    trace.feed(whole, sets=sets)
+    trace.feed(Sinks((whole,), sets))
     assert (whole.references, sets.references) == (20, 100)
 
 
@@ -178,7 +179,7 @@ def test_an_unknown_part_is_passed_over_and_an_unknown_critical_one_refused(tmp_
 
 def test_foreign_missing_and_newer_files_are_told_apart(tmp_path):
     path = tmp_path / "a.cvt"
-    with pytest.raises(FormatError, match="No such file"):
+    with pytest.raises(FormatError, match=r"There is no file .*`convolver trace"):
         Trace.load(path)
     path.write_bytes(b"\x7fELF" + bytes(100))
     with pytest.raises(SchemaError, match="no Convolver trace"):

@@ -43,7 +43,8 @@ class Recorded(SimpleNamespace):
         for start in range(self.offset, len(self.addresses) - SAMPLE, INTERVAL):
             yield 1 + start // INTERVAL, self.addresses[start : start + SAMPLE]
 
-    def feed(self, simulator, *, progress=SILENT):
+    def feed(self, sinks, progress=SILENT):
+        (simulator,) = sinks.windows
         for number, addresses in self.bursts():
             simulator.burst(number)
             simulator.feed(addresses)
@@ -132,7 +133,8 @@ def test_threads_keep_bursts_apart(jobs):
     class Streamed(SimpleNamespace):
         id, header, site_blocks = "t", PLAN, np.zeros(1, dtype=np.uint32)
 
-        def feed(self, simulator, *, also=(), progress=SILENT):
+        def feed(self, sinks, progress=SILENT):
+            (simulator,) = sinks.windows
             fed(data, simulator)
             if hasattr(simulator, "drain"):
                 simulator.drain()

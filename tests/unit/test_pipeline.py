@@ -21,8 +21,9 @@ class ArrayTrace:
         self.header = {"sampling": None}
         self.signature = signature(loads(60_000), loads(60_000, function="g"), inputs={"trace": self.id}, command=["./app"])
 
-    def feed(self, simulator, *, progress=None):
+    def feed(self, sinks, progress=None):
         self.fed += 1
+        (simulator,) = sinks.windows
         addresses = np.arange(120_000, dtype=np.uint64) * 8 % 16384 + 4096
         owners = (np.arange(120_000) // 1000 % 2).astype(np.uint32)
         simulator.feed(addresses, np.full(120_000, 8, np.uint16), None, owners)

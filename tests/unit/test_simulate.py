@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from convolver._native.simulator import POLICIES, Geometry, Simulator
+from convolver._native.sinks import Sinks
 from convolver.errors import ChecksumError, HierarchyError, SchemaError, SimulationError, UsageError
 from convolver.machine import hierarchy
 from convolver.machine.hierarchy import Level
@@ -85,7 +86,8 @@ def test_machines_with_one_hierarchy_get_the_same_rows():
 
 
 def test_sites_of_a_trace_are_folded_into_blocks():
-    def feed(simulator: Simulator, *, progress=SILENT) -> None:
+    def feed(sinks: Sinks, progress=SILENT) -> None:
+        (simulator,) = sinks.windows
         simulator.feed(lines(0, 0, 1), owners=np.array([0, 2, 1], dtype=np.uint32))
 
     trace = SimpleNamespace(id="t", header={}, site_blocks=np.array([4, 6, 4, 9], dtype=np.uint32), feed=feed)
