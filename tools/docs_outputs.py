@@ -30,7 +30,10 @@ HOST = "vm"
 _SHOWN = re.compile(r"<!-- shown: (\d+)\+(\d+) -->")
 _USUAL = (16, 5)
 _WORD = re.compile(r"(?<!\w)[A-Za-z][A-Za-z_-]{2,}(?!\w)")
+_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*")
 _UNITS = {"KiB", "MiB", "GiB"}
+ROW = 3
+"""A line with so many numbers is a row of a table."""
 
 
 @dataclass(frozen=True)
@@ -111,20 +114,24 @@ def shortened(output: list[str], shown: tuple[int, int]) -> list[str]:
 
 
 def words(line: str) -> frozenset[str]:
-    """Return what must agree between a line that is shown and one that is printed elsewhere."""
-    return frozenset(_WORD.findall(line)) - _UNITS
+    """Return what must agree between a line that is shown and one that is printed elsewhere: of rows of numbers, their name."""
+    found = [word for word in _WORD.findall(line) if word not in _UNITS]
+    return frozenset(found[:1] if len(_NUMBER.findall(line)) >= ROW else found)
 
 
 def missing(shown: tuple[str, ...] | list[str], real: list[str]) -> list[str]:
     """Return the lines of a page's output whose words stand together on no line of the real output."""
-    printed = [words(line) for line in real]
+    printed = [frozenset(_WORD.findall(line)) for line in real]
     return [line for line in shown if line != CUT and words(line) and not any(words(line) <= one for one in printed)]
 
 
 def agree(shown: tuple[str, ...] | list[str], real: list[str]) -> bool:
-    """Return whether at least three quarters of the lines that are shown are printed, but for their numbers."""
+    """Return whether at least two thirds of the lines that are shown are printed, but for their numbers.
+
+    The rest may differ with the machine (what is installed, how noisy it is) and with the size of the problem.
+    """
     told = [line for line in shown if line != CUT and words(line)]
-    return 4 * len(missing(shown, real)) <= len(told)
+    return 3 * len(missing(shown, real)) <= len(told)
 
 
 def refreshed(page: Path, folder: Path) -> str:

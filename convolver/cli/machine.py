@@ -14,6 +14,8 @@ from convolver.errors import UsageError
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
 
+Machine = Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)]
+
 machines = typer.Typer(
     no_args_is_help=True, help="List, show, compare, check and project machine profiles.", rich_markup_mode=None
 )
@@ -37,9 +39,7 @@ def list_command(json: Json = False, csv: Csv = False) -> None:
 
 @machines.command("show")
 def show_command(
-    machine: Annotated[
-        str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)
-    ],
+    machine: Machine,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -61,7 +61,7 @@ def show_command(
 
 @machines.command("compare")
 def compare_command(
-    first: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)],
+    first: Machine,
     second: Annotated[str, typer.Argument(help="Another one.", autocompletion=completing.machines)],
     json: Json = False,
     csv: Csv = False,
@@ -84,9 +84,7 @@ def compare_command(
 
 @machines.command("check")
 def check_command(
-    machine: Annotated[
-        str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)
-    ],
+    machine: Machine,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -110,7 +108,7 @@ def check_command(
 
 @machines.command("project")
 def project_command(
-    base: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)],
+    base: Machine,
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the projected machine.")],
     sets: Annotated[list[str] | None, typer.Option("--set", help="LEVEL.size=SIZE or LEVEL.ways=N; repeatable.")] = None,
     scales: Annotated[
@@ -158,7 +156,7 @@ def _seed_core(profile: MachineProfile, cpu: str, output: Path | None, force: bo
 
 @machines.command("core")
 def core_command(
-    machine: Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.")] = "host",
+    machine: Machine = "host",
     from_llvm_mca: Annotated[
         str | None,
         typer.Option("--from-llvm-mca", metavar="CPU", help="Make its table from llvm-mca's model of this CPU (-mcpu) first."),

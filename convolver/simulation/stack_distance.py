@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convolver._native.stack import Stack
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
-from convolver.simulation.arrays import check_references
+from convolver.simulation.arrays import check_references, in_parts
 from convolver.simulation.sampling import ALL, sampled
 
 if TYPE_CHECKING:
@@ -81,14 +81,8 @@ def miss_curve_of_arrays(
     """
     refs = check_references(addresses, sizes)
     stack = Stack(line_bytes)
-    progress.start("Measuring stack distances", total=len(addresses), unit="references")
-    try:
-        for start in range(0, len(addresses), FEED):
-            part = slice(start, start + FEED)
-            stack.feed(refs.addresses[part], None if refs.sizes is None else refs.sizes[part])
-            progress.advance(len(refs.addresses[part]))
-    finally:
-        progress.finish()
+    for part in in_parts(refs, FEED, "Measuring stack distances", progress):
+        stack.feed(*part)
     return MissCurve(stack.histogram(), stack.cold, line_bytes)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from convolver._native.footprint import Footprint
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
-from convolver.simulation.arrays import check_references
+from convolver.simulation.arrays import check_references, in_parts
 from convolver.simulation.sampling import ALL, sampled
 
 if TYPE_CHECKING:
@@ -49,14 +49,8 @@ def working_set_of_arrays(
     """
     refs = check_references(addresses, sizes)
     footprint = Footprint(line_bytes)
-    progress.start("Measuring working sets", total=len(addresses), unit="references")
-    try:
-        for start in range(0, len(addresses), FEED):
-            part = slice(start, start + FEED)
-            footprint.feed(refs.addresses[part], None if refs.sizes is None else refs.sizes[part])
-            progress.advance(len(refs.addresses[part]))
-    finally:
-        progress.finish()
+    for part in in_parts(refs, FEED, "Measuring working sets", progress):
+        footprint.feed(*part)
     return _table(footprint, line_bytes)
 
 

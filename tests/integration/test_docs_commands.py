@@ -62,6 +62,7 @@ def test_outputs_agree_in_words_and_not_in_numbers():
     printed = ["function  seconds", "multiply  592 ms", "dot  29 ms", "Total: 716 ms -> 343 ms, matched by block."]
     assert documented.agree(["function  seconds", "multiply  1.2 s", "...", "Total: 7 s -> 3 s, matched by block."], printed)
     assert documented.missing(["function  minutes"], printed) == ["function  minutes"]
+    assert documented.words("add_scaled  cg.c:84  92 M  91.7 %  L3/memory  2.55 G") == {"add_scaled"}
     assert not documented.agree(["function  minutes"], printed)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from convolver._native.trace import SETS
+
 NOT_EXECUTED = 1 << 62
 M64 = (1 << 64) - 1
 
@@ -59,3 +61,17 @@ def references(stream: bytes) -> list[Reference]:
             elif kind == 2:
                 window += 1
     return found
+
+
+def listed(batches) -> list[Reference]:
+    """Return what the decoder collected in the form of the slow model."""
+    return [
+        Reference(batch.kind == SETS, batch.thread, batch.window, *(x.item() for x in row))
+        for batch in batches
+        for row in zip(batch.sites, batch.addresses, batch.sizes, batch.writes, strict=True)
+    ]
+
+
+def by_kind(found: list[Reference]) -> tuple[list[Reference], list[Reference]]:
+    """Return those of the windows and those of the set sample, which the decoder keeps apart."""
+    return [one for one in found if not one.sets], [one for one in found if one.sets]

@@ -9,22 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from convolver._native.trace import SETS, WINDOW, Decoder
+from convolver._native.trace import WINDOW, Decoder
 from convolver.errors import FormatError
-from tests.oracle.references import Reference, references
+from tests.oracle.references import by_kind, listed, references
 from tests.wire_streams import MAGIC, VERSION, Segment, Site, Stream, streams
-
-
-def _listed(collector):
-    return [
-        Reference(batch.kind == SETS, batch.thread, batch.window, *(x.item() for x in row))
-        for batch in collector.take()
-        for row in zip(batch.sites, batch.addresses, batch.sizes, batch.writes, strict=True)
-    ]
-
-
-def _by_kind(found):
-    return [r for r in found if not r.sets], [r for r in found if r.sets]
 
 
 def decode(data, cuts=()):
@@ -34,7 +22,7 @@ def decode(data, cuts=()):
     for start, stop in itertools.pairwise(bounds):
         decoder.feed(data[start:stop])
     decoder.flush()
-    return decoder, _listed(collector)
+    return decoder, listed(collector.take())
 
 
 @given(streams(), st.data())
@@ -42,7 +30,7 @@ def test_references_equal_the_slow_model_wherever_the_stream_is_cut(stream, data
     wire = stream.bytes()
     cuts = data.draw(st.lists(st.integers(0, len(wire)), max_size=6))
     _, found = decode(wire, cuts)
-    assert _by_kind(found) == _by_kind(references(wire))
+    assert by_kind(found) == by_kind(references(wire))
 
 
 @given(streams())
@@ -63,7 +51,7 @@ def test_recorded_chunks_replay_to_the_same_references(stream):
                 reader.define(definitions)
         reader.replay(chunk.addresses)
     reader.flush()
-    assert _by_kind(_listed(collector)) == _by_kind(references(wire))
+    assert by_kind(listed(collector.take())) == by_kind(references(wire))
     assert np.array_equal(reader.features(), recorder_features(wire))
     assert np.array_equal(reader.segments(), recorder.segments())
 

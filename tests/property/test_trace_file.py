@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from convolver._native.simulator import Geometry, Simulator
 from convolver._native.sinks import Sinks
-from convolver._native.trace import SETS, Decoder, crc32c
+from convolver._native.trace import Decoder, crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.tracing import format as cvt
 from convolver.tracing.reader import Trace
 from convolver.tracing.writer import TraceWriter
-from tests.oracle.references import Reference, references
+from tests.oracle.references import by_kind, listed, references
 from tests.wire_streams import Segment, Site, Stream, streams
 
 QUICK = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -36,18 +36,6 @@ def write(path, wire, pieces=1, counters=b"\x05" + bytes(7), **trailer):
     return Trace.load(path)
 
 
-def listed(trace):
-    return [
-        Reference(batch.kind == SETS, batch.thread, batch.window, *(x.item() for x in row))
-        for batch in trace.batches()
-        for row in zip(batch.sites, batch.addresses, batch.sizes, batch.writes, strict=True)
-    ]
-
-
-def by_kind(found):
-    return [r for r in found if not r.sets], [r for r in found if r.sets]
-
-
 def small_stream(visits=20):
     stream = Stream()
     stream.module("/usr/bin/some")
@@ -65,7 +53,7 @@ def test_a_trace_file_gives_back_every_reference(tmp_path, stream, pieces):
     trace = write(tmp_path / "a.cvt", wire, pieces)
     trace.verify()
     assert trace.complete
-    assert by_kind(listed(trace)) == by_kind(references(wire))
+    assert by_kind(listed(trace.batches())) == by_kind(references(wire))
 
 
 def test_a_trace_feeds_a_simulator_without_python_objects(tmp_path):
@@ -75,7 +63,7 @@ def test_a_trace_feeds_a_simulator_without_python_objects(tmp_path):
     counts = simulator.counts(0, 0)
     assert simulator.references == 2000
     assert counts.accesses.sum() == 2000
-    assert counts.misses.sum() == len({(r.address + i) // 64 for r in listed(trace) for i in (0, r.size - 1)})
+    assert counts.misses.sum() == len({(r.address + i) // 64 for r in listed(trace.batches()) for i in (0, r.size - 1)})
 
 
 def test_set_sampled_references_go_to_a_simulator_of_their_own(tmp_path):
@@ -108,7 +96,7 @@ def test_a_trace_cut_at_any_byte_gives_a_prefix_or_is_refused(tmp_path):
         except FormatError:
             assert size < 300
             continue
-        found = listed(trace)
+        found = listed(trace.batches())
         assert not trace.complete
         assert found == expected[: len(found)]
         trace.verify()
@@ -171,7 +159,7 @@ def test_an_unknown_part_is_passed_over_and_an_unknown_critical_one_refused(tmp_
     wire = small_stream().bytes()
     write(path, wire)
     _with_extra(path, b"XTRA", 0)
-    assert listed(Trace.load(path)) == references(wire)
+    assert listed(Trace.load(path).batches()) == references(wire)
     _with_extra(path, b"XTRA", cvt.CRITICAL)
     with pytest.raises(UnsupportedVersionError, match="XTRA"):
         Trace.load(path)
@@ -220,7 +208,7 @@ def test_a_trace_without_counts_still_gives_its_addresses(tmp_path):
     writer.put_recorded(decoder.take())
     writer.keep()
     trace = Trace.load(path)
-    assert len(listed(trace)) == 40
+    assert len(listed(trace.batches())) == 40
     with pytest.raises(FormatError, match="cut off before its execution counts"):
         _ = trace.signature
 
@@ -254,7 +242,7 @@ def test_a_full_disk_keeps_what_was_whole(tmp_path):
         writer.put_counts(bytes(80))
     writer.keep()
     assert Path(tmp_path / "a.cvt").stat().st_size == kept
-    assert len(listed(Trace.load(tmp_path / "a.cvt"))) == 40
+    assert len(listed(Trace.load(tmp_path / "a.cvt").batches())) == 40
 
 
 def test_crc32c_has_the_known_check_value_and_continues():
