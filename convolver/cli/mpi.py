@@ -38,7 +38,7 @@ def trace_command(
         bool,
         typer.Option("--signature", help="Run it a second time, traced: blocks of every burst, for 'convolver predict --mpi'."),
     ] = False,
-    force: Annotated[bool, typer.Option(help="Overwrite an existing recording.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recording.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Record the MPI events of an unmodified program; the recording is complete also after an abort or a kill.
@@ -112,7 +112,7 @@ def convert_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
     clock: Annotated[str, typer.Option(help="What a burst of a recording lasts: cpu or wall.")] = "cpu",
-    force: Annotated[bool, typer.Option(help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Convert MPI events between formats.
 
@@ -136,7 +136,7 @@ def convert_command(
 def import_command(
     trace: Annotated[Path, typer.Argument(help="Trace of another tool: .prv (Paraver), traces.otf2 or .dim (Dimemas).")],
     output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
-    force: Annotated[bool, typer.Option(help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Make MPI events of another tool's trace.
 
@@ -156,7 +156,7 @@ def export_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="*.dim, or a folder for SimGrid's time-independent traces.")],
     config: Annotated[Path | None, typer.Option("--config", help="Network that becomes SimGrid's platform.xml.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Write MPI events for Dimemas or for SimGrid ('smpirun -replay OUT/trace.txt -platform OUT/platform.xml').
 
@@ -208,10 +208,10 @@ def network_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Machine profile to write.")],
     machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing profile.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the network section as JSON.")] = False,
 ) -> None:
-    """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead.
+    """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead, what sharing a processor costs.
 
     \b
     Examples:
@@ -231,7 +231,9 @@ def network_command(
         rate = measured["bandwidth_bytes_per_second"] / 1e9
         limit = measured["eager_limit_bytes"]
         eager = f"eager below {limit} bytes" if limit >= 0 else "always eager"
-        say(f"Latency {format_seconds(measured['latency_seconds'])}, {rate:.3g} GB/s, {eager}.")
+        handover = measured.get("handover_seconds")
+        shared = "" if handover is None else f", {format_seconds(handover)} to hand a processor over"
+        say(f"Latency {format_seconds(measured['latency_seconds'])}, {rate:.3g} GB/s, {eager}{shared}.")
 
 
 def register(app: typer.Typer) -> None:

@@ -103,12 +103,12 @@ def run_command(
     trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
     config: Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")],
     eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver, e.g. 64KiB.")] = None,
-    never_rendezvous: Annotated[bool, typer.Option(help="No send waits for its receiver.")] = False,
+    never_rendezvous: Annotated[bool, typer.Option("--never-rendezvous", help="No send waits for its receiver.")] = False,
     cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
     latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
     bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
-    no_contention: Annotated[bool, typer.Option(help="What if: unlimited links and buses.")] = False,
-    share_cpus: Annotated[bool, typer.Option(help="Tasks of a node take turns on its processors.")] = False,
+    no_contention: Annotated[bool, typer.Option("--no-contention", help="What if: unlimited links, buses, topology.")] = False,
+    share_cpus: Annotated[bool, typer.Option("--share-cpus", help="Tasks of a node take turns on its processors.")] = False,
     topology: Annotated[str | None, typer.Option(help="Links between nodes: torus:4x4x2 or fat-tree:16x8:1x8.")] = None,
     wire_latency: Annotated[
         float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)
@@ -117,10 +117,12 @@ def run_command(
     algorithms: Annotated[
         str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
     ] = None,
-    dimemas_quirks: Annotated[bool, typer.Option(help="Copy the defects of stock Dimemas that change times.")] = False,
+    dimemas_quirks: Annotated[
+        bool, typer.Option("--dimemas-quirks", help="Copy the defects of stock Dimemas that change times.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     as_csv: Csv = False,
 ) -> None:
@@ -235,7 +237,7 @@ def sweep_command(
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "lhs",
     jobs: Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).", min=1)] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite an existing table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
 ) -> None:
     """Replay over ranges of latency, bandwidth and CPU ratio; an interrupted sweep goes on when started again.
 

@@ -180,7 +180,12 @@ class _PrvReader:
             fields = self.numbers(text, 15)
             source, to = self.task(*fields[2:5]), self.task(*fields[8:11])
             self.messages.append((source, fields[5], to, fields[11], fields[13], fields[14]))
-        elif not text.startswith(("1:", "#")) and text.strip():
+        elif text.startswith("1:"):
+            fields = self.numbers(text, 8)
+            self.task(*fields[2:5])
+            if len(fields) != 8 or fields[6] < fields[5]:
+                raise self.wrong("a state has fields left over or ends before it begins")
+        elif not text.startswith("#") and text.strip():
             raise self.wrong("unknown record kind")
 
 

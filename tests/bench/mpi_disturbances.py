@@ -13,6 +13,7 @@ from pathlib import Path
 HOG = "import numpy as np\na = np.ones(1 << 23); b = np.empty_like(a)\nwhile True: np.copyto(b, a); np.copyto(a, b)"
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Environment in which glibc (2.35 and later) asks for huge pages, where the kernel gives them to those who ask."""
+REAL_TIME = (os.SCHED_RR, os.SCHED_FIFO)
 GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
 
 
@@ -79,6 +80,9 @@ def half_quota(own: int) -> Iterator[str]:
         else:
             (group / "cpu.cfs_period_us").write_text("100000")
             (group / "cpu.cfs_quota_us").write_text("50000")
+        if os.sched_getscheduler(0) in REAL_TIME:
+            (group / "cpu.rt_period_us").write_text("100000")
+            (group / "cpu.rt_runtime_us").write_text("50000")
         weight, most = ("cpu.weight", "10000") if (group / "cpu.weight").exists() else ("cpu.shares", "262144")
         (group / weight).write_text(most)  # what else runs must not take more
         (group / "cgroup.procs").write_text(str(os.getpid()))

@@ -24,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mpi_disturbances import DISTURBANCES, HUGE_PAGES, NotPossibleError, hog, warden
+from mpi_disturbances import DISTURBANCES, HUGE_PAGES, REAL_TIME, NotPossibleError, hog, warden
 from mpi_runs import QUIET, Library, halo, hpl_input, libraries, load, repeated
 
 from convolver.machine.profile import MachineProfile
@@ -56,7 +56,7 @@ def programs(library: Library, folder: Path, hpl: dict[str, str]) -> dict[str, l
 def network_of(library: Library) -> dict[str, Any]:
     """Measure the network between two tasks of a library."""
     measured = measure_network([*library.launcher, "-np", "2"], mpicc=library.mpicc)
-    if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
+    if os.sched_getscheduler(0) in REAL_TIME and measured["cpu_share"] > 0.85:
         measured["cpu_share"] = 1.0  # kernels stop real-time tasks late in each second, which these runs do not last
     return measured
 

@@ -86,6 +86,9 @@ def test_our_own_timeline_can_be_read_again(tmp_path):
         (4, "2:1:1:1:1:x:50000001:1", "not a number"),
         (5, "3:1:1:1:1", "too few fields"),
         (6, "9:1", "unknown record kind"),
+        (4, "1:1:1:1:1:x:9:1", "not a number"),
+        (4, "1:1:1:1:1:9:8:1", "ends before it begins"),
+        (4, "1:1:1:7:1:8:9:1", "no thread 1.7.1"),
     ],
 )
 def test_a_malformed_record_is_refused_with_file_line_and_reason(tmp_path, line, text, reason):
