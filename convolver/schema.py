@@ -295,9 +295,10 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     """Read a table artifact and verify schema, version and id; returns the table and its header."""
     import polars as pl
 
-    if not Path(path).exists():
+    named = isinstance(path, (str, Path))  # or bytes in memory
+    if named and not Path(path).exists():
         raise missing_file(path, schema)
-    if Path(path).is_file() and not _is_parquet(path):
+    if named and Path(path).is_file() and not _is_parquet(path):
         raise SchemaError(_instead(path, "holds something else", schema))
     header = read_table_header(path)
     check_header(header, schema, str(path))
