@@ -90,8 +90,6 @@ def _print(bundle: Bundle, top: int) -> None:
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
-    for note in bundle.notes:
-        console.print(f"Note: {note}", markup=False)
 
 
 def _print_source(bundle: Bundle, wanted: str) -> None:
@@ -111,7 +109,7 @@ def _print_source(bundle: Bundle, wanted: str) -> None:
     console = out()
     if read.newer:
         console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow", markup=False)
-    console.print(annotated(bundle.base, read))
+    console.print(annotated(bundle.base, read, console.width))
 
 
 def register(app: typer.Typer) -> None:

@@ -60,14 +60,20 @@ def served_by(times: BlockTimes, level: str) -> float | None:
     return float((known[column] * known["memops"]).sum()) / memops if memops else None
 
 
-def annotated(times: BlockTimes, source: Source) -> Table:
-    """Return a source file with the costs of each line on a machine."""
+LINE_WIDTH, COST_WIDTH = 5, 9
+
+
+def annotated(times: BlockTimes, source: Source, width: int) -> Table:
+    """Return a source file with the costs of each line on a machine; its lines are cut so that the table is this wide."""
     import polars as pl
     from rich.text import Text
 
     costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}
     heads = ["line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"]
     table = grid([], heads, f"{source.path} on {times.machine}")
+    for column in table.columns:
+        column.width = LINE_WIDTH if column.header == "line" else COST_WIDTH
+    left = max(20, width - LINE_WIDTH - 2 - (COST_WIDTH + 2) * (len(heads) - 1))
     table.add_column("source", no_wrap=True, overflow="crop")
     for number, text in enumerate(source.text.splitlines(), 1):
         row = costs.get(number)
@@ -81,5 +87,5 @@ def annotated(times: BlockTimes, source: Source) -> Table:
                 format_seconds(row["seconds"]),
                 percent(share) if share >= 5e-4 else "",
             ]
-        table.add_row(str(number), *cells, Text(text))
+        table.add_row(str(number), *cells, Text(text.expandtabs(4)[:left]))
     return table

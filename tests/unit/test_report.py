@@ -152,3 +152,23 @@ def test_a_step_with_a_unit_shows_its_rate_and_remaining_time():
     assert bar._bar.tasks[0].fields["rate"] == "1.5 M references/s"
     assert any(type(column).__name__ == "TimeRemainingColumn" for column in bar._bar.columns)
     bar.finish()
+
+
+def test_annotated_source_shows_line_numbers_costs_and_as_much_of_a_long_line_as_fits(tmp_path):
+    import io
+
+    from rich.console import Console
+
+    from convolver.reporting.annotate import Source
+    from convolver.reporting.program import annotated
+
+    chain = make_chain(tmp_path)
+    path = str(tmp_path / "app.c")
+    source = Source(path, "x" * 300 + "\n" * 8, newer=False, problem="")
+    stream = io.StringIO()
+    Console(file=stream, width=100).print(annotated(chain.prediction.base, source, 100))
+    lines = stream.getvalue().splitlines()
+    assert lines[1].split()[:2] == ["line", "memops"]
+    assert [line.split()[0] for line in lines[2:6]] == ["1", "2", "3", "4"]
+    assert all(len(line) <= 100 for line in lines)
+    assert len(lines[4].split()) > 4
