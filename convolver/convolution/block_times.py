@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.uncertainty import QUANTILES
+from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
 
@@ -44,6 +44,17 @@ COLUMNS = (
 )
 HIT_RATE = "hit_rate_"
 """Prefix of the columns with the cumulative hit rate of each level, for example ``hit_rate_L1``."""
+
+
+def drawn_fields(drawn: Drawn | None, seconds: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the fields of the header that hold draws; those of blocks in thousandths of their time (``seconds``)."""
+    if drawn is None:
+        return {"draws_seconds": None, "draws_blocks": None}
+    relative = np.rint(1000 * drawn.single / seconds[drawn.blocks]).astype(int)
+    return {
+        "draws_seconds": drawn.whole.tolist(),
+        "draws_blocks": {str(block): values for block, values in zip(drawn.blocks.tolist(), relative.T.tolist(), strict=True)},
+    }
 
 
 def _check(table: pl.DataFrame) -> None:
@@ -97,6 +108,13 @@ class BlockTimes(TableArtifact):
         return None if values is None else np.array(values, dtype=float)
 
     @property
+    def block_draws(self) -> dict[int, NDArray[np.float64]]:
+        """The seconds of the blocks with most of the time, drawn as :attr:`draws`; empty where that was not done."""
+        known = self.header.get("draws_blocks") or {}
+        seconds = dict(self.table.select("block", "seconds").iter_rows()) if known else {}
+        return {int(block): np.array(values) / 1000 * seconds[int(block)] for block, values in known.items()}
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the predicted time: of 90 % for a calibrated machine, else of the errors that are known
         (partial, see docs/theory.md)."""
@@ -136,5 +154,5 @@ class BlockTimes(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return the header with the interval and the sums of the parts as a JSON-able document."""
         parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
-        header = {name: value for name, value in self.header.items() if name != "draws_seconds"}
+        header = {name: value for name, value in self.header.items() if name not in ("draws_seconds", "draws_blocks")}
         return {**header, **parts, "interval_seconds": list(self.interval)}

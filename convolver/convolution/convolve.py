@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
 from convolver.convolution.rates import combine, one_chain, parts
-from convolver.convolution.uncertainty import Known, draw
+from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.calibration import PAGES
@@ -87,7 +87,7 @@ def convolve(
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
-        draws_seconds=None if times.drawn is None else times.drawn.tolist(),
+        **drawn_fields(times.drawn, times.seconds),
         assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine)],
         command=signature.header.get("command"),
     )
@@ -111,7 +111,7 @@ class Times(NamedTuple):
     errors: Array
     random_share: Array
     lines: Array
-    drawn: Array | None = None
+    drawn: Drawn | None = None
 
 
 def _from_curves(
@@ -138,14 +138,14 @@ def _calibrated(
     memory = combine(np.vstack([rates.ports, shares[1:]]), exponent)
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
-    drawn, errors = draw(shares, exponent, machine.calibration, places, _known(where, machine, core))
+    drawn = draw(shares, exponent, machine.calibration, places, _known(where, machine, core))
     whole = combine(shares, exponent)
     return Times(
         memory,
         rates.floating_point,
         rates.instructions if core is None else core,
         whole,
-        errors,
+        drawn.widths,
         other.random_share,
         other.lines,
         drawn,

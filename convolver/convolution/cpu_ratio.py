@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
@@ -16,15 +17,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "convolver.cpu_ratio"
+ENDS = ("low", "high")
+"""Columns with the ends of a ratio's 90 % interval."""
+WELL_DRAWN = 0.8
+"""Share of a function's time in blocks with draws from which on its ratio has an interval."""
 WHERE = ("block", "function", "module", "file", "line", "offset")
 
 
 class CpuRatio(DocumentArtifact):
     """Ratio of one program's times on two machines: in total, per function and per block.
 
-    ``table`` has block, function, module, file, line, offset, base_seconds, target_seconds, ratio and contribution, by falling
-    base time; a ratio is null where the target needs no time. A ``contribution`` is (base - target) / all seconds on the
-    target: the contributions add up to the total ratio - 1, so the largest ones decide it.
+    ``table`` has block, function, module, file, line, offset, base_seconds, target_seconds, ratio, low, high and contribution, by
+    falling base time; a ratio is null where the target needs no time. ``low`` and ``high`` are the ends of the ratio's 90 %
+    interval, null in blocks that hold little of the time and where the times have no draws. A ``contribution`` is (base - target)
+    / all seconds on the target: the contributions add up to the total ratio - 1, so the largest ones decide it.
     """
 
     schema = SCHEMA
@@ -52,15 +58,19 @@ class CpuRatio(DocumentArtifact):
 
         types = {"block": pl.UInt32, **dict.fromkeys(("function", "module", "file"), pl.String), "line": pl.UInt32}
         types |= {"offset": pl.UInt64, **dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)}
+        types |= dict.fromkeys(ENDS, pl.Float64)
         known = {name: kind for name, kind in types.items() if name in self._rows}
         return self._with_ratio(pl.DataFrame(self._rows, schema=known))
 
     @property
     def functions(self) -> pl.DataFrame:
-        """Function, module, base_seconds, target_seconds, ratio and contribution, by falling base time."""
+        """Function, module, base_seconds, target_seconds, low, high, ratio and contribution, by falling base time."""
         import polars as pl
 
         sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("base_seconds", "target_seconds").sum())
+        ends = {name: pl.Float64() for name in ENDS}
+        known = pl.DataFrame(self.document.get("functions", []), schema={"function": pl.String(), "module": pl.String(), **ends})
+        sums = sums.join(known, on=["function", "module"], how="left", nulls_equal=True, maintain_order="left")
         return self._with_ratio(sums).sort("base_seconds", descending=True, maintain_order=True)
 
     def _with_ratio(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -72,7 +82,7 @@ class CpuRatio(DocumentArtifact):
 
     def summary(self) -> dict[str, Any]:
         """Return everything but the blocks."""
-        return {**{name: value for name, value in self.document.items() if name != "blocks"}, "id": self.id}
+        return {**{name: value for name, value in self.document.items() if name not in ("blocks", "functions")}, "id": self.id}
 
 
 def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
@@ -85,6 +95,30 @@ def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
     whole = base.seconds / target.seconds
     low, high = np.quantile(base.draws / target.draws, QUANTILES)
     return [min(float(low), whole), max(float(high), whole)]
+
+
+def _ends(base: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = np.quantile(base / np.maximum(target, 1e-300), QUANTILES)
+    return float(low), float(high)
+
+
+def _intervals(base: BlockTimes, target: BlockTimes, joined: pl.DataFrame) -> dict[str, Any]:
+    """Return what the document says of the intervals of blocks (columns, as ``joined`` has rows) and of functions."""
+    first, second = base.block_draws, target.block_draws
+    both = [block for block in first if block in second and second[block].any()]
+    if not both:
+        return {}
+    known = {block: _ends(first[block], second[block]) for block in both}
+    columns = {name: [known.get(block, (None, None))[end] for block in joined["block"]] for end, name in enumerate(ENDS)}
+    functions = []
+    for (function, module), rows in joined.group_by("function", "module", maintain_order=True):
+        drawn = [block for block in rows["block"] if block in known]
+        inside = rows.filter(rows["block"].is_in(drawn))
+        whole = float(rows["base_seconds"].sum())
+        if whole > 0 and float(inside["base_seconds"].sum()) >= WELL_DRAWN * whole:
+            low, high = _ends(sum(first[block] for block in drawn), sum(second[block] for block in drawn))  # type: ignore[arg-type]
+            functions.append({"function": function, "module": module, "low": low, "high": high})
+    return {"columns": columns, "functions": functions}
 
 
 def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
@@ -106,6 +140,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
     joined = base.table.select(*WHERE, base_seconds="seconds").join(
         target.table.select("block", target_seconds="seconds"), on="block", how="left", maintain_order="left"
     )
+    intervals = _intervals(base, target, joined)
     document = {
         "schema": SCHEMA,
         "version": VERSIONS[SCHEMA],
@@ -115,6 +150,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         "ratio": base.seconds / target.seconds,
         "interval": ratio_interval(base, target),
         "coverage": base.coverage,
-        "blocks": joined.to_dict(as_series=False),
+        "blocks": {**joined.to_dict(as_series=False), **intervals.get("columns", {})},
+        "functions": intervals.get("functions", []),
     }
     return CpuRatio(document)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ UNSEEN_DEVIATION = 0.5
 """The same for the memory of a block without a sample."""
 _SEED = 20031107
 _NORMAL_90 = 3.29  # standard deviations between the ends of an interval of 90 %
+KEPT = 64
+"""Blocks whose own draws are kept."""
 _WHOLE = 0.995  # of the time, in blocks that are drawn one by one
 
 
@@ -85,15 +88,25 @@ def _errors(blocks: NDArray[np.intp], number: int, key: int) -> Array:
     return np.asarray(np.sqrt(COMMON_MACHINES) * of_machine(()) + np.sqrt(1 - COMMON_MACHINES) * of_machine((key,)))
 
 
-def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequence[str], known: Known) -> tuple[Array, Array]:
-    """Return the drawn seconds of the whole program, shape (draws), and the half width of each block's interval.
+class Drawn(NamedTuple):
+    """Drawn seconds of the whole program, shape (draws); half width of each block's interval; the blocks with most of the time,
+    and their drawn seconds, shape (draws, those blocks)."""
+
+    whole: Array
+    widths: Array
+    blocks: NDArray[np.intp]
+    single: Array
+
+
+def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequence[str], known: Known) -> Drawn:
+    """Return the seconds of a program and its blocks, drawn within their errors.
 
     ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones. Blocks that hold little
     of the time have the relative width of the others.
     """
     seconds = combine(parts, exponent)
     if not seconds.sum() > 0:
-        return np.zeros(DRAWS), np.zeros_like(seconds)
+        return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), np.zeros(0, dtype=np.intp), np.zeros((DRAWS, 0)))
     order = np.argsort(-seconds, kind="stable")
     large = np.sort(order[: int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1])
     factors = _factors(large, calibration, places, known)
@@ -101,7 +114,8 @@ def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequen
     low, high = np.quantile(drawn, QUANTILES, axis=0)
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
     widths[large] = (high - low) / 2
-    return drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum()), widths
+    kept = np.argsort(-seconds[large], kind="stable")[:KEPT]
+    return Drawn(drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum()), widths, large[kept], drawn[:, kept])
 
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:

@@ -103,13 +103,14 @@ def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
     from rich.text import Text
 
     rows = deciding(ratio, by)
-    heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio", "adds"]
+    heads = [f"{ratio.base['machine']}", f"{ratio.target['machine']}", "ratio", "90 %", "adds"]
     table = grid(["function", "line" if by == "block" else "module"], heads, "What decides the ratio", WIDEST)
     for row in rows.head(count).iter_rows(named=True):
         shown = "-" if row["ratio"] is None else f"{row['ratio']:.3g}"
         seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
+        ends = "-" if row.get("low") is None else f"{row['low']:.3g} .. {row['high']:.3g}"
         where = place(row) if by == "block" else Path(row["module"]).name or "?"
-        table.add_row(row["function"] or "?", where, *seconds, shown, f"{row['contribution']:+.3f}")
+        table.add_row(row["function"] or "?", where, *seconds, shown, ends, f"{row['contribution']:+.3f}")
     sizes = np.abs(rows["contribution"].to_numpy())
     share = float(sizes[:count].sum() / sizes.sum()) if sizes.any() else 1.0
     shown = f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1"

@@ -1,11 +1,13 @@
 """The CPU ratio divides: above 1 the target is faster."""
 
+import msgspec
 import pytest
 
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import PredictionError, ProvenanceError
 from tests.synthetic import hit_rates, loads, machine, signature
+from tests.unit.test_rate_model import KNOWN
 
 M, FAST = machine("base"), machine("fast", scale=0.25)
 PROGRAM = signature(loads(1000, function="f"), loads(500, pattern="random", function="g"))
@@ -51,3 +53,18 @@ def test_contributions_add_up_to_what_the_ratio_is_above_one():
     result = cpu_ratio(convolve(PROGRAM, rates, M), convolve(PROGRAM, rates, other))
     for rows in (result.table, result.functions):
         assert rows["contribution"].sum() == pytest.approx(result.total - 1)
+
+
+def test_blocks_and_functions_have_intervals_where_their_times_were_drawn(tmp_path):
+    base, target = (msgspec.structs.replace(one, calibration=KNOWN) for one in (M, FAST))
+    times = [convolve(PROGRAM, RATES, one) for one in (base, target)]
+    ratio = cpu_ratio(*times)
+    for rows in (ratio.table, ratio.functions):
+        assert rows.filter(rows["low"] < rows["high"]).height == rows.height == 2
+    assert ratio.functions.sort("function")["low"].to_list() == pytest.approx(
+        ratio.table.sort("function")["low"].to_list(), rel=0.01
+    )
+    ratio.save(tmp_path / "a.ratio.json")
+    assert CpuRatio.load(tmp_path / "a.ratio.json").functions.equals(ratio.functions)
+    plain = cpu_ratio(convolve(PROGRAM, RATES, M), convolve(PROGRAM, RATES, FAST))
+    assert plain.functions["low"].null_count() == 2
