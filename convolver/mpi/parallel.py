@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.cpu_ratio import ratio_interval
 from convolver.errors import ConvolverWarning, FormatError
 from convolver.mpi.bursts import read_bursts
 from convolver.mpi.events import Events, Kind
@@ -35,7 +36,10 @@ Times = Callable[[Trace], tuple[BlockTimes, BlockTimes]]
 
 @dataclass(frozen=True)
 class RankBursts:
-    """Groups of bursts of one rank: executions of each block (rows of its signature), and the seconds of a block's execution."""
+    """Groups of bursts of one rank: executions of each block (rows of its signature), and the seconds of a block's execution.
+
+    ``interval``: ends of the 90 % interval of the rank's CPU ratio as factors on it; None where the times were not drawn.
+    """
 
     executions: csr_array
     base: NDArray[np.float64]
@@ -44,6 +48,7 @@ class RankBursts:
     target_errors: NDArray[np.float64]
     modules: list[str]
     names: list[tuple[str, str, int]]
+    interval: tuple[float, float] | None = None
 
     def seconds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the seconds of each group on the base and on the target."""
@@ -91,7 +96,10 @@ def rank_bursts(folder: Path, rank: int, times: Times) -> tuple[RankBursts, Any]
     columns = [np.where(own, 0.0, part) for side in (base, target) for part in _per_execution(side, table.height)]
     names = list(zip(modules, table["function"].to_list(), table["offset"].to_list(), strict=True))
     executions = csr_array(mix @ matrix.T)
-    return RankBursts(executions, columns[0], columns[2], columns[1], columns[3], modules, names), counts
+    ends = ratio_interval(base, target)
+    whole = base.seconds / target.seconds if ends else 1.0
+    interval = None if ends is None else (ends[0] / whole, ends[1] / whole)
+    return RankBursts(executions, columns[0], columns[2], columns[1], columns[3], modules, names, interval), counts
 
 
 def same_calls(native: RankRecording, traced: RankRecording) -> bool:
@@ -217,7 +225,9 @@ def _by_rank(events: Events, ranks: list[RankBursts]) -> list[dict[str, Any]]:
         base, target = (float(side.sum()) for side in one.seconds())
         recorded = float(events.columns["seconds"][events.first[rank] : events.first[rank + 1]].sum())
         sums = {"recorded_seconds": recorded, "base_seconds": base, "target_seconds": target}
-        rows.append({"rank": rank, **sums, "ratio": _ratio(base, target)})
+        ratio = _ratio(base, target)
+        ends = None if ratio is None or one.interval is None else [ratio * end for end in one.interval]
+        rows.append({"rank": rank, **sums, "ratio": ratio, "ratio_interval": ends})
     return rows
 
 
