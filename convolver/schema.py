@@ -26,6 +26,7 @@ VERSIONS = {
     "convolver.machine": 2,
     "convolver.trace": 1,
     "convolver.signature": 1,
+    "convolver.data_objects": 1,
     "convolver.hit_rates": 1,
     "convolver.block_times": 1,
     "convolver.cpu_ratio": 1,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 MAGIC, VERSION = 0x0A1A0A0D45524957, 1
 VISIT, CONTROL, NOT_EXECUTED = 2 << 62, 3 << 62, 1 << 62
 THREAD, OPEN, CLOSE, LOST, WARM = 1, 2, 3, 4, 6
-MODULE, SEGMENT, END, FLOW = 32, 33, 34, 35
+MODULE, SEGMENT, END, FLOW, OBJECT, SYMBOLS, EVENT = 32, 33, 34, 35, 36, 37, 38
 STORE, GUARDED, DEPENDENT = 1, 2, 4
 
 
@@ -95,6 +95,19 @@ class Stream:
         self.segments.append(segment)
         self.sites += [(number, site) for site in segment.sites]
         return number
+
+    def object(self, kind: int, text: str = "malloc", thread: int = 0) -> None:
+        """Define a data object that no place in the code made."""
+        data = struct.pack("<QIIII", 0, 0xFFFFFFFF, kind, thread, len(text))
+        self.payload(OBJECT, data + _pad(text.encode()))
+
+    def symbol(self, address: int, size: int, name: str = "abc") -> None:
+        """Define a symbol of module 0."""
+        self.payload(SYMBOLS, struct.pack("<QQII", address, size, 0, len(name)) + _pad(name.encode()))
+
+    def event(self, kind: int, *words: int) -> None:
+        """Add an event of data objects."""
+        self.payload(EVENT, struct.pack(f"<{len(words)}Q", *words), kind)
 
     def visit(self, segment: int, words: list[int]) -> None:
         """Add a visit."""

@@ -51,6 +51,14 @@ FEATURES = np.dtype(
         *(("lines", "<u8", (3,)), ("between", "<u8"), ("coming", "<u8")),
     ]
 )
+OBJECT = np.dtype(
+    [
+        *(("file_offset", "<u8"), ("size_bytes", "<u8")),
+        *((name, "<u4") for name in ("module", "kind", "thread", "reserved")),
+        *((name, "<u8") for name in ("address", "places", "bytes", "live_bytes", "peak_bytes")),
+    ]
+)
+PAIR = np.dtype([("site", "<u4"), ("object", "<u4"), ("references", "<u8"), ("sets", "<u8")])
 
 
 class Batch(NamedTuple):
@@ -71,6 +79,7 @@ class Recorded(NamedTuple):
 
     modules: bytes
     segments: bytes
+    events: bytes
     addresses: bytes
 
 
@@ -107,6 +116,8 @@ class Decoder:
             raise MemoryError
         self.handle: Any = ffi.gc(handle, lib.cv_trace_free)
         self._kept: list[Any] = []
+        self.attributes = False
+        """True when references are attributed to data objects."""
 
     def _check(self, status: int) -> None:
         if status == lib.CV_ERROR_FORMAT:
@@ -165,6 +176,18 @@ class Decoder:
         starts, ordinals = (copied(array, unpacked.record_count, dtype) for array in (unpacked.starts, unpacked.ordinals))
         return Unpacked(copied(unpacked.words, unpacked.word_count, dtype), starts, ordinals), int(count[0])
 
+    def attribute(self, owners: bool = False) -> None:
+        """Attribute the references decoded from now on to data objects (:meth:`objects`, :meth:`pairs`).
+
+        ``owners``: simulators and collectors get pairs, by number, in place of sites.
+        """
+        lib.cv_trace_attribute(self.handle, int(owners))
+        self.attributes = True
+
+    def events(self, data: bytes) -> None:
+        """Take the payload of an EVNT chunk: what happens to data objects at the marks in the addresses that follow."""
+        self._check(lib.cv_trace_events(self.handle, ffi.from_buffer(data), len(data)))
+
     def feed(self, data: bytes) -> None:
         """Decode wire bytes; a record may be cut anywhere between two calls."""
         self._check(lib.cv_trace_feed(self.handle, ffi.from_buffer(data), len(data)))
@@ -200,7 +223,7 @@ class Decoder:
         """Return what was recorded since the last call."""
         size = ffi.new("size_t *")
         parts = []
-        for kind in range(3):
+        for kind in range(lib.CV_RECORDED_KINDS):
             pointer = lib.cv_trace_recorded(self.handle, kind, size)
             parts.append(ffi.buffer(pointer, size[0])[:] if size[0] else b"")
         lib.cv_trace_taken(self.handle)
@@ -250,6 +273,19 @@ class Decoder:
     def features(self) -> NDArray[Any]:
         """Return the features of the sites (:data:`FEATURES`)."""
         return self._array(lib.cv_trace_features, "const cv_site_features", FEATURES)
+
+    def objects(self) -> NDArray[Any]:
+        """Return the data objects (:data:`OBJECT`); the first stands for what nothing is known of."""
+        return self._array(lib.cv_trace_objects, "const cv_object", OBJECT)
+
+    def object_texts(self) -> list[str]:
+        """Return the text of each data object: function, symbol or path."""
+        count = len(self.objects())
+        return [os.fsdecode(ffi.string(lib.cv_trace_object_text(self.handle, i))) for i in range(count)]
+
+    def pairs(self) -> NDArray[Any]:
+        """Return which sites referred to which data objects (:data:`PAIR`)."""
+        return self._array(lib.cv_trace_pairs, "const cv_pair", PAIR)
 
     def visits(self) -> NDArray[np.uint64]:
         """Return how often each segment was recorded."""

@@ -77,15 +77,20 @@ def _simulated(job: _Job, machines: list[str]) -> int:
 
 def _recorded(job: _Job) -> int:
     from convolver.reporting.console import terminal_progress
+    from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import signature_path, trace
 
     job.new(job.output)
     job.new(signature_path(job.output))
+    if job.plan.data_objects:
+        job.new(objects_path(job.output))
     recorded = trace(
         job.command, output=job.output, sampling=job.plan, progress=terminal_progress(), scan=job.scan, counts=job.counts
     )
     wrote(job.output)
     wrote(signature_path(job.output))
+    if job.plan.data_objects:
+        wrote(objects_path(job.output))
     _report(recorded.signature, str(recorded.header["reason"]), job.json)
     return int(recorded.header["exit_status"])
 
@@ -155,6 +160,12 @@ def trace_command(
             autocompletion=completing.machines,
         ),
     ] = None,
+    data_objects: Annotated[
+        bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
+    ] = False,
+    allocator: Annotated[
+        list[str] | None, typer.Option(help="With --data-objects: take this function's callers as allocation sites; repeatable.")
+    ] = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,
@@ -172,6 +183,8 @@ def trace_command(
       convolver trace -- ./solver --size 100
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
     """
+    from msgspec.structs import replace
+
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
 
@@ -179,6 +192,7 @@ def trace_command(
     choice = Choice(top_blocks, cover, function or [], code_range or [], addresses)
     blocks = chosen_blocks(choice, earlier, command[0])
     plan = sampling_plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths, warmup, start_at, stop_at)
+    plan = replace(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
     if children and (simulate or addresses):
         raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
     target = expand_name(output) if output else default_name(command[0])

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from convolver._native.trace import Decoder
 from convolver.signature.blocks import LINES
+from convolver.signature.data_objects import DataObjects, object_table
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
-from convolver.tracing.definitions import Definitions
+from convolver.tracing.data_objects import FoundObjects
+from convolver.tracing.definitions import STORE, Definitions
 from convolver.tracing.features import LINE_BYTES, distinct_lines, site_features, site_patterns
 from convolver.tracing.loops import NOT_IN_A_LOOP, find_loops
 from convolver.tracing.names import Names
@@ -93,3 +95,14 @@ def assemble_signature(
     table = pl.DataFrame(columns)
     extra = {name: header[name] for name in DEFAULTS if name in header}
     return Signature(table, inputs=inputs, **extra)
+
+
+def assemble_objects(
+    decoder: Decoder, definitions: Definitions, blocks: Blocks, found: FoundObjects, inputs: Mapping[str, str]
+) -> DataObjects:
+    """Return the references of each block to each data object, of what ``decoder`` decoded and attributed."""
+    memops = blocks.counts["loads"] + blocks.counts["stores"]
+    stores = (definitions.sites["flags"] & STORE) != 0
+    sizes = definitions.sites["size_bytes"].astype(np.uint64)
+    table = object_table(decoder.pairs(), found.number_of, blocks.site_blocks, sizes, stores, memops)
+    return DataObjects.make(table, found.documents, int(memops.sum()), inputs)

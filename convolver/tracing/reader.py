@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from convolver._native.sinks import Sinks
 from convolver._native.trace import Batch, Decoder
-from convolver.errors import ChecksumError, FormatError, SchemaError
+from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
+from convolver.tracing.data_objects import FoundObjects, find_objects
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
 from convolver.tracing.path_features import PathFeatures
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from convolver._native.paths import PathWindow
+    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
 _DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
-_LIGHT = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS, cvt.COUNTS, cvt.SIGNATURE, cvt.TRAILER))
+_LIGHT = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS, cvt.COUNTS, cvt.SIGNATURE, cvt.TRAILER, cvt.OBJECTS))
 
 
 class Trace:
@@ -46,6 +48,7 @@ class Trace:
         self.definitions = definitions
         self._counters = counters
         self._signature: bytes | None = None
+        self._objects: bytes | None = None
         self.site_line_shares: NDArray[np.float64] | None = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
@@ -57,6 +60,7 @@ class Trace:
         trailer: dict[str, Any] = {}
         counters: NDArray[np.uint64] | None = None
         signature: bytes | None = None
+        objects: bytes | None = None
         decoder = Decoder(str(path))
         for chunk in _chunks(path, _LIGHT):
             content = chunk.content(str(path))
@@ -69,13 +73,15 @@ class Trace:
                 counters = np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
             elif chunk.kind == cvt.SIGNATURE:
                 signature = content
+            elif chunk.kind == cvt.OBJECTS:
+                objects = content
             else:
                 decoder.define(content)
         if meta is None:
             raise FormatError(f"{path} was cut off before anything was recorded; trace again.")
         ending = trailer or {"complete": False, "reason": "the file has no end: it was cut off or its writer was killed"}
         trace = cls(path, {**meta, **ending, "inputs": meta.get("inputs", {})}, Definitions.of(decoder), counters)
-        trace._signature = signature
+        trace._signature, trace._objects = signature, objects
         if "id" not in trailer:
             trace.header = {**trace.header, "id": trace._content_id()}
         return trace
@@ -135,6 +141,31 @@ class Trace:
         self._decode(decoder)
         return assemble_signature(decoder, self.counters, self.blocks, None, self.header, {"trace": self.id}, paths)
 
+    @property
+    def has_data_objects(self) -> bool:
+        """True when the trace tells which data objects its references touch."""
+        return bool((self.header.get("sampling") or {}).get("data_objects"))
+
+    def _found_objects(self, decoder: Decoder) -> FoundObjects:
+        """Names of data objects are those found at the end of the run; a file that was cut off before has none."""
+        if self._objects is None:
+            return find_objects(decoder, self.definitions, names=False)
+        return FoundObjects.loads(self._objects, len(decoder.objects()), str(self.path))
+
+    @cached_property
+    def data_objects(self) -> DataObjects:
+        """The references of each block to each data object; raises :class:`UsageError` for a trace that was made without."""
+        from convolver.signature.data_objects import HOW_TO
+        from convolver.tracing.assemble import assemble_objects
+
+        if not self.has_data_objects:
+            raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
+        decoder = Decoder(str(self.path))
+        decoder.attribute()
+        self._decode(decoder)
+        found = self._found_objects(decoder)
+        return assemble_objects(decoder, self.definitions, self.blocks, found, {"trace": self.id})
+
     def _content_id(self) -> str:
         digest = hashlib.sha256()
         for chunk in _chunks(self.path, None):
@@ -149,17 +180,24 @@ class Trace:
         """
         if self._content_id() != self.id:
             raise ChecksumError(f"{self.path} was changed after it was written: its id does not match its content.")
-        self._decode(Decoder(str(self.path)))
+        decoder = Decoder(str(self.path))
+        if self.has_data_objects:
+            decoder.attribute()
+        self._decode(decoder)
+        if self.has_data_objects:
+            self._found_objects(decoder)
         if self._signature is not None:
             _ = self.signature
 
     def _decode(self, decoder: Decoder, progress: Progress = SILENT, label: str = "Reading the trace") -> None:
         progress.start(label, total=float(self.path.stat().st_size), unit="bytes")
         try:
-            for chunk in _chunks(self.path, _DECODED):
+            for chunk in _chunks(self.path, _DECODED | {cvt.EVENTS} if decoder.attributes else _DECODED):
                 content = chunk.content(str(self.path))
                 if chunk.kind == cvt.ADDRESSES:
                     decoder.replay(content)
+                elif chunk.kind == cvt.EVENTS:
+                    decoder.events(content)
                 else:
                     decoder.define(content)
                 progress.advance(len(chunk.payload))

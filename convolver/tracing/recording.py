@@ -16,8 +16,9 @@ from convolver._native.trace import Decoder
 from convolver.errors import FormatError
 from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
-from convolver.tracing.assemble import assemble_signature
+from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
+from convolver.tracing.data_objects import FoundObjects, find_objects
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.launch import rank
 from convolver.tracing.path_features import PathFeatures
@@ -27,6 +28,7 @@ from convolver.tracing.symbols import resolve_names
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
 SNAPSHOT_SECONDS = 20.0
@@ -36,6 +38,11 @@ SNAPSHOT_SECONDS = 20.0
 def signature_path(output: Path) -> Path:
     """Return where the signature of a trace file lies: ``APP.sig.parquet`` beside ``APP.cvt``."""
     return output.with_name(output.name.removesuffix(".cvt") + ".sig.parquet")
+
+
+def objects_path(output: Path) -> Path:
+    """Return where the data objects of a trace file lie: ``APP.objects.parquet`` beside ``APP.cvt``."""
+    return output.with_name(output.name.removesuffix(".cvt") + ".objects.parquet")
 
 
 def describe(argv: Sequence[str], plan: SamplingPlan, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -86,6 +93,14 @@ class Ended:
         made = assemble_signature(self._decoder, self.counters, self.blocks, names, self._header, inputs, self.paths)
         return made if self._counts is None else with_counts(made, self._counts)
 
+    def found_objects(self) -> FoundObjects | None:
+        """Return the data objects, where they were asked for."""
+        return find_objects(self._decoder, self.definitions) if self._decoder.attributes else None
+
+    def data_objects(self, found: FoundObjects, trace_id: str) -> DataObjects:
+        """Return the references of each block to each data object."""
+        return assemble_objects(self._decoder, self.definitions, self.blocks, found, {"trace": trace_id})
+
 
 class Recording:
     """Writes the file while the program runs."""
@@ -107,12 +122,21 @@ class Recording:
 
 
 def finish(writer: TraceWriter, ended: Ended, ending: dict[str, Any]) -> None:
-    """Write the signature beside the trace and into it, and move the trace to its place."""
+    """Write the signature beside the trace and into it, data objects where there are some, and move the trace to its place."""
+    found = ended.found_objects()
+    try:
+        if found is not None:
+            writer.put(cvt.OBJECTS, found.dumps(), cvt.ZSTD)
+    except FormatError:
+        writer.keep()
+        raise
     trace_id = writer.id
     signature = ended.signature(trace_id)
     path = signature_path(writer.path)
     try:
         signature.save(path)
+        if found is not None:
+            ended.data_objects(found, trace_id).save(objects_path(writer.path))
         writer.put(cvt.SIGNATURE, path.read_bytes())
         writer.finish(ending)
     except FormatError:

@@ -27,6 +27,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``warmup``: so many of each burst's first references only fill the caches and are not counted. ``start_at``, ``stop_at``:
     trace from one to the other, each "marker" (convolver_markers.h), the name of a function that is entered, or "0x" and an
     address of the program as its symbol table has it; counts are those of that part.
+    ``data_objects``: tell which data objects (allocation sites, variables, stacks, mappings) the recorded references touch;
+    ``allocators``: names of functions whose callers are allocation sites, too.
     ``paths``: record visits of code without references, too, so that what is recorded is the path; None: in bursts.
     """
 
@@ -42,6 +44,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     warmup: int = 0
     start_at: str | None = None
     stop_at: str | None = None
+    data_objects: bool = False
+    allocators: tuple[str, ...] = ()
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -59,6 +63,12 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"A block limit of {self.block_limit} visits is impossible; 0 means no limit.")
         if self.phase is not None and not 1 <= self.phase[0] <= self.phase[1]:
             raise UsageError(f"There is no phase {self.phase[0]}/{self.phase[1]}; phases are counted from 1/n to n/n.")
+        if self.data_objects and (self.mode == "counts" or self.phase is not None):
+            raise UsageError("Data objects are told from recorded addresses of one run; leave out --counts-only and --phase.")
+        if self.allocators and not self.data_objects:
+            raise UsageError("Allocation functions belong to data objects; add --data-objects.")
+        if any(not name or "," in name for name in self.allocators):
+            raise UsageError("The name of an allocation function is empty or has a comma in it; write one function each time.")
         return self
 
     def choose(self, decoder: Decoder) -> None:
@@ -66,6 +76,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         phase = None if self.phase is None else (self.phase[0] - 1, self.phase[1])
         decoder.choose(phase, self.blocks or ())
         decoder.warmup(self.warmup > 0)
+        if self.data_objects:
+            decoder.attribute()
 
     def options(self, program: str = "") -> list[str]:
         """Return the tracer's options; addresses to start and stop at are those of ``program``."""
@@ -75,6 +87,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             options += [f"--set-class={self.chosen_class}", f"--warmup={self.warmup}"]
         options += [f"--start-at={entry_place(program, self.start_at)}"] if self.start_at else []
         options += [f"--stop-at={entry_place(program, self.stop_at)}"] if self.stop_at else []
+        options += ["--data-objects=yes"] if self.data_objects else []
+        options += [f"--allocators={','.join(self.allocators)}"] if self.allocators else []
         if self.paths is not None:
             options.append(f"--all-visits={'yes' if self.paths else 'no'}")
         return options

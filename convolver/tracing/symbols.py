@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,14 +38,40 @@ def resolve_names(definitions: Definitions, blocks: Blocks) -> Names:
         mine = np.flatnonzero(blocks.module == module)
         if path and len(mine):
             try:
-                _resolve_module(Path(path), module, mine, blocks, names)
+                _resolve_module(Path(path), module, mine, blocks.offset, blocks.counts["instructions"], names)
             except MALFORMED:
                 continue
-    names.functions = _demangle(names.functions)
+    names.functions = demangle(names.functions)
     return names
 
 
-def _resolve_module(path: Path, module: int, mine: NDArray[np.int64], blocks: Blocks, names: Names) -> None:
+def resolve_places(
+    paths: Sequence[str], places: Sequence[tuple[int, int]], *, names: bool = True
+) -> tuple[list[str], list[str], list[int]]:
+    """Return function, file and line of places in code, each a module (number in ``paths``) and an offset in its file.
+
+    ``names`` False: all stay unknown.
+    """
+    found = Names.empty(len(places), len(paths))
+    modules = np.array([module for module, _ in places], dtype=np.int64)
+    offsets = np.array([offset for _, offset in places], dtype=np.uint64)
+    for module in np.unique(modules).tolist() if names else []:
+        try:
+            mine = np.flatnonzero(modules == module)
+            _resolve_module(Path(paths[module]), module, mine, offsets, np.ones(len(places), dtype=np.uint64), found)
+        except MALFORMED:
+            continue
+    return demangle(found.functions), found.files, found.lines
+
+
+def _resolve_module(
+    path: Path,
+    module: int,
+    mine: NDArray[np.int64],
+    offsets: NDArray[np.uint64],
+    weights_of_all: NDArray[np.uint64],
+    names: Names,
+) -> None:
     with ExitStack() as stack:
         file: BinaryIO = stack.enter_context(open(path, "rb"))
         elf = open_elf(file)
@@ -52,12 +79,12 @@ def _resolve_module(path: Path, module: int, mine: NDArray[np.int64], blocks: Bl
             return
         identity = build_id(elf) or content_id(file)
         names.build_ids[module] = identity
-        addresses = addresses_of(elf, blocks.offset[mine])
+        addresses = addresses_of(elf, offsets[mine])
         separate = debug_file(path, identity, elf)
         debug = open_elf(stack.enter_context(open(separate, "rb"))) if separate is not None else None
         _name_functions([elf for elf in (debug, elf) if elf is not None], addresses, mine, names)
-        weights = blocks.counts["instructions"][mine]
-        total = float(blocks.counts["instructions"].sum())
+        weights = weights_of_all[mine]
+        total = float(weights_of_all.sum())
         if elf.has_dwarf_info(strict=True):
             _name_lines(elf, addresses, mine, weights, max(1, int(OWN_SHARE * total)), names)
         elif debug is not None and debug.has_dwarf_info(strict=True):
@@ -85,8 +112,10 @@ def _name_lines(
             continue
 
 
-def _demangle(functions: list[str]) -> list[str]:
-    """Return C++ and Rust names readable where c++filt is installed."""
+def demangle(functions: list[str], *, names: bool = True) -> list[str]:
+    """Return C++ and Rust names readable where c++filt is installed; ``names`` False: as they are."""
+    if not names:
+        return functions
     mangled = sorted({name for name in functions if name.startswith(("_Z", "_R")) and "\n" not in name})
     tool = shutil.which("c++filt")
     if not mangled or tool is None:

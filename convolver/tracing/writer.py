@@ -68,10 +68,15 @@ class TraceWriter:
 
     def put_recorded(self, recorded: Recorded) -> None:
         """Append what a decoder recorded: definitions before the addresses that need them."""
-        parts = ((cvt.MODULES, recorded.modules), (cvt.SEGMENTS, recorded.segments), (cvt.ADDRESSES, recorded.addresses))
-        for kind, content in parts:
+        parts = (
+            (cvt.MODULES, recorded.modules, cvt.CRITICAL),
+            (cvt.SEGMENTS, recorded.segments, cvt.CRITICAL),
+            (cvt.EVENTS, recorded.events, 0),  # a reader that knows no data objects does without
+            (cvt.ADDRESSES, recorded.addresses, cvt.CRITICAL),
+        )
+        for kind, content, flags in parts:
             if content:
-                self.put(kind, content, cvt.CRITICAL | cvt.ZSTD)
+                self.put(kind, content, flags | cvt.ZSTD)
 
     def put_counts(self, counters: bytes) -> None:
         """Append the execution counters as they are now; a later chunk replaces an earlier one."""

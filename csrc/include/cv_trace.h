@@ -115,7 +115,13 @@ cv_status cv_trace_pump(cv_trace *trace, int fd, int milliseconds, int *state);
 /* Record what is decoded: visits and sampled references as an ADDR payload, definitions as they came. Off at first. */
 void cv_trace_record(cv_trace *trace, int on);
 
-enum cv_recorded { CV_RECORDED_MODULES = 0, CV_RECORDED_SEGMENTS = 1, CV_RECORDED_ADDRESSES = 2, CV_RECORDED_KINDS = 3 };
+enum cv_recorded {
+    CV_RECORDED_MODULES = 0,
+    CV_RECORDED_SEGMENTS = 1, /* and data objects */
+    CV_RECORDED_EVENTS = 2,   /* of data objects (cv_objects.h); they come before the addresses, which hold their marks */
+    CV_RECORDED_ADDRESSES = 3,
+    CV_RECORDED_KINDS = 4
+};
 
 /* What was recorded since the last cv_trace_taken; valid until the next call that decodes. */
 const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size);

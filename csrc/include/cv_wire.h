@@ -46,10 +46,15 @@ enum cv_wire_kind {
     CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site; one more word follows, its address */
     CV_WIRE_PASSED = 5,       /* never in the tracer's stream: a recorder left out as many visits and sampled references here */
     CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: memops executed before this point */
+    CV_WIRE_EVENTS = 7,       /* never in the tracer's stream: as many events of data objects, which a file keeps apart, happened here */
     CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
     CV_WIRE_END = 34,         /* payload: struct cv_wire_end; the stream is complete */
-    CV_WIRE_FLOW = 35         /* payload: struct cv_wire_flow[], behind the definition of its segment */
+    CV_WIRE_FLOW = 35,        /* payload: struct cv_wire_flow[], behind the definition of its segment */
+    /* Data objects, with --data-objects=yes only: */
+    CV_WIRE_OBJECT = 36,      /* payload: struct cv_wire_object, then its text */
+    CV_WIRE_SYMBOLS = 37,     /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
+    CV_WIRE_EVENT = 38        /* argument: enum cv_wire_event; payload: words as it says */
 };
 
 /* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path, whose
@@ -124,6 +129,43 @@ struct cv_wire_flow {
     uint64_t references;
 };
 
+/* A data object is what references are attributed to. Objects count from 0 without gaps, symbols among them, in the order of their
+ * definitions. At each moment two layers say which object has an address: blocks (of allocation sites, and symbols), and below them
+ * regions (all others). An object may have many places. */
+enum cv_wire_object_kind {
+    CV_WIRE_HEAP = 1,      /* blocks of an allocation function (text) that one place in the code called */
+    CV_WIRE_SYMBOL = 2,    /* a variable of an object file; defined by CV_WIRE_SYMBOLS only */
+    CV_WIRE_STACK = 3,     /* a thread's stack; `thread` */
+    CV_WIRE_MAPPING = 4,   /* anonymous memory that a place in the code, where it is known, had mapped */
+    CV_WIRE_FILE = 5,      /* a mapped file (text: its path), its zero-filled data included */
+    CV_WIRE_ALLOCATOR = 6  /* what allocation functions have for themselves: their heap outside the blocks that they gave */
+};
+
+#define CV_WIRE_NO_MODULE UINT32_MAX
+
+struct cv_wire_object {
+    uint64_t file_offset; /* within the call instruction, in its module's file */
+    uint32_t module;      /* CV_WIRE_NO_MODULE where no place is known */
+    uint32_t kind;        /* enum cv_wire_object_kind */
+    uint32_t thread;
+    uint32_t text_bytes; /* length of the text that follows, padded with zeros to whole words */
+};
+
+struct cv_wire_symbol {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint32_t module;
+    uint32_t text_bytes;
+};
+
+enum cv_wire_event {
+    CV_WIRE_PLACED = 1,   /* object, address, bytes: from now on the object is there */
+    CV_WIRE_FREED = 2,    /* address: the block that begins there has ended; there need be none */
+    CV_WIRE_UNMAPPED = 3, /* address, bytes: nothing is there */
+    CV_WIRE_MOVED = 4,    /* from, to, bytes: a region went elsewhere */
+    CV_WIRE_LOADED = 5    /* first symbol's object, number: they are at their addresses */
+};
+
 /* The record for an exec is written before it, since a successful one never returns. If it fails, further records follow: the last
  * CV_WIRE_END of a stream is the true one. */
 enum cv_wire_end_reason { CV_WIRE_EXITED = 0, CV_WIRE_SIGNALED = 1, CV_WIRE_EXECED = 2 };
@@ -153,6 +195,8 @@ _Static_assert(sizeof(struct cv_wire_site) == 24, "wire layout");
 _Static_assert(sizeof(struct cv_wire_segment) == 40, "wire layout");
 _Static_assert(sizeof(struct cv_wire_end) == 16, "wire layout");
 _Static_assert(sizeof(struct cv_wire_flow) == 16, "wire layout");
+_Static_assert(sizeof(struct cv_wire_object) == 24, "wire layout");
+_Static_assert(sizeof(struct cv_wire_symbol) == 24, "wire layout");
 #endif
 
 #endif

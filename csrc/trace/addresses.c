@@ -1,43 +1,9 @@
 #include "addresses.h"
 
 #include "grow.h"
+#include "varint.h"
 
 #include <string.h>
-
-static inline uint64_t zigzag(uint64_t difference)
-{
-    return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
-}
-
-static inline uint64_t unzigzag(uint64_t code)
-{
-    return code >> 1 ^ (0 - (code & 1));
-}
-
-static inline uint8_t *put(uint8_t *to, uint64_t value)
-{
-    for (; value >= 128; value >>= 7)
-        *to++ = (uint8_t)value | 128;
-    *to++ = (uint8_t)value;
-    return to;
-}
-
-/* Returns NULL when the bytes end inside the number or it does not fit in 64 bits. */
-static inline const uint8_t *get(const uint8_t *from, const uint8_t *end, uint64_t *value)
-{
-    uint64_t result = 0;
-    for (unsigned shift = 0; shift < 64 && from < end; shift += 7) {
-        uint8_t byte = *from++;
-        if (shift == 63 && byte > 1)
-            return NULL;
-        result |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) {
-            *value = result;
-            return from;
-        }
-    }
-    return NULL;
-}
 
 void cv_address_free(cv_address_state *state)
 {
@@ -105,10 +71,10 @@ uint8_t *cv_address_put_visits(cv_address_state *state, uint8_t *to, uint32_t se
 {
     uint64_t *restrict last = state->last + touch(state, segment, count)->first_word;
     for (; visits; visits--, words += count + 1) {
-        to = put(to, zigzag((uint64_t)segment - predicted(state)) << 2);
+        to = cv_varint_put(to, cv_zigzag((uint64_t)segment - predicted(state)) << 2);
         follow(state, segment);
         for (size_t i = 0; i < count; i++) {
-            to = put(to, zigzag(words[i] - last[i]));
+            to = cv_varint_put(to, cv_zigzag(words[i] - last[i]));
             if (words[i] != CV_WIRE_NOT_EXECUTED)
                 last[i] = words[i];
         }
@@ -127,8 +93,8 @@ static inline cv_site_state *touch_site(cv_address_state *state, uint32_t site)
 uint8_t *cv_address_put_sampled(cv_address_state *state, uint8_t *to, uint32_t site, uint64_t line)
 {
     cv_site_state *known = touch_site(state, site);
-    to = put(to, zigzag((uint64_t)site - state->site) << 2 | 1);
-    to = put(to, zigzag(line - known->line));
+    to = cv_varint_put(to, cv_zigzag((uint64_t)site - state->site) << 2 | 1);
+    to = cv_varint_put(to, cv_zigzag(line - known->line));
     known->line = line;
     state->site = site;
     return to;
@@ -136,12 +102,12 @@ uint8_t *cv_address_put_sampled(cv_address_state *state, uint8_t *to, uint32_t s
 
 uint8_t *cv_address_put_control(uint8_t *to, unsigned kind, uint64_t argument)
 {
-    return put(put(to, (uint64_t)kind << 2 | 2), argument);
+    return cv_varint_put(cv_varint_put(to, (uint64_t)kind << 2 | 2), argument);
 }
 
 uint8_t *cv_address_put_word(uint8_t *to, uint64_t word)
 {
-    return put(to, word);
+    return cv_varint_put(to, word);
 }
 
 #define REFUSE(sentence) return *why = (sentence), NULL
@@ -149,7 +115,7 @@ uint8_t *cv_address_put_word(uint8_t *to, uint64_t word)
 static const uint8_t *get_visit(cv_address_state *state, const cv_definitions *definitions, uint64_t code, const uint8_t *from,
                                 const uint8_t *end, uint64_t *to, size_t *words, const char **why)
 {
-    uint64_t segment = predicted(state) + unzigzag(code);
+    uint64_t segment = predicted(state) + cv_unzigzag(code);
     if (segment >= definitions->segment_count)
         REFUSE("a visit of a segment that is not defined");
     follow(state, (uint32_t)segment);
@@ -158,9 +124,9 @@ static const uint8_t *get_visit(cv_address_state *state, const cv_definitions *d
     to[0] = CV_WIRE_VISIT | segment;
     for (size_t i = 0; i < count; i++) {
         uint64_t code_of_word;
-        if (!(from = get(from, end, &code_of_word)))
+        if (!(from = cv_varint_get(from, end, &code_of_word)))
             REFUSE("a visit is cut off");
-        to[1 + i] = last[i] + unzigzag(code_of_word);
+        to[1 + i] = last[i] + cv_unzigzag(code_of_word);
         if (to[1 + i] != CV_WIRE_NOT_EXECUTED)
             last[i] = to[1 + i];
     }
@@ -171,13 +137,13 @@ static const uint8_t *get_visit(cv_address_state *state, const cv_definitions *d
 static const uint8_t *get_sampled(cv_address_state *state, const cv_definitions *definitions, uint64_t code, const uint8_t *from,
                                   const uint8_t *end, uint64_t *to, size_t *words, const char **why)
 {
-    uint64_t site = state->site + unzigzag(code), line;
+    uint64_t site = state->site + cv_unzigzag(code), line;
     if (site >= definitions->site_count || site >> CV_WIRE_SITE_BITS)
         REFUSE("a sampled reference of a site that is not defined");
-    if (!(from = get(from, end, &line)))
+    if (!(from = cv_varint_get(from, end, &line)))
         REFUSE("a sampled reference is cut off");
     cv_site_state *known = touch_site(state, (uint32_t)site);
-    line = known->line + unzigzag(line);
+    line = known->line + cv_unzigzag(line);
     if (line >> (63 - CV_WIRE_SITE_BITS))
         REFUSE("a sampled reference lies outside the address space");
     known->line = line;
@@ -192,12 +158,12 @@ static const uint8_t *get_control(uint64_t kind, const uint8_t *from, const uint
     uint64_t argument;
     if (kind >= CV_WIRE_PAYLOAD)
         REFUSE("a control record of a kind that addresses cannot hold");
-    if (!(from = get(from, end, &argument)) || argument >> 56)
+    if (!(from = cv_varint_get(from, end, &argument)) || argument >> 56)
         REFUSE("a control record is cut off");
     to[0] = CV_WIRE_CONTROL | kind << 56 | argument;
     *words = 1;
     if (kind == CV_WIRE_SETS_LOST) {
-        if (!(from = get(from, end, &to[1])))
+        if (!(from = cv_varint_get(from, end, &to[1])))
             REFUSE("a control record is cut off");
         *words = 2;
     }
@@ -208,7 +174,7 @@ const uint8_t *cv_address_get(cv_address_state *state, const cv_definitions *def
                               uint64_t *to, size_t *words, const char **why)
 {
     uint64_t head;
-    if (!(from = get(from, end, &head)))
+    if (!(from = cv_varint_get(from, end, &head)))
         REFUSE("a record's head is cut off");
     switch (head & 3) {
     case 0:

@@ -22,7 +22,9 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
     cv_batch_arrays *batch = &trace->batch[kind];
     if (!batch->count)
         return CV_OK;
-    cv_status status = CV_OK;
+    cv_status status = cv_attribute(trace, kind);
+    if (status)
+        return status;
     if (kind == CV_BATCH_WINDOW) {
         trace->totals.window_references += batch->count;
         status = cv_features_add(trace, batch);
@@ -31,12 +33,12 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
         for (size_t i = 0; i < batch->count; i++)
             trace->features[batch->owner[i]].sets++;
     }
-    cv_refs refs = {batch->address, batch->owner, batch->size, batch->write, batch->count};
+    cv_refs refs = {batch->address, trace->objects.owners ? batch->pair : batch->owner, batch->size, batch->write, batch->count};
     cv_batch about = trace->now;
     about.kind = (uint32_t)kind;
     for (int i = 0; i < trace->sink_count && !status; i++)
         status = trace->sinks[i].eat(trace->sinks[i].context, &refs, &about);
-    batch->count = batch->lined = 0;
+    batch->count = batch->lined = batch->attributed = 0;
     return status;
 }
 
@@ -227,6 +229,8 @@ static cv_status control(cv_trace *trace, unsigned kind, const uint64_t *words)
         return cv_batch_flush(trace, CV_BATCH_WINDOW);
     case CV_WIRE_WINDOW_WARM:
         return end_warmup(trace);
+    case CV_WIRE_EVENTS:
+        return cv_events_take(trace, ARGUMENT(words[0]));
     case CV_WIRE_SETS_LOST:
         if (ARGUMENT(words[0]) >= trace->definitions.site_count)
             return cv_trace_refuse(trace, "a sampled reference of a site that is not defined", trace->totals.words);
@@ -288,8 +292,12 @@ static cv_status defined(cv_trace *trace, unsigned kind, const uint64_t *words, 
         status = cv_define_module(&trace->definitions, (uint32_t)(ARGUMENT(words[0]) >> 32), words + 1, payload, &why);
     else if (kind == CV_WIRE_SEGMENT)
         status = cv_define_segment(&trace->definitions, words + 1, payload, &why);
-    else
+    else if (kind == CV_WIRE_FLOW)
         status = cv_define_flow(&trace->definitions, words + 1, payload, &why);
+    else if (kind == CV_WIRE_OBJECT)
+        status = cv_objects_define(&trace->objects, trace->definitions.module_count, words + 1, payload, &why);
+    else
+        status = cv_objects_define_symbols(&trace->objects, trace->definitions.module_count, words + 1, payload, &why);
     if (status == CV_ERROR_FORMAT)
         return cv_trace_refuse(trace, why, trace->totals.words);
     if (!status && kind == CV_WIRE_SEGMENT)
@@ -301,7 +309,9 @@ static cv_status defined(cv_trace *trace, unsigned kind, const uint64_t *words, 
 
 static cv_status long_record(cv_trace *trace, unsigned kind, const uint64_t *words, size_t payload)
 {
-    if (kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_FLOW)
+    if (kind == CV_WIRE_EVENT)
+        return cv_event_record(trace, words, payload);
+    if (kind != CV_WIRE_END)
         return defined(trace, kind, words, payload);
     struct cv_wire_end end;
     if (payload * 8 < sizeof end)
@@ -329,7 +339,7 @@ size_t cv_record_words(const cv_trace *trace, const uint64_t *words, size_t coun
 
 static int is_known_long(unsigned kind)
 {
-    return kind == CV_WIRE_MODULE || kind == CV_WIRE_SEGMENT || kind == CV_WIRE_FLOW || kind == CV_WIRE_END;
+    return kind >= CV_WIRE_MODULE && kind <= CV_WIRE_EVENT;
 }
 
 static cv_status pass_by(cv_trace *trace, uint64_t records)

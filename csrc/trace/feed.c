@@ -107,6 +107,8 @@ cv_status cv_trace_flush(cv_trace *trace)
     cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
     if (!status)
         status = cv_batch_flush(trace, CV_BATCH_SETS);
+    if (!status)
+        status = cv_events_rest(trace);
     if (!status && trace->paths)
         status = cv_paths_flush(trace->paths);
     if (!status && (trace->pending_bytes || trace->skip))

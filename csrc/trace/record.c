@@ -16,7 +16,7 @@ cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed)
 /* Make room for records of some words, heads included; all definitions are known to the writer afterwards. */
 static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
 {
-    words++; /* for CV_WIRE_PASSED */
+    words += 2; /* for CV_WIRE_PASSED and CV_WIRE_EVENTS */
     cv_bytes *out = &trace->recorded[CV_RECORDED_ADDRESSES];
     cv_status status = CV_OK;
     if (trace->writer.segment_count != trace->definitions.segment_count)
@@ -29,7 +29,9 @@ static cv_status begin(cv_trace *trace, size_t words, uint8_t **to)
     trace->chunk_words += words;
     if (trace->passed)
         *to = cv_address_put_control(*to, CV_WIRE_PASSED, trace->passed);
-    trace->passed = 0;
+    if (trace->objects.unmarked)
+        *to = cv_address_put_control(*to, CV_WIRE_EVENTS, trace->objects.unmarked);
+    trace->passed = trace->objects.unmarked = 0;
     return CV_OK;
 }
 
@@ -70,6 +72,17 @@ cv_status cv_recorder_control(cv_trace *trace, const uint64_t *words, size_t cou
     return CV_OK;
 }
 
+cv_status cv_recorder_event(cv_trace *trace, const cv_event *event)
+{
+    cv_bytes *out = &trace->recorded[CV_RECORDED_EVENTS];
+    cv_status status = cv_bytes_reserve(out, out->count + CV_EVENT_BYTES);
+    if (status)
+        return status;
+    out->count = (size_t)(cv_event_put(&trace->objects, out->bytes + out->count, event) - out->bytes);
+    trace->objects.unmarked++;
+    return CV_OK;
+}
+
 void cv_trace_record(cv_trace *trace, int on)
 {
     trace->recording = on;
@@ -88,13 +101,13 @@ const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size)
 int cv_trace_chunk_full(const cv_trace *trace)
 {
     return trace->recorded[CV_RECORDED_ADDRESSES].count >= CHUNK_BYTES || trace->recorded[CV_RECORDED_SEGMENTS].count >= CHUNK_BYTES
-           || trace->chunk_words >= CHUNK_WORDS;
+           || trace->recorded[CV_RECORDED_EVENTS].count >= CHUNK_BYTES || trace->chunk_words >= CHUNK_WORDS;
 }
 
 void cv_trace_taken(cv_trace *trace)
 {
     for (int kind = 0; kind < CV_RECORDED_KINDS; kind++)
         trace->recorded[kind].count = 0;
-    trace->chunk_words = 0;
+    trace->chunk_words = trace->objects.last_object = trace->objects.last_address = 0;
     cv_address_begin(&trace->writer);
 }

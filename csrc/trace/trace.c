@@ -34,6 +34,7 @@ void cv_trace_free(cv_trace *trace)
     cv_address_free(&trace->writer);
     cv_address_free(&trace->reader);
     cv_definitions_free(&trace->definitions);
+    cv_objects_free(&trace->objects);
     free(trace);
 }
 

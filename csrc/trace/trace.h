@@ -6,6 +6,7 @@
 #include "cv_paths.h"
 #include "cv_trace.h"
 #include "definitions.h"
+#include "objects.h"
 #include "streams.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -36,9 +37,11 @@ typedef struct {
 
 typedef struct {
     size_t count;
-    size_t lined; /* references whose lines were added to the features */
+    size_t lined;      /* references whose lines were added to the features */
+    size_t attributed; /* references whose pairs are known */
     uint64_t address[CV_TRACE_BATCH];
     uint32_t owner[CV_TRACE_BATCH];
+    uint32_t pair[CV_TRACE_BATCH]; /* of site and data object, where these are asked for */
     uint16_t size[CV_TRACE_BATCH];
     uint8_t write[CV_TRACE_BATCH];
 } cv_batch_arrays;
@@ -75,6 +78,7 @@ struct cv_trace {
     int sink_count;
 
     cv_paths *paths; /* NULL: nobody asks for paths */
+    cv_objects objects;
 
     uint64_t *pending; /* words that are not decoded yet */
     size_t pending_capacity;
@@ -116,8 +120,17 @@ cv_status cv_features_lines(cv_trace *trace, cv_batch_arrays *batch, size_t run,
 
 /* Visits of one segment: their words lie `count` + 1 apart. */
 cv_status cv_recorder_visits(cv_trace *trace, uint32_t segment, const uint64_t *words, size_t count, size_t visits);
+/* An event of data objects, in the stream's form: the references before it are attributed first. */
+cv_status cv_event_record(cv_trace *trace, const uint64_t *words, size_t payload);
+/* As many of a file's events, or all that are left. */
+cv_status cv_events_take(cv_trace *trace, uint64_t count);
+cv_status cv_events_rest(cv_trace *trace);
+/* Attribute what of a batch is not attributed yet. */
+cv_status cv_attribute(cv_trace *trace, int kind);
+
 int cv_chosen(const cv_trace *trace, const struct cv_wire_segment *segment);
 cv_status cv_recorder_sampled(cv_trace *trace, uint32_t site, uint64_t line);
+cv_status cv_recorder_event(cv_trace *trace, const cv_event *event);
 cv_status cv_recorder_control(cv_trace *trace, const uint64_t *words, size_t count);
 
 #endif

@@ -206,8 +206,10 @@ IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
     while (first < block->stmts_used && block->stmts[first]->tag != Ist_IMark)
         addStmtToIRSB(out, block->stmts[first++]);
     cv_region_instrument(out, extents->base[0]);
+    cv_objects_instrument_entry(out, extents->base[0]);
     if (first < block->stmts_used)
         emit_block(block, first, out, extents->base[0]);
+    cv_objects_instrument_end(out);
     cv_stream_publish();
     return out;
 }

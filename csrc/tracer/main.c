@@ -38,6 +38,7 @@ static void before_options(void)
     VG_(needs_command_line_options)(cv_option, cv_option_usage, cv_option_debug_usage);
     cv_process_register();
     cv_region_register();
+    cv_objects_register();
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)

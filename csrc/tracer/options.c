@@ -47,6 +47,8 @@ Bool cv_option(const HChar *argument)
     } else if VG_STR_CLO (argument, "--only", o->only) {
     } else if VG_STR_CLO (argument, "--start-at", o->start_at) {
     } else if VG_STR_CLO (argument, "--stop-at", o->stop_at) {
+    } else if VG_BOOL_CLO (argument, "--data-objects", o->data_objects) {
+    } else if VG_STR_CLO (argument, "--allocators", o->allocators) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
     } else if VG_BOOL_CLO (argument, "--pack", o->pack) {
     } else if VG_BOOL_CLO (argument, "--total", o->total) {
@@ -73,6 +75,8 @@ void cv_option_usage(void)
         "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
         "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
         "    --total=yes|no             count all instructions together, too, for clocks of instructions [no]\n"
+        "    --data-objects=yes|no      tell what lies where in memory: blocks, symbols, stacks, mappings [no]\n"
+        "    --allocators=NAME,NAME     functions that allocate for their callers, beside those of the C library [none]\n"
         "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
         "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }

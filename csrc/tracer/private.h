@@ -16,4 +16,15 @@ extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, 
 extern Bool VG_(ok_to_discard_translations);
 extern void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
 
+/* What an object file's symbol table holds, as Valgrind read it. Later versions tell more of the addresses: there is room for it. */
+struct cv_symbol_addresses {
+    Addr main;
+    Addr others[3];
+};
+typedef struct _DebugInfo DebugInfo;
+extern Int VG_(DebugInfo_syms_howmany)(const DebugInfo *file);
+extern void VG_(DebugInfo_syms_getidx)(const DebugInfo *file, Int index, struct cv_symbol_addresses *addresses, UInt *size_bytes,
+                                       const HChar **name, const HChar ***other_names, Bool *is_code, Bool *is_indirect,
+                                       Bool *is_global);
+
 #endif

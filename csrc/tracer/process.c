@@ -73,6 +73,8 @@ static void start_client_code(ThreadId thread, ULong blocks)
         current_thread = thread;
         if (cv_stream_active())
             cv_stream_control(CV_WIRE_THREAD, thread);
+        if (cv_options.data_objects)
+            cv_objects_switch(thread);
     }
     cv_limit_discard();
 }

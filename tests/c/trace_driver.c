@@ -2,6 +2,7 @@
  * sanitizers, every breach of memory ends the program. Prints the references of the whole stream. Arguments: FILE ROUNDS. */
 #include "cv_branch.h"
 #include "cv_chains.h"
+#include "cv_objects.h"
 #include "cv_paths.h"
 #include "cv_trace.h"
 
@@ -26,10 +27,12 @@ static void replay(cv_trace *recorder, cv_trace *reader)
         uint8_t *copy = malloc(size + 1); /* of exactly this size, so that a read behind its end is seen */
         if (size)
             memcpy(copy, bytes, size);
-        if (kind == CV_RECORDED_ADDRESSES && size && next() % 4 == 0)
+        if ((kind == CV_RECORDED_ADDRESSES || kind == CV_RECORDED_EVENTS) && size && next() % 4 == 0)
             copy[next() % size] ^= 1 << next() % 8;
         size_t used = 0;
-        if (kind != CV_RECORDED_ADDRESSES)
+        if (kind == CV_RECORDED_EVENTS)
+            cv_trace_events(reader, copy, size);
+        else if (kind != CV_RECORDED_ADDRESSES)
             cv_trace_define(reader, copy, size);
         else /* by slices as short as they can be, or at once */
             for (int milliseconds = next() % 2 ? 0 : 1000; used < size;)
@@ -58,6 +61,8 @@ static uint64_t run(const uint8_t *wire, size_t size)
     cv_trace_build_paths(recorder, paths[0]);
     cv_trace_build_paths(reader, paths[1]);
     cv_trace_record(recorder, 1);
+    cv_trace_attribute(recorder, 1);
+    cv_trace_attribute(reader, 0);
     cv_status status = CV_OK;
     for (size_t at = 0; at < size && !status;) {
         size_t piece = 1 + next() % 4096;

@@ -42,7 +42,12 @@ def _stream() -> Stream:
         places += [rng.randrange(2) << 62 | k << 40 for k in range(len(segment.sites))]
         flows = [(number, 0), *((rng.getrandbits(33) | place, rng.getrandbits(64)) for place in places)]
         stream.payload(FLOW, b"".join(struct.pack("<QQ", *flow) for flow in flows))
+    for kind in (1, 1, 3, 4, 5, 6):
+        stream.object(kind)
+    stream.symbol(1 << 20, 1 << 10)
     for _ in range(600):
+        if rng.random() < 0.4:
+            _happen(stream, rng)
         segment = rng.randrange(12)
         stream.visit(segment, [rng.choice([rng.getrandbits(47), 1 << 62]) for _ in range(stream.segments[segment].words)])
         if rng.random() < 0.2:
@@ -51,6 +56,14 @@ def _stream() -> Stream:
             stream.control(rng.randint(1, 3), rng.randint(1, 3))
     stream.end()
     return stream
+
+
+def _happen(stream: Stream, rng: random.Random) -> None:
+    """Add an event of data objects."""
+    first, second, size = rng.getrandbits(47), rng.getrandbits(21), rng.randint(1, 1 << rng.randint(1, 45))
+    kind = rng.choice([1, 1, 1, 2, 3, 4, 5])
+    words = {1: (rng.randrange(7), first, size), 2: (second,), 3: (first, size), 4: (first, second, size), 5: (5, 2)}
+    stream.event(kind, *words[kind])
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

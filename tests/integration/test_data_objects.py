@@ -1,0 +1,151 @@
+"""Known loops over known memory: every reference is attributed to what it touches, and no count changes."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+
+import polars as pl
+import pytest
+
+from convolver.errors import ChecksumError, UsageError
+from convolver.signature.data_objects import DataObjects
+from convolver.tracing import format as cvt
+from convolver.tracing.children import trace_children
+from convolver.tracing.reader import Trace
+from convolver.tracing.recording import objects_path
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import trace
+from tests.integration.tool_runs import PROGRAMS, requires_tool
+
+pytestmark = requires_tool
+FULL = SamplingPlan(mode="full", data_objects=True)
+N = 1000
+LOOPS = {
+    ("fill", "malloc in make_first"): (0, N),
+    ("fill", "malloc in make_second"): (0, N),
+    ("sum", "malloc in make_second"): (N, 0),
+    ("sum", "calloc in make_zeroed"): (N, 0),
+    ("fill", "realloc in make_longer"): (0, 4 * N),
+    ("sum", "realloc in make_longer"): (N, 0),
+    ("fill", "malloc in own_wrapper"): (0, N),
+    ("fill", "mmap in map_memory"): (0, N),
+    ("sum", "FILE"): (512, 0),
+    ("fill", "table"): (0, N),
+    ("fill", "stack of thread 1"): (0, N),
+    ("fill", "stack of thread 2"): (0, N),
+    ("sum", "stack of thread 2"): (N, 0),
+}
+
+
+def loops(recorded: Trace, binary: str = "") -> dict[tuple[str, str], tuple[int, int]]:
+    """Loads and stores of the functions fill and sum by data object, without those of their own frames and return addresses."""
+    objects = recorded.data_objects
+    blocks = recorded.signature.table.select("block", "function", "loop_depth")
+    inner = objects.table.join(blocks, on="block").filter(
+        (pl.col("loop_depth") > 0) & pl.col("function").str.contains(r"^(fill|sum)($|\()")
+    )
+    found = {}
+    for function, number, loads, stores in inner.select("function", "object", "loads", "stores").iter_rows():
+        label = objects.objects[number]["label"].split(" (")[0]
+        key = (function.split("(")[0], "FILE" if label == binary else label)
+        before = found.get(key, (0, 0))
+        found[key] = (before[0] + loads, before[1] + stores)
+    return found
+
+
+@pytest.mark.parametrize("flags", [("-fno-tree-vectorize", "-pthread"), ("-fno-tree-vectorize", "-pthread", "-static")])
+def test_each_loop_touches_the_objects_that_it_is_given(build, tmp_path, flags):
+    binary = build("objects", *flags)
+    recorded = trace([str(binary)], output=tmp_path / "a.cvt", sampling=FULL)
+    assert recorded.header["exit_status"] == 0
+    recorded.verify()
+    assert loops(recorded, binary.name) == LOOPS
+    objects = recorded.data_objects
+    assert objects.attributed_share == 1.0
+    assert objects.table["memops"].sum() == recorded.signature.totals["memops"] == objects.table["references"].sum()
+    saved = DataObjects.load(objects_path(tmp_path / "a.cvt"))
+    assert saved.id == objects.id
+    places = {row["label"].split(" (")[0]: (row["places"], row["peak_bytes"]) for row in saved.objects}
+    assert places["malloc in make_first"] == (1, 8 * N)
+    assert places["realloc in make_longer"] == (1, 32 * N)
+
+
+def test_no_count_changes_and_the_wrapper_s_caller_is_told(build, tmp_path):
+    binary = build("objects", "-fno-tree-vectorize", "-pthread")
+    tables = []
+    for name, plan in (("a", FULL), ("b", SamplingPlan(mode="full"))):
+        recorded = trace([str(binary)], output=tmp_path / f"{name}.cvt", sampling=plan)
+        own = recorded.signature.table.filter(pl.col("module") == str(binary.resolve()))
+        tables.append(own.select("offset", "executions", "instructions", "loads", "stores", "bytes", "sampled_references"))
+    assert tables[0].equals(tables[1])
+    assert not objects_path(tmp_path / "b.cvt").exists()
+    with pytest.raises(UsageError, match="--data-objects"):
+        _ = recorded.data_objects
+    plan = SamplingPlan(mode="full", data_objects=True, allocators=("own_wrapper",))
+    told = loops(trace([str(binary)], output=tmp_path / "c.cvt", sampling=plan))
+    assert told["fill", "own_wrapper in make_wrapped"] == (0, N)
+
+
+def test_samples_share_out_the_exact_counts(build, tmp_path):
+    binary = build("objects", "-fno-tree-vectorize", "-pthread")
+    plan = SamplingPlan(interval=1000, sample=200, sets=4, data_objects=True)
+    recorded = trace([str(binary)], output=tmp_path / "a.cvt", sampling=plan)
+    objects = recorded.data_objects
+    assert 0.5 < objects.attributed_share <= 1
+    rows = objects.by_object().filter(pl.col("label").str.starts_with("realloc in make_longer"))
+    assert rows["memops"].item() == pytest.approx(5 * N, rel=0.5)
+    assert rows["set_references"].item() == pytest.approx(5 * N / 4, abs=20)
+    assert 0 < rows["references"].item() < 5 * N
+
+
+def test_new_and_delete_and_an_exception_between(tmp_path):
+    binary = tmp_path / "objects"
+    source = PROGRAMS / "objects.cpp"
+    subprocess.run(["g++", "-O1", "-g", "-fno-tree-vectorize", "-std=c++17", "-o", binary, source], check=True)
+    recorded = trace([str(binary)], output=tmp_path / "a.cvt", sampling=FULL)
+    found = loops(recorded)
+    assert found["fill", "new[] in make_longs()"] == (0, N)
+    assert found["fill", "new in make_wide()"] == (0, 8)
+    # The block that could not be had is none: what main returns to afterwards is not the function that was left.
+    assert all(row["peak_bytes"] < 1 << 20 for row in recorded.data_objects.objects if row["kind"] == "heap")
+
+
+def test_a_file_that_was_cut_keeps_its_objects_and_a_damaged_one_is_refused(build, tmp_path):
+    binary = build("objects", "-fno-tree-vectorize", "-pthread")
+    path = tmp_path / "a.cvt"
+    whole = trace([str(binary)], output=path, sampling=FULL)
+    content, cut = path.read_bytes(), tmp_path / "cut.cvt"
+    chunks = {chunk.kind: chunk.position for chunk in cvt.read_chunks(_behind_header(path), "a")}
+    assert cvt.EVENTS in chunks
+    for end in (chunks[cvt.OBJECTS], chunks[cvt.ADDRESSES] - 1, chunks[cvt.TRAILER]):
+        cut.write_bytes(content[:end])
+        part = Trace.load(cut)
+        assert not part.complete
+        part.verify()
+        if end > chunks[cvt.ADDRESSES]:
+            assert part.data_objects.table.select("references").sum().equals(whole.data_objects.table.select("references").sum())
+    for kind in (cvt.EVENTS, cvt.OBJECTS):
+        at = chunks[kind] + 20
+        cut.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(ChecksumError):
+            Trace.load(cut).verify()
+
+
+def _behind_header(path):
+    file = io.BytesIO(path.read_bytes())
+    cvt.read_header(file, "a")
+    return file
+
+
+def test_a_forked_child_knows_the_blocks_of_its_parent(build, tmp_path):
+    binary = build("objects", "-fno-tree-vectorize", "-pthread")
+    _, traces = trace_children([str(binary), "fork"], output=str(tmp_path / "%p.cvt"), sampling=FULL)
+    found = [loops(Trace.load(child.path)) for child in traces]
+    assert sorted(one.get(("fill", "calloc in make_zeroed"), (0, 0)) for one in found) == [(0, 0), (0, N)]
+
+
+@pytest.mark.parametrize("more", [{"mode": "counts"}, {"phase": (1, 2)}])
+def test_data_objects_need_addresses_of_one_run(more):
+    with pytest.raises(UsageError, match="leave out"):
+        SamplingPlan(data_objects=True, **more).check()
