@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder, Op
 from convolver.pipeline import Prediction, predict_from
+from convolver.signature.data_objects import DataObjects
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.object_hits import ObjectHits
 from tests import synthetic
 
 SOURCE = """static double a[1000], b[1000];
@@ -108,3 +111,27 @@ def make_model(path: Path, kind: str = "normal-form", **options: Any) -> Path:
     time = (2 + 0.5 * p * np.log2(p)) * (1 + 0.01 * noise.standard_normal(len(p)))
     fit(kind, Table.of_columns({"p": p.tolist(), "time": time.tolist()}), target="time", features=["p"], **options).save(path)
     return path
+
+
+def make_objects(folder: Path, rates: HitRates, trace: str = "t" * 32) -> tuple[DataObjects, ObjectHits]:
+    """Write data objects of a chain, and their hits, to the folder: a heap block that misses, a stack that does not."""
+    labels = [("malloc in make <rows> (app.c:3)", "heap", 1 << 20), ("stack of thread 1", "stack", 8 << 20)]
+    objects = [
+        {"object": number, "label": label, "kind": kind, "places": 1, "placed_bytes": peak, "peak_bytes": peak}
+        for number, (label, kind, peak) in enumerate(labels)
+    ]
+    counts = {"references": [90, 10], "loads": [60, 10], "stores": [30, 0], "bytes": [720, 80], "set_references": [0, 0]}
+    columns = {"object": [0, 1], "block": [0, 1], **counts, "memops": [3.0e6, 1.0e6]}
+    types = {"object": pl.UInt32, "block": pl.UInt32, **dict.fromkeys(counts, pl.UInt64)}
+    known = DataObjects.make(pl.DataFrame(columns, schema_overrides=types), objects, 5_000_000, {"trace": trace})
+    known.save(folder / "app.objects.parquet")
+    rows = [
+        {"object": number, "block": number, "machine": machine, "level": level, "accesses": 100, "hits": 100 - n, "misses": n}
+        for machine in rates.machines
+        for level in rates.levels(machine)
+        for number, n in ((0, 40), (1, 1))
+    ]
+    table = pl.DataFrame(rows, schema_overrides={**types, **dict.fromkeys(("accesses", "hits", "misses"), pl.UInt64)})
+    hits = ObjectHits.make(table.with_columns(write_backs=pl.lit(0, dtype=pl.UInt64)), objects, rates)
+    hits.save(folder / "app.object-hits.parquet")
+    return known, hits

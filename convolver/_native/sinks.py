@@ -14,11 +14,12 @@ class Sinks(NamedTuple):
     """``windows`` all get the references of the windows, one after the other, in C; the owner of a reference is its site.
 
     ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (a trace's ``header["sampling"]``
-    has ``sets``, the number of classes, and ``set_class``).
+    has ``sets``, the number of classes, and ``set_class``). ``by_object``: owners are pairs of a site and a data object instead.
     """
 
     windows: tuple[AnySimulator | Relay, ...]
     sets: Simulator | None = None
+    by_object: bool = False
 
     def connect(self, decoder: Decoder) -> None:
         """Let a decoder feed them."""
@@ -26,3 +27,5 @@ class Sinks(NamedTuple):
             decoder.add_simulator(each)
         if self.sets is not None:
             decoder.add_simulator(self.sets, SETS)
+        if self.by_object:
+            decoder.attribute(owners=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HELP = """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
 
 Takes the folder that `convolver predict -o FOLDER` filled, or single artifacts: the signature, block times (the base first),
-predictions, a replay's timeline, machine profiles by file or name.
+predictions, a replay's timeline, data objects and their hits, machine profiles by file or name.
 
 \b
 Examples:
@@ -64,7 +64,11 @@ def document(bundle: Bundle, top: int) -> dict[str, Any]:
         {**one.summary(), "blocks": one.table.head(top).to_dicts(), "functions": one.by_function().head(top).to_dicts()}
         for one in bundle.times
     ]
-    return {"signature": bundle.signature.summary(), "machines": machines, "notes": bundle.notes}
+    objects = {
+        "data_objects": None if bundle.objects is None else bundle.objects.summary()["objects"][:top],
+        "object_hits": None if bundle.object_hits is None else bundle.object_hits.by_object().to_dicts(),
+    }
+    return {"signature": bundle.signature.summary(), "machines": machines, **objects, "notes": bundle.notes}
 
 
 def _rows(bundle: Bundle) -> list[dict[str, Any]]:
@@ -90,6 +94,23 @@ def _print(bundle: Bundle, top: int) -> None:
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
+    console.print()
+    _print_objects(bundle, top)
+
+
+def _print_objects(bundle: Bundle, top: int) -> None:
+    from convolver.reporting.console import out
+    from convolver.reporting.data_objects import hits_table, objects_table
+    from convolver.signature.data_objects import HOW_TO
+
+    console = out()
+    if bundle.objects is None:
+        console.print(f"Data objects: not known. {HOW_TO}", markup=False, highlight=False)
+        return
+    console.print(objects_table(bundle.objects, top))
+    for machine in bundle.object_hits.machines if bundle.object_hits else []:
+        console.print()
+        console.print(hits_table(bundle.object_hits, machine, top))  # type: ignore[arg-type]
 
 
 def _print_source(bundle: Bundle, wanted: str) -> None:

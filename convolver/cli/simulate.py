@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
     from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
+    from convolver.simulation.object_hits import ObjectHits
 
 HELP = """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
 
@@ -23,6 +24,7 @@ Examples:
   convolver simulate app.cvt -m host -m server-hbm
   convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
   convolver simulate app.cvt -m host --causes --lines 10
+  convolver simulate app.cvt -m host --by object
   convolver simulate ranks/ -m host -m server-hbm -o ranks.parquet --jobs 8
 
 A folder's traces are simulated side by side, by processes or --dask workers; the same command goes on after an interruption.
@@ -33,6 +35,11 @@ def default_output(trace: Path) -> Path:
     """Name of the hit rates of a trace: APP.cvt, or the folder APP, becomes APP.hits.parquet beside it."""
     trace = trace.resolve() if trace.is_dir() else trace
     return trace.with_name(trace.name.removesuffix(".cvt") + ".hits.parquet")
+
+
+def objects_output(hits: Path) -> Path:
+    """Name of the hits by data object: APP.hits.parquet has APP.object-hits.parquet beside it."""
+    return hits.with_name(hits.name.removesuffix(".parquet").removesuffix(".hits") + ".object-hits.parquet")
 
 
 def print_totals(rates: HitRates) -> None:
@@ -100,6 +107,10 @@ def _simulate(
         typer.Option(help="Writes as in: write-back, no-write-backs, cachegrind, pycachesim.", show_default=False),
     ] = None,
     lines: Annotated[int, typer.Option(min=0, help="Source lines with the most misses to show.")] = 0,
+    by: Annotated[
+        Literal["block", "object"],
+        typer.Option(help="object: also tell what each data object has of the counts, of a trace with --data-objects."),
+    ] = "block",
     json: Annotated[bool, typer.Option("--json", help="Print totals per machine and level as JSON.")] = False,
     csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
@@ -107,7 +118,7 @@ def _simulate(
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.reporting.console import terminal_progress
     from convolver.simulation.detailed import Details
-    from convolver.simulation.simulate import simulate
+    from convolver.simulation.simulate import simulate, simulate_objects
     from convolver.tracing.reader import Trace
 
     path = new_file(output or default_output(trace), force)
@@ -115,8 +126,8 @@ def _simulate(
     if trace.is_dir():
         from convolver.cli.simulate_folder import print_sums, simulate_folder
 
-        if causes or lines:
-            raise UsageError("--causes and --lines are for one trace; leave them out for a folder.")
+        if causes or lines or by == "object":
+            raise UsageError("--causes, --lines and --by object are for one trace; leave them out for a folder.")
         sums = simulate_folder(trace, machines, path, jobs, dask)
         if not printed(json, csv, lambda: sums, lambda: sums):
             print_sums(sums)
@@ -125,7 +136,17 @@ def _simulate(
     if dask:
         raise UsageError(f"{trace} is one trace; --dask runs the traces of a folder.")
     recorded = Trace.load(trace)
-    rates = simulate(recorded, machines, details=Details(causes=causes), jobs=jobs or 1, progress=terminal_progress())
+    options: dict[str, Any] = {"details": Details(causes=causes), "jobs": jobs or 1, "progress": terminal_progress()}
+    if by == "object":
+        objects_path = new_file(objects_output(path), force)
+        rates, objects = simulate_objects(recorded, machines, **options)
+        rates.save(path)
+        objects.save(objects_path)
+        _show_objects(recorded.signature, objects, json, csv)
+        wrote(path)
+        wrote(objects_path)
+        return
+    rates = simulate(recorded, machines, **options)
     rates.save(path)
     found = rates.summary()["machines"]
     if lines:
@@ -139,6 +160,16 @@ def _simulate(
             print_lines(recorded.signature, rates, lines)
         say(f"{rates.references:,} references simulated.")
     wrote(path)
+
+
+def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bool) -> None:
+    from convolver.reporting.console import out
+    from convolver.reporting.data_objects import hits_table
+
+    if not printed(json, csv, lambda: objects.by_object().to_dicts()):
+        print_about(signature, objects.machines)
+        for machine in objects.machines:
+            out().print(hits_table(objects, machine))
 
 
 def register(app: typer.Typer) -> None:

@@ -15,6 +15,8 @@ from convolver.cli.trace_plan import Choice, chosen_blocks, sampling_plan
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
+    from convolver.schema import TableArtifact
+    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
     from convolver.tracing.sampling import SamplingPlan
 
@@ -40,6 +42,13 @@ def _report(signature: Signature, reason: str, json: bool) -> None:
     )
 
 
+def _say_objects(objects: DataObjects) -> None:
+    from convolver.reporting.tables import percent
+
+    most = objects.by_object().head(3).select("label", "share").iter_rows()
+    say(f"Most referred to: {'; '.join(f'{label} {percent(share)}' for label, share in most)}.")
+
+
 @dataclass(frozen=True)
 class _Job:
     command: list[str]
@@ -55,21 +64,34 @@ class _Job:
 
 
 def _simulated(job: _Job, machines: list[str]) -> int:
+    from convolver.cli.simulate import objects_output
     from convolver.machine.catalog import find_machine
     from convolver.reporting.console import terminal_progress
-    from convolver.simulation.simulate import simulate
+    from convolver.simulation.simulate import simulate, simulate_objects
+    from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import LiveTrace, signature_path
 
     hits_path = job.new(job.output.with_name(job.output.name.removesuffix(".cvt") + ".hits.parquet"))
     signature_file = job.new(signature_path(job.output))
     profiles = [find_machine(name) for name in machines]
     live = LiveTrace(job.command, sampling=job.plan, scan=job.scan, counts=job.counts)
-    hits = simulate(live, profiles, progress=terminal_progress())
+    more: dict[Path, TableArtifact] = {}
+    if job.plan.data_objects:
+        files = [job.new(objects_path(job.output)), job.new(objects_output(hits_path))]
+        hits, object_hits = simulate_objects(live, profiles, progress=terminal_progress())
+        more = dict(zip(files, (live.data_objects, object_hits), strict=True))
+    else:
+        hits = simulate(live, profiles, progress=terminal_progress())
     signature = live.signature
     signature.save(signature_file)
     hits.save(hits_path)
     wrote(signature_file)
     wrote(hits_path)
+    for path, artifact in more.items():
+        artifact.save(path)
+        wrote(path)
+    if job.plan.data_objects and not job.json:
+        _say_objects(live.data_objects)
     _report(signature, str(live.header["reason"]), job.json)
     live.reraise()
     return int(live.header["exit_status"])
@@ -77,6 +99,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
 
 def _recorded(job: _Job) -> int:
     from convolver.reporting.console import terminal_progress
+    from convolver.signature.data_objects import DataObjects
     from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import signature_path, trace
 
@@ -91,6 +114,8 @@ def _recorded(job: _Job) -> int:
     wrote(signature_path(job.output))
     if job.plan.data_objects:
         wrote(objects_path(job.output))
+        if not job.json:
+            _say_objects(DataObjects.load(objects_path(job.output)))
     _report(recorded.signature, str(recorded.header["reason"]), job.json)
     return int(recorded.header["exit_status"])
 

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
     from convolver.mpi.timeline import Timeline
     from convolver.pipeline import Prediction
+    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
+    from convolver.simulation.object_hits import ObjectHits
 
-SUFFIXES = (".sig.parquet", ".times.parquet", ".prediction.json", ".timeline.parquet", ".machine.json")
+SUFFIXES = (
+    *(".sig.parquet", ".times.parquet", ".prediction.json", ".timeline.parquet", ".machine.json"),
+    *(".objects.parquet", ".object-hits.parquet"),
+)
 """What is taken from a folder; other files in it are left alone."""
 
 
@@ -35,6 +40,8 @@ class Bundle:
     machines: dict[str, MachineProfile] = field(default_factory=dict)
     predictions: list[Prediction] = field(default_factory=list)
     timeline: Timeline | None = None
+    objects: DataObjects | None = None
+    object_hits: ObjectHits | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -85,9 +92,21 @@ def gather(words: Sequence[str]) -> Bundle:
     bundle = Bundle(signature, path)
     bundle.predictions = [one for _, one in found.get("convolver.prediction", []) if one.inputs.get("signature") == signature.id]
     bundle.timeline = next((one for _, one in found.get("convolver.timeline", [])), None)
+    bundle.objects = _of_this_run(bundle, found.get("convolver.data_objects", []), "data objects")
+    bundle.object_hits = _of_this_run(bundle, found.get("convolver.object_hits", []), "hits by data object")
     _take_times(bundle, [one for _, one in found.get("convolver.block_times", [])])
     _take_machines(bundle, [one for _, one in found.get("convolver.machine", [])])
     return bundle
+
+
+def _of_this_run(bundle: Bundle, given: list[tuple[Path, Any]], what: str) -> Any:
+    """Return the first of some artifacts that is of the traced run that the signature is of; None where there is none."""
+    trace = bundle.signature.inputs.get("trace")
+    for path, artifact in given:
+        if artifact.inputs.get("trace") == trace:
+            return artifact
+        bundle.notes.append(f"{path.name} has {what} of another run than the signature, so they are not shown.")
+    return None
 
 
 def _take_times(bundle: Bundle, times: list[BlockTimes]) -> None:

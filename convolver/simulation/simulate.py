@@ -19,6 +19,7 @@ from convolver.simulation.detailed import Details
 from convolver.simulation.group import LINE_BYTES, Blocks, Group
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
+from convolver.simulation.object_hits import ObjectHits
 from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.sampling import ALL, BURSTS, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
@@ -45,6 +46,30 @@ class TraceLike(Protocol):
 
     def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
         """Stream all references into simulators."""
+
+
+class AttributedTrace(TraceLike, Protocol):
+    """A stream of references that knows the data objects that they touch."""
+
+    @property
+    def attribution(self) -> Attribution:
+        """What owners that are pairs stand for, known behind :meth:`feed`; to be refused where nothing is known of objects."""
+
+
+class Attribution(Protocol):
+    """Owners that are pairs of a site and a data object."""
+
+    @property
+    def sites(self) -> NDArray[np.uint32]:
+        """Site of each pair."""
+
+    @property
+    def objects(self) -> NDArray[np.uint32]:
+        """Data object of each pair."""
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """The data objects."""
 
 
 def _hit_rates(machines: list[Target], runs: Runs, references: int, inputs: dict[str, Any], sampling: Any) -> HitRates:
@@ -97,21 +122,64 @@ def simulate(
     machines that cannot be simulated (see :func:`convolver.simulation.machines.targets`), :class:`SimulationError` for a trace
     without addresses and :class:`FormatError` for a damaged one.
     """
-    found = targets(machines)
+    return _simulated(trace, targets(machines), None, details, jobs, progress)[0]
+
+
+def simulate_objects(
+    trace: AttributedTrace,
+    machines: MachineLike | Iterable[MachineLike],
+    *,
+    details: Details = NO_DETAILS,
+    jobs: int = 1,
+    progress: Progress = SILENT,
+) -> tuple[HitRates, ObjectHits]:
+    """Do as :func:`simulate`, and return beside it what each data object has of the counts, from the same pass.
+
+    Raises :class:`UsageError` for a trace that knows no data objects.
+    """
+    rates, runs, owners = _simulated(trace, targets(machines), trace.attribution, details, jobs, progress)
+    return rates, _object_hits(trace.attribution, np.asarray(trace.site_blocks), runs, owners, targets(machines), rates)
+
+
+def _object_hits(
+    attribution: Attribution, site_blocks: NDArray[Any], runs: Runs, owners: int, machines: list[Target], rates: HitRates
+) -> ObjectHits:
+    """Sum the counts of pairs by data object and block."""
+    import polars as pl
+
+    blocks = site_blocks[attribution.sites].astype(np.uint64)
+    keys, key_of = np.unique(attribution.objects.astype(np.uint64) << np.uint64(32) | blocks, return_inverse=True)
+    regrouped = runs.regrouped(Blocks(key_of.astype(np.uint32), owners))
+    rows = pl.concat([regrouped.rows(machine) for machine in machines], how="diagonal")
+    here = keys[rows["block"].to_numpy()]
+    table = rows.with_columns(
+        pl.Series("object", (here >> np.uint64(32)).astype(np.uint32)), pl.Series("block", here.astype(np.uint32))
+    ).select("object", *rows.columns)
+    return ObjectHits.make(table, attribution.documents, rates)
+
+
+def _simulated(
+    trace: TraceLike, found: list[Target], attribution: Attribution | None, details: Details, jobs: int, progress: Progress
+) -> tuple[HitRates, Runs, int]:
+    """Return hit rates by block, the runs that they are from, and how many owners: pairs where there is an ``attribution``."""
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
     windows = Group(found, details, by_burst=holds.windows == BURSTS)
     sets = _set_group(found, holds, details) if holds.classes else None
-    trace.feed(Sinks(windows.share_decoded(jobs), sets.simulator if sets else None), progress)
+    sinks = Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object=attribution is not None)
+    trace.feed(sinks, progress)
     site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
+    line_shares = getattr(trace, "site_line_shares", None)
+    if attribution is not None:
+        site_blocks = site_blocks[attribution.sites]
+        line_shares = None if line_shares is None else line_shares[attribution.sites]
     owners = max(windows.owners, sets.owners if sets else 0)
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
-    line_shares = getattr(trace, "site_line_shares", None)
     runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares, getattr(trace, "block_memops", None))
     references = windows.references + (sets.simulator.references if sets else 0)
-    return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling"))
+    return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling")), runs, owners
 
 
 Simulators = Sequence[AnySimulator | ParallelSimulator]

@@ -102,6 +102,12 @@ class Runs:
         self._sets = sets
         self._evenness: dict[str, float] = {}
 
+    def regrouped(self, blocks: Blocks) -> Runs:
+        """Return the same runs with other sums of owners in place of blocks; each level comes from the same sample."""
+        other = Runs(self.sampled, self._windows, self._sets, blocks, self._line_shares)
+        other._evenness = self._evenness
+        return other
+
     def _from_sets(self, machine: Target, place: int) -> bool:
         has_sets = self._sets is not None and machine in self._sets
         return has_sets and (place > 0 or self.sampled.windows is None or self._even(machine))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,13 @@ from convolver.tracing.symbols import demangle, resolve_places
 
 HEAP, SYMBOL, STACK, MAPPING, FILE, ALLOCATOR = range(1, 7)
 NO_MODULE = 0xFFFFFFFF
+FIELDS: dict[str, Callable[[Any], Any]] = {
+    "object": int,
+    **dict.fromkeys(("label", "kind", "name", "function", "file"), str),
+    **{"line": int, "module": str},
+    **dict.fromkeys(("offset", "thread", "size_bytes", "places", "placed_bytes", "peak_bytes"), int),
+}
+"""What is told of a data object (docs/formats/data_objects.md)."""
 KEPT = (HEAP, STACK, MAPPING)
 """Kinds that are listed even where no reference was recorded; symbols are too many for that."""
 
@@ -41,14 +48,42 @@ class FoundObjects:
     @classmethod
     def loads(cls, content: bytes, objects: int, where: str) -> FoundObjects:
         """Read a DOBJ chunk of a trace with so many objects of the decoder; raises :class:`FormatError` when it is none."""
+        documents = object_documents(content, where)
         number_of = np.zeros(max(objects, 1), dtype=np.uint32)
-        try:
-            documents = [dict(row) for row in json.loads(content)["objects"]]
-            for number, row in enumerate(documents):
-                number_of[np.array(row.pop("members"), dtype=np.int64)] = number
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-            raise FormatError(f"{where} has a description of data objects that cannot be read; trace again.") from error
+        for number, row in enumerate(documents):
+            members = np.array(row.pop("members"), dtype=np.int64)
+            if len(members) and not 0 <= members.min() <= members.max() < len(number_of):
+                raise FormatError(f"{where} describes data objects that it does not have; trace again.")
+            number_of[members] = number
         return cls(documents, number_of)
+
+
+def object_documents(content: bytes, where: str) -> list[dict[str, Any]]:
+    """Return the descriptions in a DOBJ chunk, each with its ``members``; raises :class:`FormatError` when it has none."""
+    try:
+        rows = json.loads(content)["objects"]
+        documents = [{name: kind(row[name]) for name, kind in FIELDS.items()} for row in rows]
+        return [
+            {**row, "members": [int(member) for member in given["members"]]} for row, given in zip(documents, rows, strict=True)
+        ]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(f"{where} has a description of data objects that cannot be read; trace again.") from error
+
+
+class Attribution:
+    """What the owners of references stand for where these are attributed: pairs of a site and a data object."""
+
+    def __init__(self) -> None:
+        self.sites: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
+        self.objects: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
+        self.documents: list[dict[str, Any]] = []
+
+    def take(self, decoder: Decoder, found: FoundObjects) -> None:
+        """Learn it from a decoder that has come to the end."""
+        pairs = decoder.pairs()
+        self.sites = pairs["site"].astype(np.uint32)
+        self.objects = found.number_of[pairs["object"]]
+        self.documents = found.documents
 
 
 def _label(row: Mapping[str, Any]) -> str:

@@ -18,9 +18,10 @@ from convolver._native.trace import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
+from convolver.signature.data_objects import HOW_TO
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.data_objects import FoundObjects, find_objects
+from convolver.tracing.data_objects import Attribution, FoundObjects, find_objects, object_documents
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.features import site_line_shares
 from convolver.tracing.path_features import PathFeatures
@@ -49,6 +50,7 @@ class Trace:
         self._counters = counters
         self._signature: bytes | None = None
         self._objects: bytes | None = None
+        self._attribution = Attribution()
         self.site_line_shares: NDArray[np.float64] | None = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
@@ -146,6 +148,16 @@ class Trace:
         """True when the trace tells which data objects its references touch."""
         return bool((self.header.get("sampling") or {}).get("data_objects"))
 
+    @property
+    def attribution(self) -> Attribution:
+        """What owners that are pairs of a site and a data object stand for, known after :meth:`feed`.
+
+        Raises :class:`UsageError` for a trace that was made without data objects.
+        """
+        if not self.has_data_objects:
+            raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
+        return self._attribution
+
     def _found_objects(self, decoder: Decoder) -> FoundObjects:
         """Names of data objects are those found at the end of the run; a file that was cut off before has none."""
         if self._objects is None:
@@ -155,7 +167,6 @@ class Trace:
     @cached_property
     def data_objects(self) -> DataObjects:
         """The references of each block to each data object; raises :class:`UsageError` for a trace that was made without."""
-        from convolver.signature.data_objects import HOW_TO
         from convolver.tracing.assemble import assemble_objects
 
         if not self.has_data_objects:
@@ -217,6 +228,8 @@ class Trace:
         paths = PathFeatures(decoder, self.header.get("sampling"))
         self._decode(decoder, progress, "Simulating")
         self.site_line_shares = site_line_shares(decoder, paths.sites())
+        if sinks.by_object:
+            self.attribution.take(decoder, self._found_objects(decoder))
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""
@@ -256,7 +269,15 @@ class Trace:
 
         signature = self.signature
         shares = {"sampled_share": sampled_share(signature.table), "paths": path_shares(signature.table)}
-        return {**self.header, "totals": signature.totals, **shares}
+        return {**self.header, "totals": signature.totals, **shares, "data_objects": self._objects_summary()}
+
+    def _objects_summary(self) -> Any:
+        """The largest data objects that came and went, or a sentence that says how to record them."""
+        if not self.has_data_objects or self._objects is None:
+            return HOW_TO
+        heap = [one for one in object_documents(self._objects, str(self.path)) if one["kind"] == "heap"]
+        largest = sorted(heap, key=lambda one: -int(one["peak_bytes"]))
+        return [{name: one[name] for name in ("label", "places", "placed_bytes", "peak_bytes")} for one in largest[:20]]
 
 
 def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from convolver._native.sinks import Sinks
 from convolver._native.trace import Decoder
-from convolver.errors import FormatError
+from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
+from convolver.signature.data_objects import HOW_TO
+from convolver.tracing.data_objects import Attribution, FoundObjects
 from convolver.tracing.features import site_line_shares
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
@@ -24,6 +26,7 @@ from convolver.tracing.session import Outcome, Session
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
 __all__ = ["LiveTrace", "signature_path", "trace"]
@@ -104,6 +107,8 @@ class LiveTrace:
         self._command = check_command(argv, scan=scan)
         self._ended: Ended | None = None
         self._outcome: Outcome | None = None
+        self._attribution = Attribution()
+        self._found: FoundObjects | None = None
         self.header: dict[str, Any] = describe(argv, self._plan)
         self.site_line_shares: Any = None
         """Which pattern brings the lines of each site, known after :meth:`feed`."""
@@ -122,9 +127,27 @@ class LiveTrace:
             self.header |= ending_of(self._outcome, decoder, time.monotonic() - began)
             self._ended = Ended(decoder, session.counters(), self.header, self._counts, paths)
             self.site_line_shares = site_line_shares(decoder, paths.sites())
+            self._found = self._ended.found_objects()
+            if self._found is not None:
+                self._attribution.take(decoder, self._found)
         finally:
             progress.finish()
             session.close()
+
+    @property
+    def attribution(self) -> Attribution:
+        """As :attr:`convolver.tracing.reader.Trace.attribution`."""
+        if not self._plan.data_objects:
+            raise UsageError(f"Data objects were not asked for. {HOW_TO}")
+        return self._attribution
+
+    @property
+    def data_objects(self) -> DataObjects:
+        """The references of each block to each data object; raises :class:`UsageError` where they were not asked for."""
+        ended = self._known()
+        if self._found is None:
+            raise UsageError(f"Data objects were not asked for. {HOW_TO}")
+        return ended.data_objects(self._found, self.id)
 
     def _known(self) -> Ended:
         if self._ended is None:

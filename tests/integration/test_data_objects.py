@@ -9,13 +9,15 @@ import polars as pl
 import pytest
 
 from convolver.errors import ChecksumError, UsageError
+from convolver.machine.catalog import find_machine
 from convolver.signature.data_objects import DataObjects
+from convolver.simulation.simulate import simulate, simulate_objects
 from convolver.tracing import format as cvt
 from convolver.tracing.children import trace_children
 from convolver.tracing.reader import Trace
 from convolver.tracing.recording import objects_path
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.tracer import trace
+from convolver.tracing.tracer import LiveTrace, trace
 from tests.integration.tool_runs import PROGRAMS, requires_tool
 
 pytestmark = requires_tool
@@ -97,6 +99,22 @@ def test_samples_share_out_the_exact_counts(build, tmp_path):
     assert rows["memops"].item() == pytest.approx(5 * N, rel=0.5)
     assert rows["set_references"].item() == pytest.approx(5 * N / 4, abs=20)
     assert 0 < rows["references"].item() < 5 * N
+
+
+def test_a_simulated_run_tells_the_same_as_a_recorded_one(build, tmp_path):
+    binary, machine = build("objects", "-fno-tree-vectorize", "-pthread"), find_machine("desktop-32m")
+    live = LiveTrace([str(binary)], sampling=FULL)
+    counts = []
+    for source in (live, trace([str(binary)], output=tmp_path / "a.cvt", sampling=FULL)):
+        rates, hits = simulate_objects(source, machine)
+        assert hits.inputs == rates.inputs == {"trace": source.id}
+        plain = None if source is live else simulate(source, machine).table
+        level = hits.by_object().filter(level="L1")
+        counts.append({label.split(" (")[0]: accesses for label, accesses in level.select("label", "accesses").iter_rows()})
+        assert plain is None or plain.select("block", "misses").equals(rates.table.select("block", "misses"))
+        assert source.data_objects.memops == source.signature.totals["memops"]
+    for label in ("malloc in make_first", "realloc in make_longer", "table", "mmap in map_memory"):
+        assert counts[0][label] == counts[1][label] > 0
 
 
 def test_new_and_delete_and_an_exception_between(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.page import render
 from tests.chromium import dump_dom, find_chromium, screenshot
-from tests.views import make_chain, make_timeline
+from tests.views import make_chain, make_objects, make_timeline
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium: apt install chromium")
 
@@ -39,6 +39,11 @@ const wait = setInterval(() => {
   said.themes = [before, document.documentElement.dataset.theme];
   said.unnamed = [...document.querySelectorAll("button, input, select, [tabindex]")].filter(one =>
     !one.textContent.trim() && !one.getAttribute("aria-label") && !one.labels?.length).length;
+  const objects = () => [...document.querySelectorAll("#objects-table tbody tr")].map(row => row.cells[0].textContent);
+  said.objects = objects();
+  const last = document.querySelector("#objects-table thead th:last-child button"); last.focus();
+  last.click(); said.byMisses = objects(); last.click(); said.otherWay = objects();
+  said.sorted = [last.closest("th").getAttribute("aria-sort"), document.activeElement === last];
   said.rects = document.querySelectorAll("#timeline-view rect").length;
   document.body.setAttribute("data-said", JSON.stringify(said));
 }, 5);
@@ -49,7 +54,7 @@ const wait = setInterval(() => {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chain")
     make_timeline(folder / "ring.timeline.parquet")
-    make_chain(folder, blocks=3000)
+    make_objects(folder, make_chain(folder, blocks=3000).hits)
     (folder / "page.html").write_text(render(gather([str(folder)])))
     return folder
 
@@ -96,6 +101,21 @@ def test_the_other_machine_shows_its_ratio_to_the_first(said):
 def test_the_look_changes_and_every_control_has_a_name(said):
     assert set(said["themes"]) == {"light", "dark"}
     assert said["unnamed"] == 0
+
+
+def test_data_objects_can_be_read_without_a_script_and_sorted_by_keyboard(folder, said):
+    labels = ["malloc in make <rows> (app.c:3)", "stack of thread 1"]
+    assert said["objects"] == said["byMisses"] == labels
+    assert said["otherWay"] == labels[::-1]
+    assert said["sorted"] == ["ascending", True]
+    static = (folder / "page.html").read_text()
+    assert "malloc in make &lt;rows&gt; (app.c:3)" in static
+    assert "40 (40.0 %)" in static
+
+
+def test_without_data_objects_the_page_says_how_to_get_them(tmp_path):
+    make_chain(tmp_path)
+    assert "convolver trace --data-objects" in render(gather([str(tmp_path)]))
 
 
 def test_the_ranks_are_drawn(said):

@@ -9,6 +9,7 @@ from convolver._native.trace import Decoder
 from convolver.cli.app import app
 from convolver.errors import FormatError, UnknownMachineError, UsageError
 from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.object_hits import ObjectHits
 from convolver.tracing.writer import TraceWriter
 from tests.wire_streams import Segment, Site, Stream
 
@@ -44,6 +45,34 @@ def trace(tmp_path):
     return path
 
 
+@pytest.fixture
+def objects_trace(tmp_path):
+    """As ``trace``; the stores are to a heap block whose first half is freed halfway, the loads from a variable."""
+    stream = Stream()
+    stream.module("/usr/bin/some")
+    stream.segment(Segment(0x400000, [4, 3], [Site(flags=1), Site(displacement=4096, instruction=1)], words=1))
+    stream.object(1, "malloc")
+    stream.object(4, "mmap")
+    stream.symbol(0x11000, 1600, "table")
+    stream.event(1, 1, 0x10000, 0x1000)
+    stream.event(1, 0, 0x10000, 1600)
+    stream.event(5, 2, 1)
+    for visit in range(200):
+        if visit == 160:
+            stream.event(2, 0x10000)
+        stream.visit(0, [0x10000 + visit * 8])
+    path = tmp_path / "app.cvt"
+    decoder = Decoder()
+    decoder.record()
+    decoder.feed(stream.bytes())
+    writer = TraceWriter(path, {"command": ["x"], "sampling": {"mode": "full", "data_objects": True}})
+    writer.put_recorded(decoder.take())
+    writer.put_counts(bytes([200]) + bytes(7))
+    writer.finish({"complete": True})
+    (tmp_path / "m.machine.json").write_text(json.dumps(MACHINE))
+    return path
+
+
 def run(*arguments):
     return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
 
@@ -70,6 +99,36 @@ def test_the_table_shows_each_level(trace, tmp_path):
     assert done.exit_code == 0, done.output
     assert "0.8750" in done.stdout
     assert "Wrote" in done.stderr
+
+
+def test_by_object_says_what_each_data_object_has_of_the_counts(objects_trace, tmp_path):
+    done = run(objects_trace, "-m", tmp_path / "m.machine.json", "--by", "object", "--json")
+    assert done.exit_code == 0, done.output
+    found = {(row["label"], row["level"]): (row["accesses"], row["misses"]) for row in json.loads(done.stdout)}
+    assert found == {
+        ("anonymous memory (malloc)", "L1"): (160, 20),
+        ("anonymous memory (malloc)", "L2"): (20, 20),
+        ("anonymous memory (mmap)", "L1"): (40, 5),
+        ("anonymous memory (mmap)", "L2"): (5, 5),
+        ("table", "L1"): (200, 25),
+        ("table", "L2"): (25, 25),
+    }
+    rates, hits = HitRates.load(tmp_path / "app.hits.parquet"), ObjectHits.load(tmp_path / "app.object-hits.parquet")
+    assert hits.inputs == rates.inputs
+    for level, total in zip(("L1", "L2"), rates.totals("m"), strict=True):
+        sums = hits.table.filter(level=level).select("accesses", "hits", "misses", "write_backs").sum().row(0, named=True)
+        assert sums == {name: total[name] for name in sums}
+    shown = run(objects_trace, "-m", tmp_path / "m.machine.json", "--by", "object", "--force")
+    assert "12.5 %" in shown.stdout
+    csv = run(objects_trace, "-m", tmp_path / "m.machine.json", "--by", "object", "--csv", "--force")
+    assert csv.stdout.startswith("machine,object,label,kind")
+
+
+def test_by_object_of_a_trace_without_them_says_how_to_record_them(trace, tmp_path):
+    refused = run(trace, "-m", tmp_path / "m.machine.json", "--by", "object")
+    assert isinstance(refused.exception, UsageError)
+    assert "convolver trace --data-objects" in str(refused.exception)
+    assert not (tmp_path / "app.hits.parquet").exists()
 
 
 def test_it_does_not_overwrite_without_force(trace, tmp_path):

@@ -13,7 +13,7 @@ from convolver.reporting.annotate import by_line, hot_files, read_source
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.data import page_data, unpack
 from convolver.reporting.html.page import render
-from tests.views import make_chain, make_timeline
+from tests.views import make_chain, make_objects, make_timeline
 
 RUNNER = CliRunner()
 
@@ -172,3 +172,18 @@ def test_annotated_source_shows_line_numbers_costs_and_as_much_of_a_long_line_as
     assert [line.split()[0] for line in lines[2:6]] == ["1", "2", "3", "4"]
     assert all(len(line) <= 100 for line in lines)
     assert len(lines[4].split()) > 4
+
+
+def test_data_objects_are_shown_as_text_and_as_data_and_those_of_another_run_are_not(tmp_path):
+    chain = make_chain(tmp_path)
+    assert "convolver trace --data-objects" in RUNNER.invoke(app, ["report", str(tmp_path)]).stdout
+    make_objects(tmp_path, chain.hits)
+    shown = RUNNER.invoke(app, ["report", str(tmp_path)]).stdout
+    assert "malloc in make <rows> (app.c:3)" in shown
+    assert "40.0 %" in shown
+    data = json.loads(RUNNER.invoke(app, ["report", str(tmp_path), "--json"]).stdout)
+    assert data["data_objects"][0]["share"] == 0.6
+    assert data["object_hits"][0]["misses"] == 40
+    make_objects(tmp_path, chain.hits, "u" * 32)
+    (note,) = gather([str(tmp_path)]).notes
+    assert "app.objects.parquet has data objects of another run" in note

@@ -14,13 +14,14 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.bundle import Bundle
 from convolver.reporting.html.data import pack, page_data, sources
+from convolver.reporting.html.objects import objects_section
 from convolver.reporting.metadata import sampling_words
 from convolver.reporting.program import served_by
 from convolver.reporting.tables import percent
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds
 
-SCRIPTS = ("format.js", "table.js", "maps.js", "source.js", "timeline.js", "main.js")
+SCRIPTS = ("format.js", "table.js", "maps.js", "source.js", "timeline.js", "objects.js", "main.js")
 
 
 def template(name: str) -> str:
@@ -41,6 +42,7 @@ def render(bundle: Bundle) -> str:
         machines=_machines(bundle.times),
         provenance=_provenance(bundle),
         timeline="" if bundle.timeline is None else template("timeline.html"),
+        objects=objects_section(bundle),
         data=pack(page_data(bundle)),
         script="\n".join(template(name) for name in SCRIPTS),
     )

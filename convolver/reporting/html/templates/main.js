@@ -17,6 +17,7 @@ class Report {
     find("csv").addEventListener("click", () => this.save());
     this.switcher(find("machines"));
     this.update();
+    if (find("objects-table")) sortableObjects(find("objects-table"));
     if (data.timeline && find("timeline-view")) drawTimeline(find("timeline-view"), find("timeline-note"), data.timeline);
   }
   switcher(view) {

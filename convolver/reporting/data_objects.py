@@ -1,0 +1,66 @@
+"""Data objects on a terminal: what a program refers to, and what of it misses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convolver.reporting.grid import WIDEST, grid
+from convolver.reporting.tables import percent
+from convolver.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from convolver.signature.data_objects import DataObjects
+    from convolver.simulation.object_hits import ObjectHits
+
+COUNT = 15
+"""Rows shown unless told otherwise."""
+
+
+def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
+    """Return the data objects that are referred to most: kind, size, references and their share."""
+    table = grid(
+        ["data object", "kind"], ["peak", "placed", "memops", "loads", "share"], title="Data objects", widest=WIDEST + 14
+    )
+    rows = objects.by_object()
+    for row in rows.head(count).iter_rows(named=True):
+        loads = row["loads"] / row["references"] if row["references"] else None
+        table.add_row(
+            row["label"],
+            row["kind"],
+            format_bytes(row["peak_bytes"]),
+            format_count(row["places"]),
+            format_count(round(row["memops"])),
+            percent(loads),
+            percent(row["share"]),
+        )
+    shown = percent(float(rows["share"].head(count).sum()))
+    table.caption = f"{shown} of the memops shown; {percent(objects.attributed_share)} are in blocks with a recorded reference"
+    return table
+
+
+def hits_table(objects: ObjectHits, machine: str, count: int = COUNT) -> Table:
+    """Return the data objects with the most misses on a machine: accesses of the first level, misses and miss rate by level."""
+    levels = objects.levels(machine)
+    heads = ["peak", "accesses", *(f"{level} miss." for level in levels), *(f"{level} rate" for level in levels)]
+    table = grid(["data object", "kind"], heads, title=f"Data objects on {machine}", widest=WIDEST + 14)
+    rows = objects.by_object().filter(machine=machine)
+    last = rows.filter(level=levels[-1])
+    for number in last["object"].head(count).to_list():
+        of_level = {row["level"]: row for row in rows.filter(object=number).iter_rows(named=True)}
+        first = of_level[levels[0]]
+        misses = [of_level[level]["misses"] if level in of_level else 0 for level in levels]
+        rates = [of_level[level]["miss_rate"] if level in of_level else None for level in levels]
+        table.add_row(
+            first["label"],
+            first["kind"],
+            format_bytes(first["peak_bytes"]),
+            format_count(first["accesses"]),
+            *map(format_count, misses),
+            *map(percent, rates),
+        )
+    whole = int(last["misses"].sum())
+    shown = percent(int(last["misses"].head(count).sum()) / whole if whole else None)
+    table.caption = f"{shown} of the misses of {levels[-1]} shown; counts are of the simulated references"
+    return table

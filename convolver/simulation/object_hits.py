@@ -1,0 +1,95 @@
+"""What the caches of each machine do for each data object: accesses, hits, misses, write-backs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import SchemaError
+from convolver.schema import TableArtifact, load_table, table_header
+from convolver.simulation.hit_rates import COUNTS, HitRates
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "convolver.object_hits"
+OBJECTS = ("label", "kind", "peak_bytes")
+"""Fields of a data object that are shown with its counts."""
+
+
+class ObjectHits(TableArtifact):
+    """Counts per data object, block, machine and level.
+
+    ``table`` has one row for every data object, block with an access to it, machine and level: object, block (u32), then the
+    columns of :class:`convolver.simulation.hit_rates.HitRates`, whose sums over the objects of a block are that block's. A
+    write-back is charged to the object whose reference pushed the line out.
+    """
+
+    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
+        """Take a table and its complete header; :meth:`make` computes the header."""
+        missing = [name for name in ("object", "block", "machine", "level", *COUNTS) if name not in table.columns]
+        if missing:
+            raise SchemaError(f"A table of hits by data object needs a column '{missing[0]}'.")
+        self.table = table
+        self.header = dict(header)
+
+    @classmethod
+    def make(cls, table: pl.DataFrame, objects: Sequence[Mapping[str, Any]], rates: HitRates) -> ObjectHits:
+        """Return the artifact of a table; ``rates`` are the hit rates of the same pass."""
+        extra = {"objects": [dict(one) for one in objects], "machines": rates.header["machines"]}
+        return cls(table, table_header(SCHEMA, table, rates.inputs, extra))
+
+    @classmethod
+    def load(cls, path: str | Path) -> ObjectHits:
+        """Read and verify an ``.object-hits.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The data objects, as in :class:`convolver.signature.data_objects.DataObjects`."""
+        return list(self.header["objects"])
+
+    @property
+    def machines(self) -> list[str]:
+        """Names of the machines, in order."""
+        return [machine["machine"] for machine in self.header["machines"]]
+
+    def levels(self, machine: str) -> list[str]:
+        """Names of the cache levels of a machine, nearest first."""
+        found = next(one for one in self.header["machines"] if one["machine"] == machine)
+        return [level["level"] for level in found["hierarchy"]]
+
+    def by_object(self) -> pl.DataFrame:
+        """Return one row for every machine, data object and level of cache.
+
+        Columns: machine, object, label, kind, peak_bytes, level, the counts and ``miss_rate`` (misses / accesses of the level).
+        Objects with the most misses of the machine's last level come first.
+        """
+        import polars as pl
+
+        levels = [
+            {"machine": machine, "level": level, "place": place, "depth": depth}
+            for place, machine in enumerate(self.machines)
+            for depth, level in enumerate(self.levels(machine))
+        ]
+        schema = {"machine": pl.String, "level": pl.String, "place": pl.Int64, "depth": pl.Int64}
+        sums = self.table.group_by("machine", "object", "level").agg(pl.col(COUNTS).sum())
+        sums = sums.join(pl.DataFrame(levels, schema=schema), on=["machine", "level"])
+        described = pl.DataFrame(
+            [{name: one[name] for name in ("object", *OBJECTS)} for one in self.objects],
+            schema={"object": pl.UInt32, "label": pl.String, "kind": pl.String, "peak_bytes": pl.UInt64},
+        )
+        last = pl.col("misses").sort_by("depth").last().over("machine", "object")
+        first = pl.col("accesses").sort_by("depth").first().over("machine", "object")
+        ranked = sums.with_columns(last=last, first=first).sort(
+            ["place", "last", "first", "object", "depth"], descending=[False, True, True, False, False]
+        )
+        rate = pl.when(pl.col("accesses") > 0).then(pl.col("misses") / pl.col("accesses"))
+        joined = ranked.join(described, on="object", how="left", maintain_order="left").with_columns(miss_rate=rate)
+        return joined.select("machine", "object", *OBJECTS, "level", *COUNTS, "miss_rate")
+
+    def summary(self) -> dict[str, Any]:
+        """Return id, inputs and the counts of the data objects that miss most as a JSON-able document."""
+        fields = ("schema", "version", "id", "inputs")
+        return {**{name: self.header[name] for name in fields}, "objects": self.by_object().head(200).to_dicts()}
