@@ -157,13 +157,15 @@ def _host_name() -> str:
 
 
 def main(names: list[str], kept: Path | None) -> None:
-    """Write the present outputs into the named pages, or into all; in ``kept`` getting started was run before."""
+    """Write the present outputs into the named pages, or into all; ``kept`` is used again when getting started was run there."""
     wanted = [DOCS / name for name in names] or pages()
     with tempfile.TemporaryDirectory() as temporary:
         folder = kept.resolve() if kept else Path(temporary)
-        if kept is None:
+        folder.mkdir(exist_ok=True)
+        started = (folder / "examples").is_symlink()
+        if not started:
             (folder / "examples").symlink_to(ROOT / "examples")
-        for page in [*([] if kept else [START]), *(page for page in pages() if page in wanted and page != START)]:
+        for page in [*([] if started else [START]), *(page for page in pages() if page in wanted and page != START)]:
             text = refreshed(page, folder)
             if page in wanted:
                 page.write_text(text)
@@ -172,6 +174,6 @@ def main(names: list[str], kept: Path | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write what the commands of the pages print into the pages.")
     parser.add_argument("pages", nargs="*", help="pages below docs/ [all]")
-    parser.add_argument("--folder", type=Path, help="folder in which getting started was run, instead of running it again")
+    parser.add_argument("--folder", type=Path, help="folder to work in; where getting started was run there, it is not run again")
     given = parser.parse_args()
     main(given.pages, given.folder)
