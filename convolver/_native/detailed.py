@@ -126,7 +126,11 @@ class DetailedSimulator:
         return int(lib.cv_detailed_owners(self.handle))
 
     def counts(self, level: int) -> NDArray[np.uint64]:
-        """Return the counts of a level (caches, then TLBs), shape (owners, groups, len(COUNTS))."""
+        """Return the counts of a level (caches, then TLBs), shape (owners, len(COUNTS))."""
+        return self.grouped_counts(level).sum(axis=1, dtype=np.uint64)
+
+    def grouped_counts(self, level: int) -> NDArray[np.uint64]:
+        """Return the same by group, shape (owners, groups, len(COUNTS))."""
         rows = np.zeros((self.owners, self.groups, len(COUNTS)), dtype=np.uint64)
         check(lib.cv_detailed_counts(self.handle, level, ffi.cast("uint64_t *", rows.ctypes.data)), "Reading the counters")
         return rows

@@ -80,11 +80,11 @@ class DetailedMachine:
 
     def grouped_counts(self, level: int) -> Counts:
         """Return the counts that every engine has, shape (owners, groups)."""
-        rows = self.simulator.counts(level)
+        rows = self.simulator.grouped_counts(level)
         return Counts(*(np.ascontiguousarray(rows[..., column]) for column in range(3)))
 
     def more_counts(self, level: int) -> dict[str, NDArray[np.uint64]]:
         """Return the other counts by name; without causes where they were not asked for."""
-        rows = self.simulator.counts(level).sum(axis=1, dtype=np.uint64)
+        rows = self.simulator.counts(level)
         wanted = [name for name in MORE_COUNTS if self.details.causes or name not in CAUSES]
         return {name: np.ascontiguousarray(rows[:, COUNTS.index(name)]) for name in wanted}
