@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.simulator import make_refs
 from convolver._native.status import check
 
 
@@ -21,12 +22,7 @@ class Stack:
 
     def feed(self, addresses: NDArray[np.uint64], sizes: NDArray[np.uint16] | None = None) -> None:
         """Take a batch of references: contiguous arrays of these types and of one length (not checked here)."""
-        refs = ffi.new("cv_refs *")
-        refs.address = ffi.cast("const uint64_t *", addresses.__array_interface__["data"][0])
-        if sizes is not None:
-            refs.size = ffi.cast("const uint16_t *", sizes.__array_interface__["data"][0])
-        refs.count = len(addresses)
-        check(lib.cv_stack_feed(self._handle, refs), "Measuring stack distances")
+        check(lib.cv_stack_feed(self._handle, make_refs(addresses, sizes, None, None)), "Measuring stack distances")
 
     @property
     def cold(self) -> int:

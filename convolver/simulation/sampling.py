@@ -8,7 +8,10 @@ variable can fill a sampled one. It is taken from the set sample where that has 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convolver._native.simulator import DEPENDENT_POLICIES
 from convolver.simulation.group import LINE_BYTES
@@ -16,6 +19,22 @@ from convolver.simulation.machines import Target
 
 ALL, BURSTS, VISITS = "all", "bursts", "visits"
 """Samples of references in order: every one, bursts, or the first visits of each block."""
+
+
+class Recorded(Protocol):
+    """What a simulation has to know of a recorded trace; :class:`convolver.tracing.reader.Trace` is one."""
+
+    @property
+    def id(self) -> str:
+        """Id of the recorded trace."""
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """Its description; ``sampling`` says what was recorded."""
+
+    @property
+    def site_blocks(self) -> NDArray[np.uint32]:
+        """Block of each site."""
 
 
 class Sampled(NamedTuple):

@@ -6,7 +6,7 @@ their virtual addresses name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.group import Blocks
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
-from convolver.simulation.sampling import BURSTS, sampled
+from convolver.simulation.sampling import BURSTS, Recorded, sampled
 from convolver.simulation.tables import Runs
 
 SPACE_BIT = 56
@@ -28,20 +28,8 @@ SPACE_BIT = 56
 NO_DETAILS = Details()
 
 
-class StreamedTrace(Protocol):
+class StreamedTrace(Recorded, Protocol):
     """A trace whose references can be read in batches, several times at once."""
-
-    @property
-    def id(self) -> str:
-        """Id of the recorded trace."""
-
-    @property
-    def header(self) -> Mapping[str, Any]:
-        """Its description; ``sampling`` says what was recorded."""
-
-    @property
-    def site_blocks(self) -> NDArray[np.uint32]:
-        """Block of each site."""
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references in order."""
@@ -169,15 +157,8 @@ def _rates(trace: StreamedTrace, target: Target, machine: DetailedMachine, owner
     part = _Part(machine, owners)
     blocks = Blocks(np.asarray(trace.site_blocks, dtype=np.uint32), owners.stop - owners.start)
     runs = Runs(sampled(trace.header.get("sampling")), part, None, blocks)
-    document = {**runs.document(target), "sharing": sharing}
     references = sum(len(batch.addresses) for batch in trace.batches() if batch.kind == WINDOW and not batch.warm)
-    return HitRates.make(
-        runs.rows(target),
-        machines=[document],
-        references=references,
-        inputs={"trace": trace.id},
-        sampling=trace.header.get("sampling"),
-    )
+    return runs.hit_rates([target], references, {"trace": trace.id}, trace.header.get("sampling"), {"sharing": sharing})
 
 
 def instructions_per_reference(trace: Any) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
 from convolver.simulation.object_hits import ObjectHits
 from convolver.simulation.parallel import ParallelSimulator
-from convolver.simulation.sampling import ALL, BURSTS, Sampled, fits_sets, sampled
+from convolver.simulation.sampling import ALL, BURSTS, Recorded, Sampled, fits_sets, sampled
 from convolver.simulation.tables import Runs
 
 DENSE_BLOCKS = 1 << 22
@@ -29,20 +29,8 @@ DENSE_BLOCKS = 1 << 22
 NO_DETAILS = Details()
 
 
-class TraceLike(Protocol):
+class TraceLike(Recorded, Protocol):
     """A stream of references that knows the block of each of its sites; :class:`convolver.tracing.reader.Trace` is one."""
-
-    @property
-    def id(self) -> str:
-        """Id of the recorded trace."""
-
-    @property
-    def header(self) -> Mapping[str, Any]:
-        """Its description; ``sampling`` says what was recorded."""
-
-    @property
-    def site_blocks(self) -> NDArray[np.uint32]:
-        """Block of each site."""
 
     def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
         """Stream all references into simulators."""
@@ -70,14 +58,6 @@ class Attribution(Protocol):
     @property
     def documents(self) -> list[dict[str, Any]]:
         """The data objects."""
-
-
-def _hit_rates(machines: list[Target], runs: Runs, references: int, inputs: dict[str, Any], sampling: Any) -> HitRates:
-    import polars as pl
-
-    table = pl.concat([runs.rows(machine) for machine in machines], how="diagonal")
-    documents = [runs.document(machine) for machine in machines]
-    return HitRates.make(table, machines=documents, references=references, inputs=inputs, sampling=sampling)
 
 
 def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DETAILS) -> Group | None:
@@ -179,7 +159,7 @@ def _simulated(
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     runs = Runs(holds, windows, sets, Blocks(site_blocks, owners), line_shares, getattr(trace, "block_memops", None))
     references = windows.references + (sets.simulator.references if sets else 0)
-    return _hit_rates(found, runs, references, {"trace": trace.id}, trace.header.get("sampling")), runs, owners
+    return runs.hit_rates(found, references, {"trace": trace.id}, trace.header.get("sampling")), runs, owners
 
 
 Simulators = Sequence[AnySimulator | ParallelSimulator]
@@ -249,7 +229,7 @@ def simulate_arrays(
 
     group, owner_blocks = _fed(make, refs, progress)
     runs = Runs(Sampled(ALL, 0), group, None, Blocks(owner_blocks, group.owners))
-    return _hit_rates(found, runs, len(addresses), {}, None)
+    return runs.hit_rates(found, len(addresses), {}, None)
 
 
 def _simulate_class(machines: list[Target], refs: References, classes: int, set_class: int, progress: Progress) -> HitRates:
@@ -267,4 +247,4 @@ def _simulate_class(machines: list[Target], refs: References, classes: int, set_
     blocks = Blocks(owner_blocks, group.owners)
     runs = Runs(holds, group, group, blocks)
     plan = {"mode": "sample", "sample": 0, "sets": classes, "set_class": set_class}
-    return _hit_rates(machines, runs, group.simulator.references, {}, plan)
+    return runs.hit_rates(machines, group.simulator.references, {}, plan)

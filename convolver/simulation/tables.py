@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, Blocks, Group, ratio_error
-from convolver.simulation.hit_rates import PATTERN_MISSES
+from convolver.simulation.hit_rates import PATTERN_MISSES, HitRates
 from convolver.simulation.machines import Target
 from convolver.simulation.sampling import ALL, BURSTS, Sampled
 
@@ -197,3 +198,18 @@ class Runs:
             for place, level in enumerate(machine.hierarchy)
         ]
         return {**machine.to_document(), "samples": levels}
+
+    def hit_rates(
+        self,
+        machines: Sequence[Target],
+        references: int,
+        inputs: Mapping[str, Any],
+        sampling: Any,
+        about: Mapping[str, Any] = MappingProxyType({}),
+    ) -> HitRates:
+        """Return the hit rates of machines; ``about`` stands in the header beside what is said of each of them."""
+        import polars as pl
+
+        table = pl.concat([self.rows(machine) for machine in machines], how="diagonal")
+        documents = [{**self.document(machine), **about} for machine in machines]
+        return HitRates.make(table, machines=documents, references=references, inputs=inputs, sampling=sampling)

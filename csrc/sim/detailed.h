@@ -115,6 +115,8 @@ uint32_t cv_find(const cv_node *n, uint64_t set, uint64_t line);
 cv_sectors cv_take_out(cv_node *n, uint64_t set, uint32_t way, uint32_t owner);
 /* Put a line that is not there into its set, and send the line that makes room for it down. */
 void cv_put(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner, bool prefetched);
+/* Put sectors into the line that is there, which counts as used, or in as a new one. */
+void cv_install(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner);
 
 /* detailed_access.c: requests to a level, of bytes that may lie in several of its lines. */
 cv_sectors cv_read(cv_node *n, cv_bytes b, cv_cause cause);

@@ -41,19 +41,6 @@ cv_sectors cv_fetch(cv_node *n, uint64_t line, uint64_t missing, cv_cause cause)
     return moved;
 }
 
-/* Put fetched sectors where they belong: into the line that is there, or as a new one. */
-static void install(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner) {
-    uint64_t set = cv_set_of(n, line);
-    uint32_t way = cv_find(n, set, line);
-    if (way == NO_WAY) {
-        cv_put(n, line, sectors, owner, false);
-        return;
-    }
-    n->valid[set * n->is.ways + way] |= sectors.valid;
-    n->dirty[set * n->is.ways + way] |= sectors.dirty;
-    n->policy->hit(&n->memory, set, way);
-}
-
 /* A read that an exclusive or victim level answers: what it has, and what it gets from below for the level above. */
 static cv_sectors read_victims(cv_node *n, uint64_t set, uint32_t way, uint64_t line, uint64_t need, cv_cause cause) {
     cv_sectors moved = {0, 0};
@@ -84,7 +71,7 @@ static cv_sectors read_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause caus
     } else {
         uint64_t missing = way == NO_WAY ? need : need & ~n->valid[set * n->is.ways + way];
         cv_sectors moved = cv_fetch(n, line, missing, cause);
-        install(n, line, (cv_sectors){need | moved.valid, moved.dirty}, cause.owner);
+        cv_install(n, line, (cv_sectors){need | moved.valid, moved.dirty}, cause.owner);
     }
     if (n->prefetch && !cause.prefetch)
         cv_prefetch_learn(n, line, b.first, cause.owner, news);
@@ -140,7 +127,7 @@ static void store_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause) {
         missing &= ~(cause.combined && !n->inclusive_below ? cv_covered(n, b) : 0);
         cv_cause fetch = {cause.owner, false, false};
         cv_sectors moved = cv_fetch(n, line, missing, fetch);
-        install(n, line, (cv_sectors){need | moved.valid, moved.dirty}, cause.owner);
+        cv_install(n, line, (cv_sectors){need | moved.valid, moved.dirty}, cause.owner);
     }
     if (have || n->stores_allocate)
         write_into(n, line, need, b, cause);

@@ -87,3 +87,15 @@ void cv_put(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner, bool 
     if (gone != NO_TAG)
         cv_send_down(n, gone, victim, owner);
 }
+
+void cv_install(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner) {
+    uint64_t set = cv_set_of(n, line);
+    uint32_t way = cv_find(n, set, line);
+    if (way == NO_WAY) {
+        cv_put(n, line, sectors, owner, false);
+        return;
+    }
+    n->valid[set * n->is.ways + way] |= sectors.valid;
+    n->dirty[set * n->is.ways + way] |= sectors.dirty;
+    n->policy->hit(&n->memory, set, way);
+}

@@ -3,19 +3,6 @@
 
 static void write_back(cv_node *n, cv_bytes b, uint32_t owner);
 
-/* The whole line goes to a level that is filled from above. */
-static void cast_out(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner) {
-    uint64_t set = cv_set_of(n, line);
-    uint32_t way = cv_find(n, set, line);
-    if (way == NO_WAY) {
-        cv_put(n, line, sectors, owner, false);
-        return;
-    }
-    n->valid[set * n->is.ways + way] |= sectors.valid;
-    n->dirty[set * n->is.ways + way] |= sectors.dirty;
-    n->policy->hit(&n->memory, set, way);
-}
-
 void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner) {
     bool to_victims = n->below && n->below->takes_victims;
     uint64_t written = to_victims ? sectors.valid : sectors.dirty;
@@ -23,7 +10,7 @@ void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner)
     cv_count(n, owner, CV_COUNT_CASTOUTS, to_victims && !sectors.dirty);
     cv_count(n, owner, CV_COUNT_BYTES_WRITTEN, (uint64_t)__builtin_popcountll(written) << n->sector_shift);
     if (to_victims) {
-        cast_out(n->below, line, sectors, owner);
+        cv_install(n->below, line, sectors, owner); /* the whole line */
         return;
     }
     while (n->below && sectors.dirty)
@@ -62,13 +49,7 @@ static void write_back_line(cv_node *n, uint64_t line, cv_bytes b, uint32_t owne
     uint64_t held = way == NO_WAY ? 0 : n->valid[set * n->is.ways + way];
     cv_sectors moved = cv_fetch(n, line, need & ~cv_covered(n, b) & ~held, (cv_cause){owner, false, false});
     cv_sectors sectors = {need | moved.valid, moved.dirty | (n->is.write_through ? 0 : need)};
-    if ((way = cv_find(n, set, line)) == NO_WAY) {
-        cv_put(n, line, sectors, owner, false);
-    } else {
-        n->valid[set * n->is.ways + way] |= sectors.valid;
-        n->dirty[set * n->is.ways + way] |= sectors.dirty;
-        n->policy->hit(&n->memory, set, way);
-    }
+    cv_install(n, line, sectors, owner);
     if (n->is.write_through)
         hand_on(n, b, owner);
 }
