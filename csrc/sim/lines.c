@@ -2,9 +2,10 @@
 #include "sim.h"
 
 cv_status cv_lines_new(cv_lines *lines) {
-    lines->address = malloc(BATCH * sizeof *lines->address);
-    lines->owner = malloc(BATCH * sizeof *lines->owner);
-    lines->write = malloc(BATCH * sizeof *lines->write);
+    const size_t room = BATCH + 8; /* eight are written at once, of which some count */
+    lines->address = malloc(room * sizeof *lines->address);
+    lines->owner = malloc(room * sizeof *lines->owner);
+    lines->write = malloc(room * sizeof *lines->write);
     return lines->address && lines->owner && lines->write ? CV_OK : CV_ERROR_MEMORY;
 }
 

@@ -34,6 +34,8 @@ ALWAYS uint32_t equal4(const uint64_t *address, __m256i mask, __m256i value) {
     return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(bits, value)));
 }
 
+ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection) { return false; }
+
 ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
     __m256i mask = _mm256_set1_epi64x((long long)selection.mask), value = _mm256_set1_epi64x((long long)selection.value);
     uint32_t found = 0;
@@ -55,21 +57,6 @@ ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
     return equal32(number, all) | (uint64_t)equal32(number + 32, all) << 32;
 }
 
-size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records) { return pack(job, lag, records); }
-void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest) {
-    if (largest <= UINT16_MAX)
-        tally_few(t, id, n);
-    else
-        tally(t, id, n);
-}
-void cv_charge_avx2(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
-    if (owner)
-        charge(t, owner, out, n);
-    else
-        charge_few(t, out, n);
-}
-void cv_select_avx2(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
-    select_lines(lines, refs, line_shift, selection, cursor);
-}
-cv_survey cv_survey_avx2(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+#define PATH(name) cv_##name##_avx2
+#include "pack_path.h"
 #endif

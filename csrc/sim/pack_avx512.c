@@ -62,6 +62,21 @@ ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, 
     return place + __builtin_popcount(low | high << 8);
 }
 
+ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection) {
+    const __m512i mask = _mm512_set1_epi64((long long)selection.mask), value = _mm512_set1_epi64((long long)selection.value);
+    __m512i address = _mm512_loadu_si512(refs->address + i);
+    __mmask8 wanted = _mm512_cmpeq_epi64_mask(_mm512_and_si512(address, mask), value);
+    _mm512_storeu_si512(lines->address + lines->count, _mm512_maskz_compress_epi64(wanted, address));
+    __m256i owner = _mm256_loadu_si256((const __m256i *)(refs->owner + i));
+    _mm256_storeu_si256((__m256i *)(lines->owner + lines->count), _mm256_maskz_compress_epi32(wanted, owner));
+    uint64_t write, bytes = _pdep_u64(wanted, UINT64_C(0x0101010101010101)) * 0xff;
+    memcpy(&write, refs->write + i, sizeof write);
+    write = _pext_u64(write, bytes);
+    memcpy(lines->write + lines->count, &write, sizeof write);
+    lines->count += (size_t)__builtin_popcount(wanted);
+    return true;
+}
+
 ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
     const __m512i all = _mm512_set1_epi16((short)wanted);
     uint64_t low = _mm512_cmpeq_epi16_mask(_mm512_load_si512(number), all);
@@ -69,27 +84,6 @@ ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
     return low | high << 32;
 }
 
-size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records) {
-    /* A copy in registers: the records that are written could otherwise be its fields. */
-    cv_pack_job local = *job;
-    size_t n = pack(&local, lag, records);
-    job->status = local.status;
-    return n;
-}
-void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest) {
-    if (largest <= UINT16_MAX)
-        tally_few(t, id, n);
-    else
-        tally(t, id, n);
-}
-void cv_charge_avx512(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
-    if (owner)
-        charge(t, owner, out, n);
-    else
-        charge_few(t, out, n);
-}
-void cv_select_avx512(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
-    select_lines(lines, refs, line_shift, selection, cursor);
-}
-cv_survey cv_survey_avx512(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+#define PATH(name) cv_##name##_avx512
+#include "pack_path.h"
 #endif

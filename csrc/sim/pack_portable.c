@@ -19,6 +19,8 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out;
 }
 
+ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection) { return false; }
+
 ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
     for (uint32_t j = i; j < i + 16; j++) {
         *place = j;

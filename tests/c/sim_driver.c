@@ -42,10 +42,13 @@ static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, 
         write[i] = (r >> 30) & 1;
     }
     cv_refs all = {address, owner, size, write, count}, bare = {address, NULL, NULL, NULL, count};
+    cv_refs short_ones = {address, owner, NULL, write, count};
     for (int i = 0; i < SIMS; i++) {
         cv_sim_burst(sims[i], count);
         check(cv_sim_feed(sims[i], &all), "feed");
         check(cv_sim_feed(sims[i], &bare), "feed");
+        if (i > 2)
+            check(cv_sim_feed(sims[i], &short_ones), "feed");
     }
     check(cv_stack_feed(stack, &all), "stack");
     check(cv_footprint_feed(footprint, &all), "footprint");
