@@ -41,26 +41,28 @@ def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
 
 
 def hits_table(objects: ObjectHits, machine: str, count: int = COUNT) -> Table:
-    """Return the data objects with the most misses on a machine: accesses of the first level, misses and miss rate by level."""
+    """Return the data objects with the most misses on a machine: accesses, and by level miss rate and share of all misses."""
     levels = objects.levels(machine)
-    heads = ["peak", "accesses", *(f"{level} miss." for level in levels), *(f"{level} rate" for level in levels)]
+    heads = ["peak", "accesses", *(f"{level} rate" for level in levels), *(f"{level} misses" for level in levels)]
     table = grid(["data object", "kind"], heads, title=f"Data objects on {machine}", widest=WIDEST + 14)
     rows = objects.by_object().filter(machine=machine)
     last = rows.filter(level=levels[-1])
     for number in last["object"].head(count).to_list():
         of_level = {row["level"]: row for row in rows.filter(object=number).iter_rows(named=True)}
         first = of_level[levels[0]]
-        misses = [of_level[level]["misses"] if level in of_level else 0 for level in levels]
         rates = [of_level[level]["miss_rate"] if level in of_level else None for level in levels]
+        shares = [of_level[level]["miss_share"] if level in of_level else None for level in levels]
         table.add_row(
             first["label"],
             first["kind"],
             format_bytes(first["peak_bytes"]),
             format_count(first["accesses"]),
-            *map(format_count, misses),
             *map(percent, rates),
+            *map(percent, shares),
         )
     whole = int(last["misses"].sum())
     shown = percent(int(last["misses"].head(count).sum()) / whole if whole else None)
-    table.caption = f"{shown} of the misses of {levels[-1]} shown; counts are of the simulated references"
+    table.caption = (
+        f"rate: of the object's accesses of the level; misses: share of the level's misses; {shown} of {levels[-1]}'s shown"
+    )
     return table

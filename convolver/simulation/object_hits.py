@@ -63,8 +63,9 @@ class ObjectHits(TableArtifact):
     def by_object(self) -> pl.DataFrame:
         """Return one row for every machine, data object and level of cache.
 
-        Columns: machine, object, label, kind, peak_bytes, level, the counts and ``miss_rate`` (misses / accesses of the level).
-        Objects with the most misses of the machine's last level come first.
+        Columns: machine, object, label, kind, peak_bytes, level, the counts, ``miss_rate`` (misses / accesses of the level) and
+        ``miss_share`` (of all misses of the level). Counts of levels from different samples cannot be compared, rates and shares
+        can. Objects with the most misses of the machine's last level come first.
         """
         import polars as pl
 
@@ -85,9 +86,13 @@ class ObjectHits(TableArtifact):
         ranked = sums.with_columns(last=last, first=first).sort(
             ["place", "last", "first", "object", "depth"], descending=[False, True, True, False, False]
         )
+        missed = pl.col("misses").sum().over("machine", "level")
+        share = pl.when(missed > 0).then(pl.col("misses") / missed)
         rate = pl.when(pl.col("accesses") > 0).then(pl.col("misses") / pl.col("accesses"))
-        joined = ranked.join(described, on="object", how="left", maintain_order="left").with_columns(miss_rate=rate)
-        return joined.select("machine", "object", *OBJECTS, "level", *COUNTS, "miss_rate")
+        joined = ranked.join(described, on="object", how="left", maintain_order="left").with_columns(
+            miss_rate=rate, miss_share=share
+        )
+        return joined.select("machine", "object", *OBJECTS, "level", *COUNTS, "miss_rate", "miss_share")
 
     def summary(self) -> dict[str, Any]:
         """Return id, inputs and the counts of the data objects that miss most as a JSON-able document."""

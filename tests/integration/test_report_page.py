@@ -110,7 +110,7 @@ def test_data_objects_can_be_read_without_a_script_and_sorted_by_keyboard(folder
     assert said["sorted"] == ["ascending", True]
     static = (folder / "page.html").read_text()
     assert "malloc in make &lt;rows&gt; (app.c:3)" in static
-    assert "40 (40.0 %)" in static
+    assert "97.6 % (40.0 %)" in static
 
 
 def test_without_data_objects_the_page_says_how_to_get_them(tmp_path):

@@ -49,20 +49,18 @@ def objects_section(bundle: Bundle) -> str:
         ]
         for machine, level in levels:
             found = hits.get((row["label"], machine, level))
-            rate = "" if found is None or found["miss_rate"] is None else f" ({percent(found['miss_rate'])})"
-            cells.append(
-                _cell(None if found is None else found["misses"], "-" if found is None else format_count(found["misses"]) + rate)
-            )
+            rate, share = (None, None) if found is None else (found["miss_rate"], found["miss_share"])
+            cells.append(_cell(share, percent(share) + ("" if rate is None else f" ({percent(rate)})")))
         label, kind = escape(row["label"]), escape(row["kind"])
-        rows.append(f"<tr><th scope=row class=text>{label}</th><td class=text>{kind}</td>{''.join(cells)}</tr>")
+        rows.append(f"<tr><th scope=row class=text title='{label}'>{label}</th><td class=text>{kind}</td>{''.join(cells)}</tr>")
     text = ("data object", "kind")
     head = "".join(f"<th scope=col{' class=text' if name in text else ''}>{escape(name)}</th>" for name in heads)
     shown = f"{min(ROWS, table.height)} of {table.height} data objects"
     share = percent(bundle.objects.attributed_share)
     return (
         f"{start}<p class=muted>What the recorded references touch: blocks by the place that allocated them, variables, stacks, "
-        f"mappings. {shown}; {share} of the memops are in blocks with a recorded reference. Misses are those of the simulated "
-        "references, in brackets the share of the level's accesses.</p>"
+        f"mappings. {shown}; {share} of the memops are in blocks with a recorded reference. Misses are shares of all misses "
+        "of the level, in brackets of the object's own accesses.</p>"
         "<div class=scroll tabindex=0 role=region aria-label='Table of data objects, scrolls'>"
         f"<table class=grid id=objects-table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
