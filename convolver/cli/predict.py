@@ -141,7 +141,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     """Print the tables."""
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
-    from convolver.reporting.metadata import command_words, coverage_words, metadata, sampling_words
+    from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
     from convolver.reporting.program import threshold
     from convolver.reporting.tables import hot_blocks
     from convolver.reporting.tables import predictions as table
@@ -155,7 +155,8 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     sides = list({side["machine"]: side for one in predictions for side in _sides(one)}.values())
     names = ", ".join(machine_label(side["machine"], side["projected"]) for side in sides)
     recorded = sampling_words(given.header["sampling"]) if given is not None else None
-    about = [("program", command_words(first["command"])), ("machines", names), ("recorded", recorded), ("coverage", covered)]
+    about = [("program", command_words(first["command"])), ("machines", names), ("recorded", recorded)]
+    about += [("rates", RATES[first["method"]]), ("coverage", covered)]
     console.print(metadata(*about, inputs={"signature": first["inputs"]["signature"]}))
     console.print()
     if top:

@@ -85,7 +85,8 @@ def _print(bundle: Bundle, top: int) -> None:
     console = out()
     names = machine_names(bundle.times)
     known = {"coverage": bundle.base.coverage, "measured_seconds": bundle.measured_seconds}
-    console.print(about_program(bundle.signature, names, title="Program", **known))
+    method = str(bundle.base.header.get("method"))
+    console.print(about_program(bundle.signature, names, title="Program", method=method, **known))
     console.print()
     for times in bundle.times[:1]:
         console.print(hot_blocks(times, top))

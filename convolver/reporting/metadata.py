@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
 
+RATES = {
+    "calibrated": "fitted on each machine's own kernels",
+    "curves": "from single curves; fitted ones need a calibration of every machine (`convolver machine calibrate`)",
+    "paper": "the paper's data set locations on the curves",
+}
+"""Methods of a prediction in words: a user who asked for none should see that another than the best was taken."""
+
+
 def sampling_words(plan: Mapping[str, Any] | None) -> str:
     """Return a sampling plan in words: which references were recorded, of which part of the program."""
     if not plan:
@@ -67,7 +75,8 @@ def about_times(times: Sequence[BlockTimes], *, title: str = "") -> Table:
     """Return the metadata of block times of one program, the base first."""
     first = times[0]
     covered = coverage_words(first.coverage, first.sampled_share, first.extrapolated_share)
-    pairs = [("program", command_words(first.header.get("command"))), ("machines", machine_names(times)), ("coverage", covered)]
+    pairs: list[tuple[str, Any]] = [("program", command_words(first.header.get("command"))), ("machines", machine_names(times))]
+    pairs += [("rates", RATES.get(str(first.header.get("method")))), ("coverage", covered)]
     return metadata(*pairs, title=title, inputs={"signature": str(first.inputs.get("signature", ""))})
 
 
@@ -78,6 +87,7 @@ def about_program(
     title: str = "",
     coverage: float | None = None,
     measured_seconds: float | None = None,
+    method: str = "",
 ) -> Table:
     """Return the metadata of a traced program on machines."""
     from convolver.signature.features import sampled_share
@@ -89,6 +99,7 @@ def about_program(
         ("machines", machines),
         ("executed", f"{counts} in {totals['blocks']} blocks"),
         ("recorded", sampling_words(header.get("sampling"))),
+        ("rates", RATES.get(method)),
         ("coverage", coverage_words(coverage, sampled_share(signature.table))),
         ("measured", None if measured_seconds is None else format_seconds(measured_seconds)),
         ("incomplete", None if header.get("complete", True) else "the run was cut short; the rest is what ran until then"),

@@ -40,3 +40,9 @@ def test_block_times_say_program_machines_and_coverage(tmp_path):
     text = _text(about_times([chain.prediction.base, chain.prediction.target]))
     for words in ("./app 7", "base, target", "lie in blocks with a sample", chain.signature.id[:12]):
         assert words in text
+
+
+def test_the_method_of_the_rates_is_told(tmp_path):
+    chain = make_chain(tmp_path)
+    assert chain.prediction.document["method"] == "curves"  # the machines of the test have no calibration
+    assert "need a calibration of every machine" in _text(about_times([chain.prediction.base]))
