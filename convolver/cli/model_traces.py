@@ -57,11 +57,15 @@ def sweep_command(
 
 
 def scale_command(
-    traces: Annotated[list[Path], typer.Argument(help="Time-independent traces (SMPI -trace-ti), one a process count.")],
+    traces: Annotated[list[Path], typer.Argument(help="Time-independent traces ('convolver mpi count'), one a process count.")],
     at: Annotated[int, typer.Option("--at", help="Process count to make the trace for.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="MPI events to write (.parquet), for 'convolver replay'.")],
-    size: Annotated[list[int] | None, typer.Option(help="Problem size for structured message sizes; repeatable.")] = None,
-    rate: Annotated[float, typer.Option(help="Work a second: 1e9 for SMPI traces of a 1 Gflop/s host.")] = 1e9,
+    size: Annotated[
+        list[int] | None, typer.Option(help="Grid points a side or vector length, for sizes and work in blocks; repeatable.")
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(help="Work a second: instructions, or 1e9 for measured SMPI traces of a 1 Gflop/s host.")
+    ] = 1e9,
     force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the equations as JSON.")] = False,
 ) -> None:
@@ -69,8 +73,8 @@ def scale_command(
 
     \b
     Examples:
-      convolver model scale bt.9.txt bt.16.txt bt.25.txt --at 49 --size 24 -o bt.49.parquet
-      convolver model scale sp.9.txt sp.16.txt sp.25.txt --at 36 -o sp.36.parquet --json
+      convolver model scale bt.4.txt bt.9.txt bt.16.txt --at 64 --size 64 -o bt.64.parquet
+      convolver model scale lu.4.txt lu.8.txt lu.16.txt --at 64 --rate 2e9 -o lu.64.parquet --json
     """
     from convolver.modeling.p3s.slt import build
     from convolver.modeling.p3s.trace import read_ti, to_events

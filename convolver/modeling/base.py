@@ -36,6 +36,7 @@ MODELERS: dict[str, str] = {
     "linear": "convolver.modeling.linear:fit_linear",
     "mecp": "convolver.modeling.mecp.correct:fit_mecp",
     "normal-form": "convolver.modeling.normal_form:fit_normal_form",
+    "paths": "convolver.modeling.paths:fit_paths_model",
     "power-law": "convolver.modeling.power:fit_power_law",
     "segmented": "convolver.modeling.segmented:fit_segmented",
     "semi-empirical": "convolver.modeling.mecp.semi_empirical:fit_semi_empirical",

@@ -55,6 +55,10 @@ def main(paths: list[str], shared: bool, wire: bool) -> None:
             f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} locality {factors[count]:.3f} "
             f"held-out max {error:.3f} %"
         )
+    longest = fit("paths", tables[0], target="time", features=["P", "L", "BW"], centre="none")
+    for row in validate(longest, held):
+        number = longest.quality[f"paths_P{row['group']:.0f}"]
+        print(f"P {row['group']:3.0f}: longest of {number} paths, held-out max {100 * row['max']:.3f} %")
     for basis in ("evidence", "paper"):
         model = fit("linear", tables[0], target="time", features=["P", "L", "BW"], centre="none", locality=factors, basis=basis)
         print(f"basis {basis}: {model.equation(5)}")

@@ -1,6 +1,7 @@
 """Campaign: MECP on transpositions (the communication of EVH1) simulated by SimGrid SMPI with contention on a shared backbone.
 
-Needs smpicc. Writes the times as CSV, then corrects equation 2 for two splits and 30 seeds, chosen without held-out data.
+Needs smpicc. Corrects equation 2 for two splits and 30 seeds, chosen without held-out data. CSV holds the times; it is made where
+it does not exist (without it, in a temporary folder).
     python tests/bench/models_mecp.py [CSV]
 """
 
@@ -111,7 +112,7 @@ def campaign(data, kind: str) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("transpose.csv")
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "transpose.csv"
     if not path.exists():
         measure(path)
     data = Table.load(path).observations("time", ["np", "nx", "T"])

@@ -39,7 +39,13 @@ class ScalableTrace:
     totals: tuple[float, ...] = ()
 
     def at(self, processes: int) -> Trace:
-        """Return the operations of every rank at a process count, work included."""
+        """Return the operations of every rank at a process count, work included.
+
+        Raises :class:`ModelError` for a count that the program cannot run on.
+        """
+        for rule in (part.rule for part in self.root.leaves() if part.rule is not None and part.rule.kind != "root"):
+            if processes < 2 or rule.sides(processes) is None:
+                raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
         sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
         grid = _grid(self.root)
         return [list(self._rank(rank, processes, sizes, grid)) for rank in range(processes)]

@@ -84,6 +84,8 @@ def test_the_table_of_equations_names_rule_form_and_weight(scalable):
 def test_counts_that_are_not_legal_are_refused(scalable):
     with pytest.raises(ModelError, match="not legal"):
         scalable.at(50)
+    with pytest.raises(ModelError, match="not legal"):
+        build({count: growing(count) for count in (4, 8, 16)}).at(48)
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=60))
@@ -228,7 +230,7 @@ def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path):
         write_ti(multi_partition(count), tmp_path, f"t{count}")
     for count in (16, 36, 49):
         run("scale", "t9.txt", "t16.txt", "t25.txt", "--at", str(count), "--size", str(SIZE), "-o", f"e{count}.parquet")
-    swept = run("sweep", "e16.parquet", "e36.parquet", "e49.parquet", "-o", "s.parquet", "--samples", "12")
+    swept = run("sweep", "e16.parquet", "e36.parquet", "e49.parquet", "-o", "s.parquet", "--points", "12")
     assert "P = 49: 1.0000" in swept.stderr
     run("fit", "s.parquet", "-k", "linear", "-t", "time", "-f", "P,L,BW", "-o", "m.json")
     model = Model.load(tmp_path / "m.json")

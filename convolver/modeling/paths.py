@@ -1,0 +1,128 @@
+"""Times as the longest of a few paths: T(P, L, BW) = max over paths of alpha + beta L + gamma / BW, for each P on its own.
+
+A replay adds and takes maxima, so its time is a convex function of L and 1 / BW, piecewise linear: each piece is a
+critical path with its seconds of work, its latencies and its bytes. Where transfers hide behind computation, the path
+changes within a sweep, and one line misses by some per cent; the paper's linear model is the case of one path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from convolver.errors import ModelError
+from convolver.modeling.linear import UNITS
+from convolver.modeling.model import Model, Term
+from convolver.modeling.regress import Fit, ols, relative_weights
+from convolver.modeling.table import Observations
+
+Values = npt.NDArray[np.float64]
+_NAMES = ("alpha", "beta", "gamma")
+_ENOUGH = 0.003
+_STARTS, _ROUNDS = 12, 60
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The paths of one P: a regression each, on the samples where it is the longest; ``error``: largest when cross-validated."""
+
+    fits: tuple[Fit, ...]
+    error: float
+
+    def __call__(self, latency: Values, bandwidth: Values) -> Values:
+        """Return the seconds of the longest path."""
+        return np.max([fit.predict(_design(latency, bandwidth)) for fit in self.fits], axis=0)
+
+
+def _design(latency: Values, bandwidth: Values) -> Values:
+    return np.column_stack([np.ones(len(latency)), latency, 1 / bandwidth])
+
+
+def fit_paths(latency: Values, bandwidth: Values, seconds: Values, *, paths: int | None = None, most: int = 4) -> Paths:
+    """Return the paths of samples of one P: the fewest, up to ``most``, whose cross-validated error is at most 0.3 %.
+
+    ``paths`` sets their number. Raises :class:`ModelError` for fewer than eight samples a path.
+    """
+    numbers = (paths,) if paths else tuple(range(1, min(most, len(seconds) // 8) + 1))
+    if not numbers or max(numbers) * 8 > len(seconds):
+        raise ModelError(f"{len(seconds)} samples of one P are too few; give at least 8 for each path.")
+    x = _design(latency, bandwidth)
+    made: list[Paths] = []
+    for number in numbers:
+        made.append(Paths(_fits(x, seconds, number), _cross_validated(x, seconds, number)))
+        if made[-1].error <= _ENOUGH:
+            return made[-1]
+    return min(made, key=lambda one: one.error)
+
+
+def _cross_validated(x: Values, y: Values, number: int) -> float:
+    part = np.random.default_rng(1).permutation(len(y)) % 5
+    errors = []
+    for held in range(5):
+        fits = _fits(x[part != held], y[part != held], number)
+        errors.append(np.abs(np.max([fit.predict(x[part == held]) for fit in fits], axis=0) / y[part == held] - 1).max())
+    return float(max(errors))
+
+
+def _fits(x: Values, y: Values, number: int) -> tuple[Fit, ...]:
+    """Return the regressions of the best of several starts: samples go to the path that is longest there, until none moves."""
+    rng = np.random.default_rng(0)
+    z = (np.log(x[:, 1:]) - np.log(x[:, 1:]).mean(axis=0)) / np.log(x[:, 1:]).std(axis=0)
+    best: tuple[float, tuple[Fit, ...]] | None = None
+    for _ in range(_STARTS if number > 1 else 1):
+        centres = z[rng.choice(len(y), number, replace=False)]
+        of = ((z[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1)
+        for _ in range(_ROUNDS):
+            fits = tuple(_fit(x[of == path], y[of == path]) for path in range(number) if (of == path).sum() > len(_NAMES))
+            lengths = np.array([fit.predict(x) for fit in fits])
+            moved, of = of, lengths.argmax(axis=0)
+            if (moved == of).all():
+                break
+        error = float(np.mean((lengths.max(axis=0) / y - 1) ** 2))
+        if best is None or error < best[0]:
+            best = (error, fits)
+    assert best is not None
+    return tuple(sorted(best[1], key=lambda fit: fit["alpha"]))
+
+
+def _fit(x: Values, y: Values) -> Fit:
+    return ols(y, x, _NAMES, relative_weights(y))
+
+
+def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: int = 4, alpha: float = 0.05) -> Model:
+    """Fit the longest of a few paths at each P: T = max(alpha + beta L + gamma / BW); for P that were swept only.
+
+    ``paths`` sets the number of paths at each P, ``most`` how many are tried; ``alpha`` is the level of the N.S. flags.
+    """
+    missing = [name for name in ("P", "L", "BW") if name not in data.x]
+    if missing:
+        raise ModelError(f"Paths need the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
+    terms: list[Term] = []
+    formula, quality = "0/0", {}
+    for count in sorted({int(p) for p in data.x["P"]}, reverse=True):
+        rows = data.x["P"] == count
+        found = fit_paths(data.x["L"][rows], data.x["BW"][rows], data.y[rows], paths=paths, most=most)
+        pieces = []
+        for number, fit in enumerate(found.fits, 1):
+            names = [f"{name}_{count}_{number}" for name in _NAMES]
+            terms += [_term(name, fit, index, alpha) for index, name in enumerate(names)]
+            pieces.append(f"{names[0]} + {names[1]}*L + {names[2]}/BW")
+        longest = pieces[0]
+        for piece in pieces[1:]:
+            longest = f"max({longest}, {piece})"
+        formula = f"where(P == {count}, {longest}, {formula})"
+        quality[f"cross_validated_max_error_P{count}"] = found.error
+        quality[f"paths_P{count}"] = len(found.fits)
+    fields: dict[str, Any] = {"formula": formula, "quality": quality, "feature_units": UNITS}
+    return Model(name="paths", kind="paths", target=data.target, features=data.features, terms=tuple(terms), **fields)
+
+
+def _term(name: str, fit: Fit, index: int, alpha: float) -> Term:
+    p = float(fit.p[index])
+    numbers = {"standard_error": float(fit.standard_errors[index]), "t": float(fit.t[index]), "p": p}
+    known = {key: value if np.isfinite(value) else None for key, value in numbers.items()}
+    unit = {"alpha": "s", "beta": "1", "gamma": "B"}[name.split("_")[0]]
+    return Term(expression=name, coefficient=float(fit.coefficients[index]), flag="N.S." if p > alpha else "", unit=unit, **known)
