@@ -41,7 +41,7 @@ def recorded(references, plan, set_class=5):
     """A stand-in for a recorded trace: the first 2 % of every 20 000 references, and those of one class of sets."""
 
     def feed(sinks, progress=SILENT):
-        (simulator,), sets = sinks
+        (simulator,), sets = sinks.windows, sinks.sets
         address, write, sites = references.values()
         kept = np.arange(len(address)) % 20_000 < 400 if plan["sample"] else np.zeros(len(address), dtype=bool)
         simulator.feed(address[kept], None, write[kept], sites[kept])
