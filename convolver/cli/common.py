@@ -35,17 +35,17 @@ def printed(
     elif as_csv:
         import polars as pl
 
-        table = pl.DataFrame([_flat(row) for row in (rows or document)()], infer_schema_length=None)
+        table = pl.DataFrame([flat(row) for row in (rows or document)()], infer_schema_length=None)
         typer.echo(table.write_csv(), nl=False)
     return as_json or as_csv
 
 
-def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Columns of a nested mapping are named ``outer.inner``; lists are one text."""
+def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return one row of a table: columns of a nested mapping are named ``outer.inner``; lists are one text."""
     cells: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            cells |= _flat(value, f"{prefix}{name}.")
+            cells |= flat(value, f"{prefix}{name}.")
         else:
             cells[prefix + name] = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
     return cells

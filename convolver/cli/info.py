@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, printed
+from convolver.cli.common import Csv, Json, flat, printed
 
 HELP = """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
 
@@ -62,9 +62,9 @@ def _show(file: Path, document: dict[str, Any]) -> None:
         import polars as pl
 
         for name, rows in tables.items():
-            flat = [_flat(one) for row in rows[:SHOWN] for one in _exploded(row)]
+            shown = [flat(one) for row in rows[:SHOWN] for one in _exploded(row)]
             console.print()
-            console.print(frame(name, pl.DataFrame(flat, infer_schema_length=None)))
+            console.print(frame(name, pl.DataFrame(shown, infer_schema_length=None)))
 
 
 def _pairs(document: dict[str, Any], tables: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -83,10 +83,6 @@ def _exploded(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [row]
     outer = {name: value for name, value in row.items() if not isinstance(value, list)}
     return [{**outer, **one} for one in inner]
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, list | dict) else value for name, value in row.items()}
 
 
 def register(app: typer.Typer) -> None:
