@@ -4,8 +4,8 @@ tests/bench/simulator.py [MILLION_REFERENCES] [--json]
 
 CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one
 machine with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one
-pass, ``1/32`` is one class of sets out of all references (references given count, not those simulated). Everything is in the
-time: making the simulator and the table of hit rates too.
+pass, ``half of the sets`` is what each of two threads does, by CPU time, ``1/32`` is one class of sets out of all references
+(references given count, not those simulated). Everything is in the time: making the simulator and the table of hit rates too.
 
 Where Valgrind is installed, ``cachegrind`` runs a program with these references (kernels/streams.c) and simulates two levels: the
 data references that it counts over its CPU time, both less those of the same program with nothing to do. It also executes the
@@ -53,10 +53,11 @@ MACHINES = [
 ]
 
 
-def _core(arrays: Arrays) -> None:
-    """One call into the C core: what the Python path is compared with."""
+def _core(arrays: Arrays, shares: int = 1) -> None:
+    """One call into the C core, on one of so many shares of the sets: what the Python path and threads are compared with."""
     levels = parse_levels(MACHINES[0]["hierarchy"], "a")
     simulator = Simulator([[Geometry(level.sets, level.ways, level.line_bytes) for level in levels]])
+    simulator.select(shares - 1, 0)
     simulator.feed(arrays["addresses"], None, arrays["writes"], arrays["blocks"])
 
 
@@ -77,6 +78,7 @@ def _kinds() -> dict[str, tuple[Callable[[Arrays], object], Callable[[], float]]
     kinds: dict[str, tuple[Callable[[Arrays], object], Callable[[], float]]] = {
         "one": (lambda a: simulate_arrays(**a, machines=MACHINES[0]), cpu),
         "one, C core alone": (_core, cpu),
+        "half of the sets, C core": (lambda a: _core(a, 2), cpu),
         "three": (lambda a: simulate_arrays(**a, machines=MACHINES), cpu),
         "1/32": (lambda a: simulate_arrays(**a, machines=MACHINES[0], sets=32, set_class=13), cpu),
         "one, wall": (lambda a: simulate_arrays(**a, machines=MACHINES[0]), time.perf_counter),
@@ -169,9 +171,9 @@ def main() -> None:
         print(json.dumps(results, indent=1))
         return
     kinds = list(next(iter(results.values())))
-    print(f"{'M references/s':16s}" + "".join(f"{kind:>24s}" for kind in kinds))
+    print(f"{'M references/s':16s}" + "".join(f"{kind:>26s}" for kind in kinds))
     for name, rates in results.items():
-        print(f"{name:16s}" + "".join(f"{rates[kind]:24.1f}" for kind in kinds))
+        print(f"{name:16s}" + "".join(f"{rates[kind]:26.1f}" for kind in kinds))
     gains = ", ".join(f"{name} x{gain:.2f}" for name, gain in two_threads_at_best().items())
     print(f"two threads that share nothing: {gains}")
 
