@@ -17,9 +17,9 @@ from convolver._native.trace import Decoder
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions, guard_executions, starts
 
-PIECE = 65_536
-WHOLE_PIECES, ONE_IN = 16, 8
-"""Of a window, the first million visits are walked and an eighth of the rest: that tells the shares as well."""
+PIECE = 8192
+WHOLE_PIECES, ONE_IN = 128, 32
+"""Of a window, the first million visits are walked and a 32nd of the rest: that tells the shares as well."""
 WIDE_BYTES = 16
 """References from this width on are vector references."""
 

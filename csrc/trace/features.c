@@ -3,12 +3,12 @@
  * Distinct lines are estimated per segment with HyperLogLog (Flajolet et al. 2007); registers of several segments can be joined by
  * their maxima. A line that equals the site's previous one cannot change a register and is passed over.
  *
- * Patterns cost three times as much as decoding. Where a window is longer than a million references, an eighth of it, in
- * stretches of 8192 references, tells the shares as well. */
+ * Patterns cost three times as much as decoding. Where a window is longer than a million references, a 32nd of it, in stretches of
+ * 8192 references, tells the shares as well: more than the bursts of a sampled run show. */
 #include "trace.h"
 
 #define WHOLE_BATCHES 128 /* of a window: from then on patterns are looked at in one batch of EVERY */
-#define EVERY 8
+#define EVERY 32
 
 #include <stdlib.h>
 
