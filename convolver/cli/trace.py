@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -58,6 +59,7 @@ class _Job:
     json: bool
     scan: bool
     counts: Signature | None
+    jobs: int
 
     def new(self, path: Path) -> Path:
         return new_file(path, self.force)
@@ -81,7 +83,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
         hits, object_hits = simulate_objects(live, profiles, progress=terminal_progress())
         more = dict(zip(files, (live.data_objects, object_hits), strict=True))
     else:
-        hits = simulate(live, profiles, progress=terminal_progress())
+        hits = simulate(live, profiles, jobs=job.jobs, progress=terminal_progress())
     signature = live.signature
     signature.save(signature_file)
     hits.save(hits_path)
@@ -191,6 +193,9 @@ def trace_command(
     allocator: Annotated[
         list[str] | None, typer.Option(help="With --data-objects: take this function's callers as allocation sites; repeatable.")
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Threads that simulate beside the program [number of processors].")
+    ] = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,
@@ -221,7 +226,7 @@ def trace_command(
     if children and (simulate or addresses):
         raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
     target = expand_name(output) if output else default_name(command[0])
-    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None)
+    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None, jobs or len(os.sched_getaffinity(0)))
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

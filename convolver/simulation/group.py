@@ -13,13 +13,13 @@ from convolver._native.relay import Relay
 from convolver._native.simulator import POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
-from convolver.simulation.parallel import ParallelSimulator, shares
+from convolver.simulation.parallel import ParallelSimulator, SideBySide, shares
 
 FEED, LEAST_FEED = 1 << 19, 1 << 16
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
 _NO_DETAILS = Details()
-_AnyFed = TypeVar("_AnyFed", AnySimulator, ParallelSimulator, Simulator)
+_AnyFed = TypeVar("_AnyFed", AnySimulator, ParallelSimulator, SideBySide, Simulator)
 
 
 class Group:
@@ -38,7 +38,7 @@ class Group:
             for levels in fast.values()
         ]
         self._detailed = {key: DetailedMachine(system, details) for key, system in distinct.items() if key not in fast}
-        self._shared: ParallelSimulator | None = None
+        self._shared: ParallelSimulator | SideBySide | None = None
         self._by_burst = by_burst
         for machine in self._detailed.values():
             self._grouped(machine.simulator)
@@ -63,15 +63,24 @@ class Group:
         """Return simulators of which the fast one works on several threads; its counts then come from there."""
         if not self._hierarchies:
             return list(self.simulators)
-        self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
-        return [self._shared, *(machine.simulator for machine in self._detailed.values())]
+        shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
+        self._shared = shared
+        return [shared, *(machine.simulator for machine in self._detailed.values())]
 
     def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, ...]:
-        """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it where its sets can be shared out."""
+        """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it.
+
+        Several machines are dealt out, which costs nothing; of a single one, the sets are shared out where that is possible.
+        """
+        if jobs > 1 and len(self._hierarchies) > 1:
+            side_by_side = self._grouped(SideBySide(self._hierarchies, jobs))
+            self._shared = side_by_side
+            return side_by_side.relay(), *(machine.simulator for machine in self._detailed.values())
         first, *others = self.simulators
         if jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
-            self._shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
-            return self._shared.relay(), *others
+            by_sets = self._grouped(ParallelSimulator(self._hierarchies, jobs))
+            self._shared = by_sets
+            return by_sets.relay(), *others
         return first, *others
 
     @property
@@ -80,7 +89,7 @@ class Group:
         return LEAST_FEED if self._detailed else max(FEED // len(self._hierarchies), LEAST_FEED)
 
     @property
-    def _fed(self) -> ParallelSimulator | AnySimulator:
+    def _fed(self) -> ParallelSimulator | SideBySide | AnySimulator:
         return self._shared or self.simulators[0]
 
     @property

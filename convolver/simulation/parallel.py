@@ -1,4 +1,4 @@
-"""Exact simulation on several threads: each simulates its share of the cache sets of every machine."""
+"""Exact simulation on several threads: each simulates some of the machines, or its share of the cache sets of every machine."""
 
 from __future__ import annotations
 
@@ -78,3 +78,35 @@ class ParallelSimulator:
             for sums, part in zip(total, simulator.grouped_counts(hierarchy, level), strict=True):
                 sums[: len(part)] += part
         return total
+
+
+class SideBySide:
+    """Machines dealt out to threads beside a decoder; used like a :class:`Simulator` once they were fed."""
+
+    def __init__(self, hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> None:
+        count = min(jobs, len(hierarchies))
+        self.simulators = [Simulator(hierarchies[thread::count]) for thread in range(count)]
+
+    def group_bursts(self) -> None:
+        """As :meth:`Simulator.group_bursts`."""
+        for simulator in self.simulators:
+            simulator.group_bursts()
+
+    def relay(self) -> Relay:
+        """Return what a decoder feeds: the simulators on threads beside it."""
+        return Relay(self.simulators)
+
+    @property
+    def references(self) -> int:
+        """References fed so far."""
+        return self.simulators[0].references
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed so far."""
+        return self.simulators[0].owners
+
+    def grouped_counts(self, hierarchy: int, level: int) -> Counts:
+        """Return the counts of one level of one hierarchy, shape (owners, groups)."""
+        place, thread = divmod(hierarchy, len(self.simulators))
+        return self.simulators[thread].grouped_counts(place, level)
