@@ -24,7 +24,7 @@ from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors
 from convolver.tracing.path_features import PathFeatures
-from convolver.tracing.preflight import check_command
+from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, Names, Process
 from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
 from convolver.tracing.sampling import SamplingPlan
@@ -44,8 +44,6 @@ class _Reader(threading.Thread):
     def __init__(self, family: _Family, process: Process, stream: Path) -> None:
         super().__init__(daemon=True)
         self._family, self._process, self._stream = family, process, stream
-        # Not blocking: a process may die before it opens its end.
-        self._descriptor = os.open(stream, os.O_RDONLY | os.O_NONBLOCK)
         self._decoder = Decoder(f"The stream of process {process.pid}")
         family.plan.choose(self._decoder)
         self._decoder.record()
@@ -62,6 +60,16 @@ class _Reader(threading.Thread):
         return self._decoder.totals["words"]
 
     def run(self) -> None:
+        try:
+            if self._family.scan and self._process.program > 0:
+                check_child(self._process.pid, self._process.command[0])
+        except ConvolverError as error:
+            self.problem = error
+            with contextlib.suppress(OSError):
+                os.kill(self._process.pid, signal.SIGKILL)
+            return
+        # The process waits for this. Not blocking: it may die before it opens its end.
+        self._descriptor = os.open(self._stream, os.O_RDONLY | os.O_NONBLOCK)
         try:
             self._record()
         except ConvolverError as error:
@@ -127,8 +135,8 @@ class _Reader(threading.Thread):
 class _Family:
     """The command and everything that it started."""
 
-    def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: Names, folder: Path) -> None:
-        self.plan, self.names, self._argv, self._folder = plan, names, argv, folder
+    def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: Names, folder: Path, scan: bool) -> None:
+        self.plan, self.names, self._argv, self._folder, self.scan = plan, names, argv, folder, scan
         self.log = folder / "log"
         self.known: set[int] = set()
         self.readers: list[_Reader] = []
@@ -199,7 +207,8 @@ def trace_children(
     """Run a command with all its children under the tracer; return its exit status and the traces in the order of their start.
 
     ``output``: name of the files, with ``%p`` for the process and ``%r`` for its MPI rank (default: COMMAND.RANK.cvt, or
-    COMMAND.PID.cvt without a rank); ``force``: overwrite files. A forked child has a trace of its own; what it ran is thrown away
+    COMMAND.PID.cvt without a rank); ``force``: overwrite files; ``scan``: look for AVX-512 code in every program that is started
+    and kill its process before it runs. A forked child has a trace of its own; what it ran is thrown away
     when it became another program (exec), which has one. Waits for all processes. Raises :class:`UsageError` or
     :class:`TracerError` when the command cannot be traced, and the first error of any process when all have ended. Ctrl-C
     finishes the files, then raises KeyboardInterrupt.
@@ -207,7 +216,7 @@ def trace_children(
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
     with tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder()) as name:
-        family = _Family(command, plan, Names(output, force), Path(name))
+        family = _Family(command, plan, Names(output, force), Path(name), scan)
         progress.start(f"Tracing {Path(argv[0]).name} and its children")
         try:
             status = family.run(progress)

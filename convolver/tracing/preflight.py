@@ -99,10 +99,32 @@ def check_command(argv: Sequence[str], *, scan: bool = True) -> list[str]:
     command = resolve_command(argv)
     path = Path(command[0])
     check_elf(path, _head(path))
-    found = find_avx512(path) if scan else None
+    if scan:
+        refuse_avx512(path)
+    return command
+
+
+def refuse_avx512(path: Path) -> None:
+    """Raise :class:`TracerError` where a program has AVX-512 code that could run, with the function that has it."""
+    found = find_avx512(path)
     if found is not None:
         raise TracerError(
             f"{found.path} uses AVX-512 in {found.function or 'a function without a name'}, which the tracer cannot run; "
             "build it for x86-64-v3, or pass --no-scan if that code is never reached."
         )
-    return command
+
+
+def check_child(process: int, program: str) -> None:
+    """Check a program that a traced process is about to become, like the command itself; ``program`` as it was given to exec.
+
+    What is no program of its own (a script, a file that is gone) passes: its interpreter is checked, or exec says what is wrong.
+    """
+    path = Path(f"/proc/{process}/cwd") / program
+    try:
+        with open(path, "rb") as file:
+            is_program = file.read(4) == b"\x7fELF"
+        path = path.resolve()
+    except OSError:
+        return
+    if is_program:
+        refuse_avx512(path)

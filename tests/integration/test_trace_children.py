@@ -14,6 +14,7 @@ from convolver.errors import TracerError
 from convolver.tracing.children import trace_children
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
+from tests.integration.test_preflight import VECTOR, compile_c
 from tests.integration.tool_runs import requires_tool
 
 pytestmark = requires_tool
@@ -137,3 +138,10 @@ def test_a_command_that_the_tracer_cannot_start_is_one_sentence(tmp_path):
     foreign.chmod(0o755)
     with pytest.raises(TracerError):
         trace_children([str(foreign)], output=f"{tmp_path}/%p.cvt")
+
+
+def test_a_child_with_avx512_code_does_not_run(tmp_path):
+    binary = compile_c(tmp_path, VECTOR, "-mavx512f", "-mprefer-vector-width=512", "-fno-inline", name="vector")
+    with pytest.raises(TracerError, match=r"vector uses AVX-512 in scale,.*--no-scan"):
+        followed(tmp_path, "sh", "-c", f"{binary} || echo $? >{tmp_path}/status; exit 0", mode="counts")
+    assert (tmp_path / "status").read_text() == "137\n"
