@@ -1,4 +1,4 @@
-"""Unusual programs under the tracer: musl, static, more than 100,000 blocks of code."""
+"""Unusual programs under the tracer: musl, static, more than 100,000 blocks of code, a heap of 10 GiB."""
 
 import shutil
 import subprocess
@@ -12,6 +12,17 @@ from tests.integration.conftest import PROGRAMS
 from tests.integration.tool_runs import requires_tool
 
 pytestmark = requires_tool
+HUGE = """
+#include <stdlib.h>
+int main(void)
+{
+    size_t step = 16 << 20, size = (size_t)10 << 30;
+    volatile char *heap = malloc(size);
+    for (size_t at = 0; heap && at < size; at += step)
+        heap[at] = 1;
+    return heap ? 0 : 1;
+}
+"""
 COUNTS = SamplingPlan(mode="counts")
 
 
@@ -42,3 +53,14 @@ def test_more_than_a_hundred_thousand_blocks(tmp_path):
     own = recorded.signature.table.filter((pl.col("module") == str(tmp_path / "many")) & (pl.col("function") == "main"))
     assert own.height >= 2 * count
     assert own["instructions"].sum() == 3 * count + 2
+
+
+def test_a_heap_of_ten_gibibytes_that_is_touched_here_and_there(tmp_path):
+    (tmp_path / "huge.c").write_text(HUGE)
+    subprocess.run(["gcc", "-O1", "-g", "-o", tmp_path / "huge", tmp_path / "huge.c"], check=True)
+    recorded = trace([str(tmp_path / "huge")], output=tmp_path / "a.cvt", sampling=SamplingPlan(mode="full"))
+    if recorded.header["exit_status"]:
+        pytest.skip("no address space for 10 GiB")
+    assert recorded.complete
+    main = recorded.signature.table.filter(pl.col("function") == "main").sort("stores")
+    assert main["stores"][-1] == 640

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from convolver._native.simulator import Geometry, Simulator
 from convolver._native.trace import Decoder
 from convolver.errors import UsageError
+from convolver.machine.hierarchy import Level
+from convolver.machine.system import MemorySystem
+from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.tracing.sampling import SamplingPlan
 from tests.wire_streams import CLOSE, OPEN, WARM, Segment, Site, Stream
 
@@ -64,6 +67,21 @@ def test_a_warm_up_fills_the_caches_and_is_not_counted(windows):
     assert simulator.references == counts.accesses.sum() == sum(flags)
     assert counts.misses.sum() == misses(sequence, flags)
     assert np.array_equal(simulator.counts(0, 1).accesses, counts.misses)
+
+
+@given(st.lists(st.tuples(lines, lines), max_size=4))
+def test_the_detailed_engine_leaves_warm_ups_out_in_the_same_way(windows):
+    fast = simulated(stream(windows), True)
+    levels = tuple(Level(level=f"L{i}", size_bytes=64 * g.sets * g.ways, ways=g.ways) for i, g in enumerate((L1, L2), 1))
+    machine, decoder = DetailedMachine(MemorySystem(levels), Details()), Decoder()
+    decoder.warmup()
+    decoder.add_simulator(machine.simulator)
+    decoder.feed(stream(windows))
+    decoder.flush()
+    assert machine.simulator.references == fast.references
+    for level in (0, 1):
+        for ours, theirs in zip(machine.grouped_counts(level), fast.grouped_counts(0, level), strict=True):
+            assert ours.sum() == theirs.sum()
 
 
 @given(st.lists(st.tuples(lines, lines), max_size=4))
