@@ -2,6 +2,7 @@
 
 Run by ``make bench``, or alone: ``python tests/bench/tracer_slowdown.py [--repeats 3] [--seconds 0.4] [--only triad,spmv]``.
 The whole program is measured, Valgrind's start of about 0.4 s included; the stream is drained by a thread that throws it away.
+With ``--start`` a second row of each program leaves out what a run without work takes: what a long run would show.
 """
 
 from __future__ import annotations
@@ -97,14 +98,24 @@ def calibrate(command: list[str], seconds: float) -> list[str]:
     return [*command, str(max(1, round(repeats * seconds / used)))]
 
 
-def slowdowns(command: list[str], columns: list[str], repeats: int, folder: Path) -> dict[str, float]:
-    """Median of (CPU time under the tool) / (native CPU time of the same round), for each column."""
-    ratios: dict[str, list[float]] = {column: [] for column in columns}
+def starts(command: list[str], columns: list[str], folder: Path) -> dict[str, float]:
+    """CPU seconds of a run with one turn, under the tool less native, for each column: the smaller of two."""
+    idle = [command[0], "1"]
+    return {column: min(measure(column, idle, folder) - cpu_seconds(idle) for _ in range(2)) for column in columns}
+
+
+def slowdowns(
+    command: list[str], columns: list[str], repeats: int, folder: Path, start: dict[str, float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median of (CPU time under the tool) / (native CPU time of the same round), for each column; then without ``start``."""
+    ratios: dict[str, list[tuple[float, float]]] = {column: [] for column in columns}
     for _ in range(repeats):
         native = cpu_seconds(command)
         for column in columns:
-            ratios[column].append(measure(column, command, folder) / native)
-    return {column: statistics.median(values) for column, values in ratios.items()}
+            seconds = measure(column, command, folder)
+            ratios[column].append((seconds / native, (seconds - start.get(column, 0.0)) / native))
+    whole, running = ({column: statistics.median(row[k] for row in rows) for column, rows in ratios.items()} for k in (0, 1))
+    return whole, running
 
 
 def main() -> None:
@@ -113,6 +124,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4, help="native run time")
     parser.add_argument("--only", default="triad,spmv,stencil", help="comma-separated programs; all: every program")
+    parser.add_argument("--start", action="store_true", help="a second row without the start")
     parser.add_argument("--columns", default=",".join(COLUMNS))
     options = parser.parse_args()
     columns = options.columns.split(",")
@@ -121,8 +133,12 @@ def main() -> None:
         folder = Path(name)
         for program in PROGRAMS if options.only == "all" else options.only.split(","):
             command = calibrate(build(program, folder), options.seconds)
-            row = slowdowns(command, columns, options.repeats, folder)
-            print(f"{program:12}" + "".join(f"{row[column]:11.1f}" for column in columns), flush=True)
+            start = starts(command, columns, folder) if options.start else {}
+            for label, row in zip(
+                (program, "  running"), slowdowns(command, columns, options.repeats, folder, start), strict=True
+            ):
+                if label == program or options.start:
+                    print(f"{label:12}" + "".join(f"{row[column]:11.1f}" for column in columns), flush=True)
 
 
 if __name__ == "__main__":
