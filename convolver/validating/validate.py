@@ -10,6 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from convolver import __version__
 from convolver.convolution.convolve import convolve
 from convolver.errors import ConvolverError
@@ -19,6 +22,8 @@ from convolver.pipeline import load_trace
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.probe import default_cpu
 from convolver.progress import SILENT, Progress
+from convolver.signature.blocks import IDENTITY
+from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machines import measured_elsewhere, profiles
@@ -47,6 +52,7 @@ class _Campaign:
         self.machines: dict[str, MachineProfile] = {}
         self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
         self.runs: Runs
+        self.cores: dict[str, tuple[Signature, dict[str, NDArray[np.float64]]]] = {}
 
     def gather(self, calibrate: bool) -> list[Job]:
         """Prepare, probe and run natively; returns the jobs that can be traced."""
@@ -107,7 +113,8 @@ class _Campaign:
         traced = trace_job(job, self.campaign, mode, self.folder / "traces")
         trace = load_trace(traced.path)
         rates = hit_rates(trace, [self.machines[one.name] for one in conditions])
-        cores = core_seconds(trace, [self.machines[one.name] for one in conditions]) or {}
+        cores = core_seconds(trace, [self.machines[one.name] for one in conditions]) or self._cores_of_paths(job, trace.signature)
+        self.cores[job.name] = (trace.signature, cores)
         base = known.get(self.campaign.base_name) or {}
         found = []
         for one in conditions:
@@ -117,6 +124,25 @@ class _Campaign:
                 measured = known[one.name] or {}
                 found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
         return found
+
+    def _cores_of_paths(self, job: Job, signature: Signature) -> dict[str, NDArray[np.float64]]:
+        """Return core times from the paths of the job's earlier trace: one with every reference has none, and what is compared is
+        what sampling does to the memory."""
+        known, cores = self.cores.get(job.name, (None, {}))
+        if known is None or not cores:
+            return {}
+        columns = [*IDENTITY, "executions"]
+        joined = signature.table.select(*columns).join(
+            known.table.select(*columns).with_row_index("row"),
+            on=list(IDENTITY),
+            how="left",
+            maintain_order="left",
+            suffix="_known",
+        )
+        if joined.height != signature.table.height:
+            return {}
+        rows, share = joined["row"].fill_null(0).to_numpy(), (joined["executions"] / joined["executions_known"]).fill_nan(0)
+        return {key: seconds[rows] * share.fill_null(0).to_numpy() for key, seconds in cores.items()}
 
     def _methods(self) -> dict[str, dict[str, Any]]:
         """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""
