@@ -116,7 +116,27 @@ def _best(profiles: Sequence[MachineProfile], points: Sequence[Measured], run: K
             vector, cost = fit(rows, start)
             tried.append(_Tried(cost / max(rows.weight.sum(), 1.0), profile, rows, start, vector))
     own, best = tried[0], min(tried, key=lambda one: one.cost)
-    return best if best.cost < BETTER * own.cost else own
+    best = best if best.cost < BETTER * own.cost else own
+    return min([best, *_scattered(best, profiles, points, run, rates)], key=lambda one: one.cost)
+
+
+def _scattered(
+    best: _Tried, profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates
+) -> list[_Tried]:
+    """Return the fits in which lines out of order find a smaller last level than streams, where they are clearly better."""
+    known, size = best.start.calibration, best.profile.hierarchy[-1].size_bytes
+    numbers = {profile.hierarchy[-1].size_bytes: str(number) for number, profile in enumerate(profiles)}
+    found = []
+    for smaller, number in numbers.items():
+        if smaller >= size:
+            continue
+        pages = _pages_name(known.page_entries) if known.page_entries else ""
+        rows = make_rows(points, run, rates, numbers[size], best.profile, pages, number)
+        start = Start(msgspec.structs.replace(known, scattered_share=smaller / size))
+        vector, cost = fit(rows, start)
+        tried = _Tried(cost / max(rows.weight.sum(), 1.0), best.profile, rows, start, vector)
+        found += [tried] if tried.cost < BETTER * best.cost else []
+    return found
 
 
 def small_pages(profile: MachineProfile) -> bool:

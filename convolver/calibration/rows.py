@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -111,14 +111,25 @@ def _weights(points: Sequence[Measured], levels: Sequence[Level]) -> Array:
 
 
 def make_rows(
-    points: Sequence[Measured], run: KernelRuns, rates: HitRates, machine: str, profile: MachineProfile, pages: str = ""
+    points: Sequence[Measured],
+    run: KernelRuns,
+    rates: HitRates,
+    machine: str,
+    profile: MachineProfile,
+    pages: str = "",
+    scattered: str = "",
 ) -> Rows:
     """Return the rows of the points on one of the simulated hierarchies, and one of the simulated caches of ``pages``.
+
+    ``scattered``: the hierarchy that lines out of order find, where it is another one.
 
     Everything is per reference as the kernel counts them.
     """
     levels = [level.level for level in profile.hierarchy]
     where = fold(rates.table, machine, levels, len(points) + 1)
+    if scattered:
+        other = fold(rates.table, scattered, levels, len(points) + 1)
+        where = replace(where, scattered=other.served[:, 1:, None] * other.brought)
     translated = fold(rates.table, pages, [PAGES], len(points) + 1).pages if pages else where.pages
     features = run.features(len(points) + 1)
     seen = features["references"][1:] / REFERENCES  # tables of offsets are read beside the references that are counted

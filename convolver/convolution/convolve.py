@@ -9,9 +9,11 @@ pattern; a dirty line that leaves a level adds the cost of its write-back. docs/
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
 from convolver.convolution.falls import Array, Falls, falls
@@ -39,6 +41,8 @@ does; ``norm``, in between, with the exponent that a study of 56 points of 15 pr
 
 DEFAULT_NOISE = 0.02
 """Relative spread of a profile that does not say how noisy it is."""
+BISTABLE = 1.3
+"""Factor by which a block's time must change between the last level as streams and as lines out of order find it to be so."""
 LOCATED = 0.6
 """Share of its lines from which on one place alone is called a block's data set location."""
 
@@ -112,6 +116,7 @@ class Times(NamedTuple):
     random_share: Array
     lines: Array
     drawn: Drawn | None = None
+    bistable: NDArray[np.bool_] | None = None
 
 
 def _from_curves(
@@ -140,6 +145,9 @@ def _calibrated(
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
     drawn = draw(shares, exponent, machine.calibration, places, _known(where, machine, core))
     whole = combine(shares, exponent)
+    larger = program_work(table, replace(where, scattered=None), rates.seconds if core is None else core)
+    streamed = parts(larger, machine.calibration)
+    as_streams = combine(streamed if core is None else one_chain(streamed), exponent) if where.scattered is not None else whole
     return Times(
         memory,
         rates.floating_point,
@@ -149,6 +157,7 @@ def _calibrated(
         other.random_share,
         other.lines,
         drawn,
+        np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams),
     )
 
 
@@ -228,6 +237,7 @@ def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfi
         "error_seconds": times.errors,
         "sampled": where.sampled,
         "extrapolated": (memops > 0) & ~where.sampled,
+        "bistable": np.zeros(len(memops), dtype=bool) if times.bistable is None else times.bistable,
     }
     for place, level in enumerate(levels):
         rates = pl.Series(where.hit_rates[:, place])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
-from convolver.machine.calibration import PAGES
+from convolver.machine.calibration import PAGES, SCATTERED
 from convolver.simulation.hit_rates import PATTERN_MISSES
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Falls:
     errors of ``served`` beyond the first level, where the sampling gave any. ``brought`` says which pattern brings the lines of
     each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do not tell, to 0. ``pages``
     are the references whose page's translation is not near, per reference and by pattern, shape (blocks, 4); zeros where that was
-    not simulated. Rows of blocks that were not sampled mean nothing.
+    not simulated. ``scattered``, where a smaller last level was simulated for lines out of order: lines per reference by place
+    and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -41,6 +42,7 @@ class Falls:
     errors: Array
     brought: Array
     pages: Array
+    scattered: Array | None = None
 
 
 def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> None:
@@ -90,7 +92,11 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
     """
     import polars as pl
 
-    counts = _counts(table.filter(pl.col("machine") == machine), levels, blocks)
+    own = table.filter(pl.col("machine") == machine)
+    counts = _counts(own, levels, blocks)
+    scattered = None
+    if levels[-1] != SCATTERED and (own["level"] == SCATTERED).any():
+        scattered = fold(table, machine, [*levels[:-1], SCATTERED], blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     whole = misses.sum(axis=0) / np.maximum(accesses.sum(axis=0), 1)
     local = np.where(accesses > 0, misses / np.maximum(accesses, 1), whole)
@@ -105,7 +111,13 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
         pages=_pages(table.filter(pl.col("machine") == machine), blocks),
+        scattered=None if scattered is None else _scattered(scattered),
     )
+
+
+def _scattered(where: Falls) -> Array | None:
+    """Return the lines per reference by farther place and pattern; None where the hit rates know no patterns."""
+    return np.asarray(where.served[:, 1:, None] * where.brought) if where.brought.any() else None
 
 
 def _pages(table: pl.DataFrame, blocks: int) -> Array:

@@ -46,7 +46,10 @@ class Work:
 
 def lines_of(where: Falls, references: Array) -> Array:
     """Return the lines by farther place and class, given the number of references of each block."""
-    return where.served[:, 1:, None] * where.brought * references[:, None, None]
+    shares = where.served[:, 1:, None] * where.brought
+    if where.scattered is not None:
+        shares[:, :, RANDOM:] = where.scattered[:, :, RANDOM:]
+    return np.asarray(shares * references[:, None, None])
 
 
 def parts(work: Work, machine: Calibration) -> Array:

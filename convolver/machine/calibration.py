@@ -16,6 +16,10 @@ PAGES = "pages"
 """Level of hit rates that says which references find the translation of their page near."""
 
 
+SCATTERED = "scattered"
+"""Level of hit rates: the last level as large as lines out of order find it."""
+
+
 def page_cache(entries: int) -> tuple[Level, ...]:
     """Return the last level of a TLB with so many entries as a cache whose lines are pages."""
     ways = 12 if entries % 16 or entries % 12 == 0 else 16
@@ -39,7 +43,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     what a reference to a line on its way costs on top. ``latency`` is that of a dependent load, ``first_latency`` in the first
     level; ``window`` loads fit into the core's window, so one such latency is paid a window. ``page_entries`` translations are
     kept near (0: no page was seen to cost anything); another page, asked for out of order, costs ``walk`` where several are asked
-    for at once, and ``walk_latency`` on top of its place's where a load waits for it. ``exponent`` joins the parts of a
+    for at once, and ``walk_latency`` on top of its place's where a load waits for it.
+    ``scattered_share`` is the part of the last level that lines out of order find, where it is less than streams do (0: all).
+    ``exponent`` joins the parts of a
     block's time.
     """
 
@@ -61,6 +67,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     page_entries: int = 0
     walk: float = 0.0
     walk_latency: float = 0.0
+    scattered_share: float = 0.0
 
     @property
     def translation(self) -> tuple[Level, ...]:

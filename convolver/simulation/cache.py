@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from convolver import __version__
 from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError
 from convolver.locations import cache_folder
-from convolver.machine.calibration import PAGE, PAGES
+from convolver.machine.calibration import PAGE, PAGES, SCATTERED
 from convolver.machine.profile import MachineProfile
 from convolver.machine.system import MemorySystem
 from convolver.progress import SILENT, Progress
@@ -20,8 +23,13 @@ from convolver.simulation.machines import Target
 from convolver.simulation.sampling import sampled
 from convolver.simulation.simulate import TraceLike, simulate
 
-REVISION = 5
+if TYPE_CHECKING:
+    import polars as pl
+
+REVISION = 6
 """To be raised whenever columns or meaning of hit rates change, so that older ones in a cache are not used."""
+SETS = 64
+"""A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
 CACHED_FILES = 500
 """Hit rates kept in the cache; the oldest go first."""
 
@@ -36,7 +44,8 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
         raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
     wanted = {machine.hierarchy_id: machine.system for machine in machines}
     pages = {machine.name: system for machine in machines if holds.windows and (system := translation(machine))}
-    wanted |= {system.id: system for system in pages.values()}
+    scattered = {machine.name: system for machine in machines if (system := smaller(machine))}
+    wanted |= {system.id: system for system in [*pages.values(), *scattered.values()]}
     known = {key: _cached(trace, key) for key in wanted}
     missing = [Target(key, wanted[key]) for key, rates in known.items() if rates is None]
     if missing:
@@ -49,9 +58,9 @@ def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress:
     if len({name for _, name in names}) < len(names):
         raise ProvenanceError("Two machines with one name have different caches; rename one of the profiles.")
     found = {name: _renamed(rates, [(key, name)]) for key, name in names if (rates := known[key]) is not None}
-    return join_hit_rates(
-        [_with_pages(rates, known.get(pages[name].id) if name in pages else None) for name, rates in found.items()]
-    )
+    for more, joined in ((pages, _with_pages), (scattered, _with_scattered)):
+        found |= {name: joined(found[name], rates) for name, system in more.items() if (rates := known[system.id]) is not None}
+    return join_hit_rates(list(found.values()))
 
 
 def translation(machine: MachineProfile) -> MemorySystem | None:
@@ -60,18 +69,39 @@ def translation(machine: MachineProfile) -> MemorySystem | None:
     return MemorySystem(levels) if levels else None
 
 
-def _with_pages(rates: HitRates, pages: HitRates | None) -> HitRates:
+def smaller(machine: MachineProfile) -> MemorySystem | None:
+    """Return the machine's caches as lines out of order find them; None where streams find the same."""
+    share = machine.calibration.scattered_share if machine.calibration else 0.0
+    *inner, last = machine.hierarchy
+    if not 0 < share < 1 or not machine.system.plain:
+        return None
+    step = last.ways * last.line_bytes * SETS
+    return MemorySystem((*inner, msgspec.structs.replace(last, size_bytes=max(round(share * last.size_bytes / step), 1) * step)))
+
+
+def _with_pages(rates: HitRates, pages: HitRates) -> HitRates:
     """Return the hit rates of one machine with the rows of its translations, as a level that is none of its caches."""
+    (document,) = rates.header["machines"]
+    also = [*document.get("tlb", []), {"level": PAGES, "page_bytes": PAGE}]
+    return _with_rows(rates, pages.table, {**document, "tlb": also})
+
+
+def _with_scattered(rates: HitRates, other: HitRates) -> HitRates:
+    """Return the hit rates of one machine with the rows of the last level as lines out of order find it."""
     import polars as pl
 
-    if pages is None:
-        return rates
     (document,) = rates.header["machines"]
-    rows = pages.table.with_columns(machine=pl.lit(document["machine"]))
-    also = [*document.get("tlb", []), {"level": PAGES, "page_bytes": PAGE}]
+    last = document["hierarchy"][-1]["level"]
+    return _with_rows(rates, other.table.filter(pl.col("level") == last).with_columns(level=pl.lit(SCATTERED)), document)
+
+
+def _with_rows(rates: HitRates, rows: pl.DataFrame, document: dict[str, Any]) -> HitRates:
+    import polars as pl
+
+    rows = rows.with_columns(machine=pl.lit(document["machine"]))
     return HitRates.make(
         pl.concat([rates.table, rows], how="diagonal"),
-        machines=[{**document, "tlb": also}],
+        machines=[document],
         references=rates.references,
         inputs=rates.inputs,
         sampling=rates.header["sampling"],

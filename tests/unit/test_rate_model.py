@@ -2,14 +2,16 @@
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
+from convolver.convolution.falls import fold
 from convolver.convolution.paper import kernel_hit_rates
-from convolver.convolution.rates import one_chain
+from convolver.convolution.rates import lines_of, one_chain
 from convolver.errors import ProvenanceError, UsageError
-from convolver.machine.calibration import Calibration, Residual
+from convolver.machine.calibration import SCATTERED, Calibration, Residual
 from convolver.machine.profile import MachineProfile
 from convolver.machine.project import parse_changes, project
 from convolver.pipeline import predict_from
@@ -173,3 +175,31 @@ def test_core_and_dependent_loads_are_one_chain_where_the_core_is_known_from_pat
     assert joined[0].tolist() == [5.0, 0.0, 2.0]
     assert joined[2].tolist() == [0.0, 9.0, 0.0]
     assert np.array_equal(joined[[1, 3]], given[[1, 3]])
+
+
+def test_lines_out_of_order_come_from_the_smaller_last_level_and_streams_do_not():
+    levels = ["L1", "L2"]
+
+    def rows(level, misses):
+        zero = {"strided_misses": 0, "dependent_misses": 0, "write_backs": 0, "standard_error": 0.0}
+        blocks = [(0, 0), (1, misses)]  # a stream, and a block of random references
+        return [
+            {"block": block, "machine": "m", "level": level, "accesses": 100, "misses": misses, "random_misses": random, **zero}
+            for block, random in blocks
+        ]
+
+    plain = pl.DataFrame([*rows("L1", 100), *rows("L2", 10)])
+    both = pl.concat([plain, pl.DataFrame(rows(SCATTERED, 80))])
+    references = np.array([100.0, 100.0])
+    one, other = (lines_of(fold(table, "m", levels, 2), references) for table in (plain, both))
+    assert one[:, 1].tolist() == [[10, 0, 0, 0], [0, 0, 10, 0]]
+    assert other[:, 1] == pytest.approx(np.array([[10, 0, 0, 0], [0, 0, 80, 0]]))
+    assert fold(plain, "m", levels, 2).scattered is None
+
+
+def test_hit_rates_without_pages_are_said_to_be_so():
+    slow = known(page_entries=2048, walk=5 * NS, walk_latency=100 * NS)
+    program = signature(loads(1000, pattern="random", function="g"))
+    rates = hit_rates([(0, 1000, 500, 500)], slow)
+    assert any("pages" in sentence for sentence in convolve(program, rates, slow).header["assumptions"])
+    assert [level.line_bytes for level in slow.calibration.translation] == [4096]
