@@ -5,7 +5,7 @@ writes below each what it printed. A test runs the same commands on a smaller pr
 the words of most lines must not.
 
 A long output is cut to its first and last lines with ``...`` between. ``<!-- shown: 8+3 -->`` before a block of commands says how
-many; ``<!-- shown: 0+0 -->`` shows none.
+many; ``<!-- shown: 0+0 -->`` shows none. ``<!-- shown: 8+3, varies -->``: it hangs on the machine and is not compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CUT = "..."
 HOST = "vm"
 """What the machine that wrote the pages is called there."""
 
-_SHOWN = re.compile(r"<!-- shown: (\d+)\+(\d+) -->")
+_SHOWN = re.compile(r"<!-- shown: (\d+)\+(\d+)(, varies)? -->")
 _USUAL = (16, 5)
 _WORD = re.compile(r"(?<!\w)[A-Za-z][A-Za-z_-]{2,}(?!\w)")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*")
@@ -45,6 +45,7 @@ class Command:
     output: tuple[str, ...]
     end: int
     shown: tuple[int, int]
+    varies: bool = False
 
 
 def pages() -> list[Path]:
@@ -55,16 +56,16 @@ def pages() -> list[Path]:
 def commands(page: Path) -> list[Command]:
     """Return the commands of a page in order."""
     lines = page.read_text().splitlines()
-    found, shown = [], _USUAL
+    found, shown, varies = [], _USUAL, False
     for number, line in enumerate(lines):
         if marked := _SHOWN.match(line):
-            shown = (int(marked[1]), int(marked[2]))
+            shown, varies = (int(marked[1]), int(marked[2])), bool(marked[3])
         elif line and not line.startswith(INDENT):
-            shown = _USUAL
+            shown, varies = _USUAL, False
         if line.startswith(PROMPT):
             end = _end(lines, number + 1)
             output = tuple(one.removeprefix(INDENT) for one in lines[number + 1 : end])
-            found.append(Command(line.removeprefix(PROMPT), number, output, end, shown))
+            found.append(Command(line.removeprefix(PROMPT), number, output, end, shown, varies))
     return found
 
 
