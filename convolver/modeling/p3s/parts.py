@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from convolver.errors import ModelError
+from convolver.modeling.p3s.blocks import FaceForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine
@@ -38,6 +39,7 @@ class Part:
     span: Rule | None = None
     falling: bool = True
     volume: VolumeForm | None = None
+    faces: FaceForm | None = None
     work: dict[Turn, Work] = field(default_factory=dict)
 
     def leaves(self) -> Iterator[Part]:
@@ -53,8 +55,10 @@ class Part:
             return bits_of(self.span, processes)
         return self.count(processes) if self.count is not None else 1
 
-    def run(self, rank: int, processes: int, bit: int = 0, turn: Turn = Turn.FIRST) -> Iterator[tuple[Part, int, Turn]]:
-        """Yield what a rank runs: operations, their partners (-1: none) and the turn of the loop around.
+    def run(
+        self, rank: int, processes: int, bit: int = 0, turn: Turn = Turn.FIRST, number: int = 1
+    ) -> Iterator[tuple[Part, int, Turn, int]]:
+        """Yield what a rank runs: operations, their partners (-1: none), the turn of the loop around and its number.
 
         Null communications of borders are left out.
         """
@@ -66,14 +70,14 @@ class Part:
             rule = self.rule if self.rule is None or not bit else replace(self.rule, first=bit)
             partner = rule(rank, processes) if rule is not None else -1
             if partner is not None:
-                yield self, partner, turn
+                yield self, partner, turn, number
             return
         turns = self.turns(processes)
-        for number in range(1, turns + 1):
-            inner = bit if self.span is None else number if self.falling else turns + 1 - number
-            place = Turn.FIRST if number == 1 else Turn.LAST if number == turns else Turn.MIDDLE
+        for step in range(1, turns + 1):
+            inner = bit if self.span is None else step if self.falling else turns + 1 - step
+            place = Turn.FIRST if step == 1 else Turn.LAST if step == turns else Turn.MIDDLE
             for child in self.body:
-                yield from child.run(rank, processes, inner, place)
+                yield from child.run(rank, processes, inner, place, step)
 
     def weight(self, processes: int, leaf: Part, *, bits: bool = True) -> int:
         """Return how often an operation of this part occurs in a whole run: the product of the counts around it.

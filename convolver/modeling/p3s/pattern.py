@@ -51,7 +51,7 @@ def check(root: Part, traces: Traces) -> None:
         for rank, operations in enumerate(trace):
             calls = iter(operations)
             number = 0
-            for number, (part, partner, _) in enumerate(root.run(rank, processes), 1):
+            for number, (part, partner, _, _) in enumerate(root.run(rank, processes), 1):
                 found = next(calls, None)
                 if found is None or (found.name, found.partner) != (part.name, partner):
                     said = f"{found.name} with {found.partner}" if found else "has ended"

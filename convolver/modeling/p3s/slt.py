@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
+from convolver.modeling.p3s.blocks import Sample, fit_faces
 from convolver.modeling.p3s.instructions import groups
 from convolver.modeling.p3s.parts import Part, Turn
 from convolver.modeling.p3s.pattern import find_pattern
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.trace import Operation, Trace, to_events
-from convolver.modeling.p3s.volume import VolumeForm, fit_volume
+from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.replay import Replayer
@@ -54,8 +55,9 @@ class ScalableTrace:
         sides = GRIDS[grid](processes) if grid else None
         place = place_of(rank, sides) if sides else (0, 0)
         work = {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
-        for part, partner, turn in self.root.run(rank, processes):
-            yield Operation(part.name, partner, sizes[id(part)], 0, work.get((id(part), turn), 0.0))
+        for part, partner, turn, number in self.root.run(rank, processes):
+            size = round(part.faces(processes, rank, number - 1)) if part.faces else sizes[id(part)]
+            yield Operation(part.name, partner, size, 0, work.get((id(part), turn), 0.0))
 
     def equations(self) -> list[dict[str, Any]]:
         """Return one row an operation: name, partner rule, size form, work, weight at the largest traced count."""
@@ -64,7 +66,7 @@ class ScalableTrace:
             {
                 "operation": part.name,
                 "partner": str(part.rule or ""),
-                "bytes": _form(part.volume),
+                "bytes": _form(part),
                 "work": {turn.name.lower(): str(form) for turn, form in part.work.items()},
                 "weight": self.root.weight(largest, part),
             }
@@ -126,24 +128,26 @@ def _seconds(trace: Trace) -> float:
 class Seen:
     """All times that an operation was run at one process count: bytes, and by turn the ranks and the works in order."""
 
-    bytes: list[int]
+    bytes: list[Sample]
     work: dict[Turn, dict[int, list[float]]]
 
 
 def _occurrences(root: Part, trace: Trace) -> dict[int, Seen]:
     found = {id(part): Seen([], {turn: defaultdict(list) for turn in Turn}) for part in root.leaves()}
     for rank, operations in enumerate(trace):
-        for (part, _, turn), operation in zip(root.run(rank, len(trace)), operations, strict=True):
+        for (part, _, turn, number), operation in zip(root.run(rank, len(trace)), operations, strict=True):
             seen = found[id(part)]
-            seen.bytes.append(operation.bytes)
+            seen.bytes.append((rank, number - 1, operation.bytes))
             seen.work[turn][rank].append(operation.work)
     return found
 
 
 def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str | None, waiting: float, weight: Weight) -> None:
     """Give an operation its size form and its work, from all the times that a rank ran it."""
-    if part.name != "wait":
-        part.volume = fit_volume({p: float(np.mean(all_.bytes)) for p, all_ in seen.items()}, sizes_to_try=sizes)
+    if part.name != "wait" and part.volume is None:
+        means = {p: float(np.mean([sample[2] for sample in all_.bytes])) for p, all_ in seen.items()}
+        part.volume = fit_volume(means, sizes_to_try=sizes)
+        part.faces = fit_faces({p: all_.bytes for p, all_ in seen.items()}, sizes) if grid is None else None
     works = {turn: {p: all_.work[turn] for p, all_ in seen.items() if all_.work[turn]} for turn in Turn}
     part.work = {}
     for turn in sorted((turn for turn in Turn if works[turn]), key=lambda turn: -len(works[turn])):
@@ -211,7 +215,10 @@ def _grid(root: Part) -> str | None:
     return next((part.rule.grid for part in root.leaves() if part.rule is not None and part.rule.kind == "mesh"), None)
 
 
-def _form(volume: VolumeForm | None) -> str:
+def _form(part: Part) -> str:
+    volume, faces = part.volume, part.faces
+    if faces is not None:
+        return f"{faces.factor:.6g}*face of a block of {faces.size}, {faces.inner} less at borders"
     if volume is None:
         return ""
     if volume.power is not None:

@@ -163,6 +163,28 @@ def test_borders_and_growing_exchanges_are_right_at_four_times_the_processes(pro
     assert seconds(made) == pytest.approx(seconds(real), rel=1e-6)
 
 
+def faces(count):
+    """A sweep over diagonal blocks of 30 cells a side that sends what the next block needs, one cell less at each border."""
+    q = math.isqrt(count)
+
+    def side(at):
+        return 30 // q + (at < 30 % q) - (at in (0, q - 1))
+
+    trace = []
+    for rank in range(count):
+        row, column = divmod(rank, q)
+        to = row * q + (column + 1) % q
+        sizes = [8 * side((row + turn) % q) * side((column - turn) % q) for turn in range(q - 1)]
+        trace.append([Operation("barrier"), *(Operation("isend", to, size) for size in sizes)])
+    return trace
+
+
+@pytest.mark.parametrize("count", [25, 36, 49, 64])
+def test_faces_of_blocks_that_differ_between_ranks_are_exact(count):
+    scalable = build({count: faces(count) for count in (4, 9, 16)}, sizes_to_try=(30,))
+    assert [[o.bytes for o in rank] for rank in scalable.at(count)] == [[o.bytes for o in rank] for rank in faces(count)]
+
+
 def test_irregular_programs_are_refused_with_the_first_call_that_does_not_fit():
     chain = [[Operation("send", r + 1, 8)] * (r + 1 < 4) + [Operation("barrier")] for r in range(4)]
     with pytest.raises(ModelError, match="no known pattern"):
