@@ -24,6 +24,7 @@ import msgspec
 
 from convolver.errors import UsageError
 from convolver.machine.calibration import Calibration
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level, check_levels
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
 from convolver.machine.profile import MachineProfile, Throughput
@@ -32,6 +33,10 @@ from convolver.units import format_bytes, parse_bytes
 _STREAMING = ("unit", "stride", "streams", "stream_hot", "chase_sequential")
 _GEOMETRY = ("size", "ways")
 _SPEEDS = ("bandwidth", "latency")
+
+
+_FLOATING = ("throughput.fp_", "throughput.divide_single", "throughput.divide_double", "throughput.root_")
+"""Figures of the core that more floating-point operations a second change."""
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +167,14 @@ def _project_instruction(entry: Throughput, changes: Changes) -> Throughput:
     return msgspec.structs.replace(entry, seconds=seconds, samples_seconds=())
 
 
+def _project_figure(figure: CoreFigure, changes: Changes) -> CoreFigure:
+    """Figures are cycles, which no clock changes; independent floating-point instructions take fewer."""
+    if not figure.name.startswith(_FLOATING):
+        return figure
+    value, low, high = (one / changes.flops for one in (figure.value, figure.low, figure.high))
+    return msgspec.structs.replace(figure, value=value, low=low, high=high)
+
+
 def project(base: MachineProfile, name: str, changes: Changes, *, note: str = "") -> MachineProfile:
     """Return the machine ``name`` that differs from ``base`` by ``changes``; see the top of this file for what is assumed.
 
@@ -186,6 +199,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         cpu={**_core(base.cpu), "model": f"projected from {base.cpu.get('model', base.name)}"},
         maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
+        core=tuple(_project_figure(figure, changes) for figure in base.core),
         calibration=_project_calibration(base.calibration, base.hierarchy, changes),
         derived_from={"name": base.name, "id": base.id},
         changes=(*base.changes, *changes.sentences()),

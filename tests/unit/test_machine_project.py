@@ -3,6 +3,7 @@
 import pytest
 
 from convolver.errors import HierarchyError, UsageError
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import MachineProfile, Throughput
@@ -132,6 +133,14 @@ def test_levels_that_do_not_exist_and_impossible_sizes_are_refused(base):
 def test_a_machine_without_maps_can_be_projected_too():
     bare = MachineProfile(name="m", hierarchy=LEVELS)
     assert derive(bare, "L1.size=96KiB").hierarchy[0].size_bytes == 96 << 10
+
+
+def test_the_cores_figures_are_cycles_that_no_clock_changes():
+    names = ("latency.divide_32", "throughput.divide_32", "throughput.root_double", "window.reorder_buffer")
+    figures = tuple(CoreFigure(name=name, value=12.0, low=11.9, high=12.1) for name in names)
+    bare = MachineProfile(name="m", hierarchy=LEVELS, core=figures)
+    assert derive(bare, "core.clock=2").core == figures
+    assert [one.value for one in derive(bare, "core.flops=2").core] == [12.0, 12.0, 6.0, 12.0]
 
 
 def test_whatever_else_a_level_has_is_kept():
