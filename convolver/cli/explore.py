@@ -57,7 +57,9 @@ def _explore(
         str | None, typer.Option(help="For example non-inclusive,inclusive,victim.", show_default=False)
     ] = None,
     prefetchers: Annotated[str | None, typer.Option(help="For example none,next-line,stride,stream.", show_default=False)] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the hit rates to this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the hit rates, for `convolver plot misses`.")
+    ] = None,
     json: Json = False,
     csv: Csv = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
