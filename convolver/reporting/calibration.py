@@ -53,6 +53,14 @@ def print_calibration(profile: MachineProfile) -> None:
         f"{1e9 * found.coming:.2g} ns; {found.window:.0f} loads a window; exponent {found.exponent:.2f}."
     )
     last = profile.hierarchy[-1]
+    if found.page_entries:
+        console.print(
+            f"{found.page_entries} translations of pages are kept; another costs {1e9 * found.walk:.2g} ns beside others, "
+            f"{1e9 * found.walk_latency:.3g} ns in a chain."
+        )
+    if found.scattered_share:
+        size = found.scattered_share * last.size_bytes / 2**20
+        console.print(f"Lines out of order find {size:.3g} MiB of the last level {last.level}.")
     console.print(
         f"{found.points} points, last level {last.level} of {last.size_bytes / 2**20:.3g} MiB. With each kernel left out in "
         f"turn, the median error is {100 * found.median_error:.1f} %, the mean {100 * found.mean_error:.1f} %."
