@@ -123,9 +123,8 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
     rows = []
     for index in range(size):
         row: dict[str, Any] = {name: float(value[index]) for name, value in x.items()}
-        limits = [float(limit[index]) for limit in (result.low, result.high)]
-        row[model.target] = float(result.values[index])
-        row["low"], row["high"] = (limit if math.isfinite(limit) else None for limit in limits)
+        numbers = [float(values[index]) for values in (result.values, result.low, result.high)]
+        row[model.target], row["low"], row["high"] = (number if math.isfinite(number) else None for number in numbers)
         row["outside"] = bool(result.outside[index])
         row["baselines"] = {name: float(values[index]) for name, values in baselines.items()}
         rows.append(row)
