@@ -60,7 +60,7 @@ static inline int64_t cvm_bytes(int count, MPI_Datatype type)
     return (int64_t)count * size;
 }
 
-/* p2p.c, for the Fortran layer too */
+/* p2p.c, for completions.c and the Fortran layer too */
 void cvm_sent(cvm_scope *s, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, bool synchronous);
 void cvm_received(cvm_scope *s, int from, int tag, MPI_Comm comm, MPI_Status *status, int count, MPI_Datatype type);
 void cvm_posted(cvm_scope *s, bool send, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request request,
