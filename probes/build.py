@@ -23,6 +23,11 @@ def _compiler() -> list[str] | None:
     return None
 
 
+def sources() -> list[Path]:
+    """Return the files that make the probe binary."""
+    return sorted(path for pattern in ("*.c", "kernels/*.c", "recorded/*.c", "core/*.c") for path in SOURCES.glob(pattern))
+
+
 def build_probe(target: Path) -> str:
     """Compile the probe binary into the folder ``target`` and return one sentence about it; never raises.
 
@@ -31,17 +36,12 @@ def build_probe(target: Path) -> str:
     compiler = _compiler()
     if compiler is None:
         return "probe not built: no C compiler found (install gcc)."
-    sources = [
-        str(path.relative_to(SOURCES))
-        for path in sorted(
-            [*SOURCES.glob("*.c"), *SOURCES.glob("kernels/*.c"), *SOURCES.glob("recorded/*.c"), *SOURCES.glob("core/*.c")]
-        )
-    ]
+    files = [str(path.relative_to(SOURCES)) for path in sources()]
     try:
         target = Path(target).resolve()
         target.mkdir(parents=True, exist_ok=True)
         unfinished = target / f".{NAME}.{os.getpid()}"
-        command = [*compiler, *FLAGS, "-o", str(unfinished), *sources, "-lm"]
+        command = [*compiler, *FLAGS, "-o", str(unfinished), *files, "-lm"]
         done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             unfinished.unlink(missing_ok=True)

@@ -3,13 +3,12 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from convolver.probing.plan import working_sets
+from probes.build import sources
 
-PROBES = Path(__file__).resolve().parents[2] / "probes"
 FLAGS = (
     "-std=gnu11",
     "-O1",
@@ -29,8 +28,7 @@ def binary(tmp_path_factory):
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
     program = tmp_path_factory.mktemp("probe") / "probe"
-    sources = [*PROBES.glob("*.c"), *PROBES.glob("kernels/*.c"), *PROBES.glob("recorded/*.c")]
-    subprocess.run(["gcc", *FLAGS, *sources, "-o", program, "-lm"], check=True)
+    subprocess.run(["gcc", *FLAGS, *sources(), "-o", program, "-lm"], check=True)
     return program
 
 
