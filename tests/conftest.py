@@ -1,6 +1,14 @@
-"""Settings of all tests: a law holds however long one example takes, so that a busy machine fails no test."""
+"""Settings of all tests.
+
+A law holds however long one example takes, so that a busy machine fails no test. A shell that starts the tests in the background
+lets them ignore Ctrl-C, which the programs they start would inherit.
+"""
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("convolver", deadline=None)
 settings.load_profile("convolver")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
