@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from convolver.cli.common import Csv, new_file, printed, say, wrote
+from convolver.cli.common import Csv, new_file, printed, wrote
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -84,6 +84,27 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
     )
 
 
+def _about(trace: Path, events: Events, config: Path, network: Network, cpu_ratio: float) -> None:
+    """Print what is replayed on what."""
+    from convolver.reporting.console import out
+    from convolver.reporting.metadata import metadata
+    from convolver.units import format_count, format_seconds
+
+    nodes = network.configuration.node_count
+    shared = ", tasks take turns on processors" if network.share_cpus else ""
+    measured = events.notes.get("measured_seconds")
+    console = out()
+    console.print(
+        metadata(
+            ("trace", f"{trace}: {events.ranks} ranks, {format_count(events.records)} records"),
+            ("network", f"{config}: {nodes} node{'s'[: nodes != 1]}{shared}"),
+            ("CPU ratio", f"{cpu_ratio:g}"),
+            ("measured", None if measured is None else format_seconds(measured)),
+        )
+    )
+    console.print()
+
+
 def _print(timeline: Timeline) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.grid import grid
@@ -149,8 +170,8 @@ def run_command(
         write_prv(timeline, prv, placement=network.placement(events.ranks))
         wrote(prv)
     if not printed(as_json, as_csv, timeline.document, lambda: timeline.document()["ranks"]):
+        _about(trace, events, config, network, cpu_ratio)
         _print(timeline)
-        say(f"{events.records} records; computation divided by {cpu_ratio:g}.")
 
 
 _OPTIONS = (
@@ -205,6 +226,7 @@ def analyze_command(
         "sensitivity": sensitivity(replayer, network, cpu_ratio),
     }
     if not printed(as_json, as_csv, lambda: document, lambda: document["sensitivity"]):
+        _about(trace, events, config, network, cpu_ratio)
         _print_analysis(document)
 
 
