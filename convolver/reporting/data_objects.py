@@ -43,7 +43,7 @@ def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
 def hits_table(objects: ObjectHits, machine: str, count: int = COUNT) -> Table:
     """Return the data objects with the most misses on a machine: accesses, and by level miss rate and share of all misses."""
     levels = objects.levels(machine)
-    heads = ["peak", "accesses", *(f"{level} rate" for level in levels), *(f"{level} misses" for level in levels)]
+    heads = ["peak", "accesses", *(f"{level} missed" for level in levels), *(f"{level} share" for level in levels)]
     table = grid(["data object", "kind"], heads, title=f"Data objects on {machine}", widest=WIDEST + 14)
     rows = objects.by_object().filter(machine=machine)
     last = rows.filter(level=levels[-1])
@@ -63,6 +63,6 @@ def hits_table(objects: ObjectHits, machine: str, count: int = COUNT) -> Table:
     whole = int(last["misses"].sum())
     shown = percent(int(last["misses"].head(count).sum()) / whole if whole else None)
     table.caption = (
-        f"rate: of the object's accesses of the level; misses: share of the level's misses; {shown} of {levels[-1]}'s shown"
+        f"missed: part of the object's accesses of the level; share: of all misses of the level; {shown} of {levels[-1]}'s shown"
     )
     return table
