@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -156,6 +157,24 @@ def _segment(draw: st.DrawFn, number: int, modules: int) -> Segment:
         module=draw(st.integers(0, modules - 1)),
         counter=number,
     )
+
+
+def burst_stream(windows: Iterable[tuple[Sequence[int] | None, Sequence[int]]]) -> bytes:
+    """Return bursts by one site: lines of 64 bytes that only warm up (None: no such part), and lines that count."""
+    stream = Stream()
+    stream.module()
+    stream.segment(Segment(0x400000, [4], [Site()], words=1))
+    for warm, counted in windows:
+        stream.control(OPEN)
+        if warm is not None:
+            for line in warm:
+                stream.visit(0, [64 * line])
+            stream.control(WARM)
+        for line in counted:
+            stream.visit(0, [64 * line])
+        stream.control(CLOSE)
+    stream.end()
+    return stream.bytes()
 
 
 _address = st.one_of(

@@ -15,7 +15,7 @@ from convolver.progress import SILENT
 from convolver.simulation.detailed import Details
 from convolver.simulation.shared import simulate_shared
 from convolver.simulation.simulate import simulate, simulate_arrays
-from tests.wire_streams import CLOSE, OPEN, Segment, Site, Stream
+from tests.wire_streams import burst_stream
 
 LEVELS = [Geometry(4, 2, 64), Geometry(8, 4, 64)]
 MACHINE = {"name": "m", "hierarchy": [{"level": "L1", "size_bytes": 16 * 64, "ways": 4}]}
@@ -89,16 +89,7 @@ windows = st.lists(st.lists(st.integers(0, 63), max_size=40), max_size=2 * GROUP
 
 
 def stream(bursts):
-    made = Stream()
-    made.module()
-    made.segment(Segment(0x400000, [4], [Site()], words=1))
-    for lines in bursts:
-        made.control(OPEN)
-        for line in lines:
-            made.visit(0, [64 * line])
-        made.control(CLOSE)
-    made.end()
-    return made.bytes()
+    return burst_stream((None, lines) for lines in bursts)
 
 
 def fed(data, *simulators):

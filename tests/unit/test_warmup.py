@@ -14,26 +14,10 @@ from convolver.machine.hierarchy import Level
 from convolver.machine.system import MemorySystem
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.tracing.sampling import SamplingPlan
-from tests.wire_streams import CLOSE, OPEN, WARM, Segment, Site, Stream
+from tests.wire_streams import burst_stream
 
 L1, L2 = Geometry(4, 2, 64), Geometry(8, 4, 64)
 lines = st.lists(st.integers(0, 63), max_size=60)
-
-
-def stream(windows):
-    made = Stream()
-    made.module()
-    made.segment(Segment(0x400000, [4], [Site()], words=1))
-    for warm, counted in windows:
-        made.control(OPEN)
-        for line in warm:
-            made.visit(0, [64 * line])
-        made.control(WARM)
-        for line in counted:
-            made.visit(0, [64 * line])
-        made.control(CLOSE)
-    made.end()
-    return made.bytes()
 
 
 def simulated(data, warmup):
@@ -60,7 +44,7 @@ def misses(sequence, counted):
 
 @given(st.lists(st.tuples(lines, lines), max_size=4))
 def test_a_warm_up_fills_the_caches_and_is_not_counted(windows):
-    simulator = simulated(stream(windows), True)
+    simulator = simulated(burst_stream(windows), True)
     sequence = [line for warm, counted in windows for line in [*warm, *counted]]
     flags = [flag for warm, counted in windows for flag in [False] * len(warm) + [True] * len(counted)]
     counts = simulator.counts(0, 0)
@@ -71,12 +55,12 @@ def test_a_warm_up_fills_the_caches_and_is_not_counted(windows):
 
 @given(st.lists(st.tuples(lines, lines), max_size=4))
 def test_the_detailed_engine_leaves_warm_ups_out_in_the_same_way(windows):
-    fast = simulated(stream(windows), True)
+    fast = simulated(burst_stream(windows), True)
     levels = tuple(Level(level=f"L{i}", size_bytes=64 * g.sets * g.ways, ways=g.ways) for i, g in enumerate((L1, L2), 1))
     machine, decoder = DetailedMachine(MemorySystem(levels), Details()), Decoder()
     decoder.warmup()
     decoder.add_simulator(machine.simulator)
-    decoder.feed(stream(windows))
+    decoder.feed(burst_stream(windows))
     decoder.flush()
     assert machine.simulator.references == fast.references
     for level in (0, 1):
@@ -86,14 +70,14 @@ def test_the_detailed_engine_leaves_warm_ups_out_in_the_same_way(windows):
 
 @given(st.lists(st.tuples(lines, lines), max_size=4))
 def test_without_warm_up_the_mark_means_nothing(windows):
-    assert simulated(stream(windows), False).references == sum(len(warm) + len(counted) for warm, counted in windows)
+    assert simulated(burst_stream(windows), False).references == sum(len(warm) + len(counted) for warm, counted in windows)
 
 
 def test_batches_say_what_is_warm():
     decoder = Decoder()
     decoder.warmup()
     collector = decoder.add_collector()
-    decoder.feed(stream([([1, 2], [3]), ([4], [])]))
+    decoder.feed(burst_stream([([1, 2], [3]), ([4], [])]))
     decoder.flush()
     assert [(batch.warm, (batch.addresses // 64).tolist()) for batch in collector.take()] == [
         (True, [1, 2]),
