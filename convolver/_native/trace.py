@@ -245,14 +245,16 @@ class Decoder:
         count = getter(self.handle, pointer)
         return copied(pointer[0], count, dtype)
 
+    def _texts(self, getter: Any, count: int) -> list[str]:
+        return [os.fsdecode(ffi.string(getter(self.handle, i))) for i in range(count)]
+
     def modules(self) -> NDArray[Any]:
         """Return the modules seen so far (:data:`MODULE`)."""
         return self._array(lib.cv_trace_modules, "const struct cv_wire_module", MODULE)
 
     def module_paths(self) -> list[str]:
         """Return the path of each module, empty for code outside every file."""
-        count = len(self.modules())
-        return [os.fsdecode(ffi.string(lib.cv_trace_module_path(self.handle, i))) for i in range(count)]
+        return self._texts(lib.cv_trace_module_path, len(self.modules()))
 
     def segments(self) -> NDArray[Any]:
         """Return the segments seen so far (:data:`SEGMENT`)."""
@@ -280,8 +282,7 @@ class Decoder:
 
     def object_texts(self) -> list[str]:
         """Return the text of each data object: function, symbol or path."""
-        count = len(self.objects())
-        return [os.fsdecode(ffi.string(lib.cv_trace_object_text(self.handle, i))) for i in range(count)]
+        return self._texts(lib.cv_trace_object_text, len(self.objects()))
 
     def pairs(self) -> NDArray[Any]:
         """Return which sites referred to which data objects (:data:`PAIR`)."""
