@@ -54,34 +54,37 @@ class Group:
         return self._grouped(Simulator(self._hierarchies))
 
     @property
+    def _others(self) -> list[AnySimulator]:
+        return [machine.simulator for machine in self._detailed.values()]
+
+    @property
     def simulators(self) -> list[AnySimulator]:
         """All simulators; each is to be fed every reference. The fast one comes first, if there is one."""
         fast: list[AnySimulator] = [self.simulator] if self._hierarchies else []
-        return [*fast, *(machine.simulator for machine in self._detailed.values())]
+        return [*fast, *self._others]
 
     def share(self, jobs: int) -> list[ParallelSimulator | AnySimulator]:
         """Return simulators of which the fast one works on several threads; its counts then come from there."""
         if not self._hierarchies:
-            return list(self.simulators)
+            return list(self._others)
         shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
         self._shared = shared
-        return [shared, *(machine.simulator for machine in self._detailed.values())]
+        return [shared, *self._others]
 
     def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, ...]:
         """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it.
 
         Several machines are dealt out, which costs nothing; of a single one, the sets are shared out where that is possible.
         """
+        shared: ParallelSimulator | SideBySide
         if jobs > 1 and len(self._hierarchies) > 1:
-            side_by_side = self._grouped(SideBySide(self._hierarchies, jobs))
-            self._shared = side_by_side
-            return side_by_side.relay(), *(machine.simulator for machine in self._detailed.values())
-        first, *others = self.simulators
-        if jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
-            by_sets = self._grouped(ParallelSimulator(self._hierarchies, jobs))
-            self._shared = by_sets
-            return by_sets.relay(), *others
-        return first, *others
+            shared = self._grouped(SideBySide(self._hierarchies, jobs))
+        elif jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
+            shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
+        else:
+            return tuple(self.simulators)
+        self._shared = shared
+        return shared.relay(), *self._others
 
     @property
     def at_once(self) -> int:

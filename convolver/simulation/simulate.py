@@ -117,8 +117,9 @@ def simulate_objects(
 
     Raises :class:`UsageError` for a trace that knows no data objects.
     """
-    rates, runs, owners = _simulated(trace, targets(machines), trace.attribution, details, jobs, progress)
-    return rates, _object_hits(trace.attribution, np.asarray(trace.site_blocks), runs, owners, targets(machines), rates)
+    found = targets(machines)
+    rates, runs, owners = _simulated(trace, found, trace.attribution, details, jobs, progress)
+    return rates, _object_hits(trace.attribution, np.asarray(trace.site_blocks), runs, owners, found, rates)
 
 
 def _object_hits(

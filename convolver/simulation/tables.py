@@ -155,16 +155,14 @@ class Runs:
             name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(PATTERN_MISSES, 1)
         }
 
-    def _touched(self, machine: Target) -> NDArray[np.intp]:
-        return np.flatnonzero(self._counts(machine, 0).accesses)
-
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""
         import polars as pl
 
-        touched = self._touched(machine)
+        counts = [self._counts(machine, place) for place in range(len(machine.hierarchy))]
+        touched = np.flatnonzero(counts[0].accesses)
         caches = [
-            _Level(level.level, self.sample(machine, place), touched, self._counts(machine, place), self._more(machine, place))
+            _Level(level.level, self.sample(machine, place), touched, counts[place], self._more(machine, place))
             for place, level in enumerate(machine.hierarchy)
         ]
         tlb = [self._tlb_level(machine, place) for place in range(len(machine.system.tlb))]
