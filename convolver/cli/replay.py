@@ -97,7 +97,7 @@ def _about(trace: Path, events: Events, config: Path, network: Network, cpu_rati
     console.print(
         metadata(
             ("trace", f"{trace}: {events.ranks} ranks, {format_count(events.records)} records"),
-            ("network", f"{config}: {nodes} node{'s'[: nodes != 1]}{shared}"),
+            ("network", f"{config}: {'1 node' if nodes == 1 else f'{nodes} nodes'}{shared}"),
             ("CPU ratio", f"{cpu_ratio:g}"),
             ("measured", None if measured is None else format_seconds(measured)),
         )
