@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
@@ -72,6 +73,24 @@ def hierarchies(draw: st.DrawFn, max_levels: int = 4, any_policy: bool = False) 
             ways = 1 << (ways.bit_length() - 1)
         levels.append(Level(level=f"L{number}", size_bytes=sets * ways * line, ways=ways, line_bytes=line, policy=policy))
     return tuple(levels)
+
+
+@st.composite
+def related(draw: st.DrawFn) -> list[tuple[Level, ...]]:
+    """2 to 5 hierarchies of which most begin with the levels of an earlier one, with any policies."""
+    found = [draw(hierarchies(max_levels=3, any_policy=True))]
+    for _ in range(draw(st.integers(1, 4))):
+        earlier = draw(st.sampled_from(found))
+        kept = earlier[: draw(st.integers(0, len(earlier)))]
+        line = earlier[0].line_bytes
+        more = [
+            msgspec.structs.replace(
+                level, level=f"L{len(kept) + 1 + i}", size_bytes=level.size_bytes // level.line_bytes * line, line_bytes=line
+            )
+            for i, level in enumerate(draw(hierarchies(max_levels=2, any_policy=True)))
+        ]
+        found.append((*kept, *more))
+    return found
 
 
 def arrays(references: list[tuple[int, int, bool, int]]) -> dict[str, np.ndarray]:

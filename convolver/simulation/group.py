@@ -13,7 +13,7 @@ from convolver._native.relay import Relay
 from convolver._native.simulator import POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
-from convolver.simulation.parallel import ParallelSimulator, SideBySide, shares
+from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
 
 FEED, LEAST_FEED = 1 << 19, 1 << 16
 LINE_BYTES = 64
@@ -74,11 +74,13 @@ class Group:
     def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, ...]:
         """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it.
 
-        Several machines are dealt out, which costs nothing; of a single one, the sets are shared out where that is possible.
+        Several machines are dealt out, which costs nothing; of a single one, or where all have one first level, the sets are
+        shared out if that is possible.
         """
         shared: ParallelSimulator | SideBySide
-        if jobs > 1 and len(self._hierarchies) > 1:
-            shared = self._grouped(SideBySide(self._hierarchies, jobs))
+        threads = dealt(self._hierarchies, jobs)
+        if len(threads) > 1:
+            shared = self._grouped(SideBySide(self._hierarchies, threads))
         elif jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
             shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
         else:

@@ -80,12 +80,27 @@ class ParallelSimulator:
         return total
 
 
+def dealt(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> list[list[int]]:
+    """Return the machines (their places) of each of at most ``jobs`` threads, none empty.
+
+    Those with equal first levels stay together, since one simulator simulates what they have in common once.
+    """
+    alike: dict[Geometry, list[int]] = {}
+    for place, levels in enumerate(hierarchies):
+        alike.setdefault(levels[0], []).append(place)
+    threads: list[list[int]] = [[] for _ in range(min(jobs, len(alike)))]
+    for places in sorted(alike.values(), key=len, reverse=True):
+        min(threads, key=len).extend(places)
+    return threads
+
+
 class SideBySide:
     """Machines dealt out to threads beside a decoder; used like a :class:`Simulator` once they were fed."""
 
-    def __init__(self, hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> None:
-        count = min(jobs, len(hierarchies))
-        self.simulators = [Simulator(hierarchies[thread::count]) for thread in range(count)]
+    def __init__(self, hierarchies: Sequence[Sequence[Geometry]], threads: Sequence[Sequence[int]]) -> None:
+        """``threads`` are the places of each thread's machines."""
+        self.simulators = [Simulator([hierarchies[place] for place in places]) for places in threads]
+        self._home = {place: (thread, at) for thread, places in enumerate(threads) for at, place in enumerate(places)}
 
     def group_bursts(self) -> None:
         """As :meth:`Simulator.group_bursts`."""
@@ -108,5 +123,5 @@ class SideBySide:
 
     def grouped_counts(self, hierarchy: int, level: int) -> Counts:
         """Return the counts of one level of one hierarchy, shape (owners, groups)."""
-        place, thread = divmod(hierarchy, len(self.simulators))
+        thread, place = self._home[hierarchy]
         return self.simulators[thread].grouped_counts(place, level)

@@ -1,4 +1,5 @@
-/* Exact cache simulation of N hierarchies in one pass over a stream of references.
+/* Exact cache simulation of N hierarchies in one pass over a stream of references. Levels that hierarchies have in common from the
+ * first one on are simulated once.
  *
  * Model (docs/cache-model.md): set-associative levels with exact LRU, write-back, write-allocate. A reference that straddles
  * a line touches each line once; each line touched is one access. A miss of level k is an access of level k + 1. A dirty line

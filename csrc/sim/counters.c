@@ -51,13 +51,13 @@ void cv_tally_free(cv_tally *t) {
 }
 
 static cv_status reserve(cv_sim *sim, uint64_t owners) {
-    for (uint32_t f = 0; f < sim->fronts; f++)
-        if (cv_tally_reserve(&sim->front[f].accesses, owners) != CV_OK)
+    for (cv_front *f = sim->front; f < sim->front + sim->fronts; f++) {
+        if (cv_tally_reserve(&f->accesses, owners) != CV_OK)
             return CV_ERROR_MEMORY;
-    for (uint32_t h = 0; h < sim->hierarchies; h++)
-        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
-            if (cv_tally_reserve(&sim->hierarchy[h].levels[k].counts, 2 * owners) != CV_OK)
+        for (uint32_t s = 0; s < f->n_stages; s++)
+            if (cv_tally_reserve(&f->stages[s].level->counts, 2 * owners) != CV_OK)
                 return CV_ERROR_MEMORY;
+    }
     sim->owners_capacity = owners;
     return CV_OK;
 }

@@ -17,22 +17,19 @@ __attribute__((constructor)) static void number_indices(void) {
 cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies) {
     f->simd = simd;
     f->line_shift = line_shift;
-    f->hierarchy = calloc(hierarchies, sizeof *f->hierarchy);
-    for (int i = 0; i < 2; i++) {
+    f->stages = calloc((size_t)hierarchies * CV_SIM_MAX_LEVELS, sizeof *f->stages);
+    for (int i = 0; i < 2; i++)
         f->records[i] = malloc((BATCH + PREFETCH) * sizeof *f->records[i]);
-        /* Every level passes on at most the misses of the batch and one dirty line per record it got. */
-        f->out[i] = malloc(((CV_SIM_MAX_LEVELS + 1) * BATCH + PREFETCH) * sizeof *f->out[i]);
-    }
-    if (!f->hierarchy || !f->records[0] || !f->records[1] || !f->out[0] || !f->out[1])
+    if (!f->stages || !f->records[0] || !f->records[1])
         return CV_ERROR_MEMORY;
     cv_status status = cv_lines_new(&f->lines);
     return status == CV_OK ? cv_regions_new(&f->regions) : status;
 }
 
 void cv_front_free(cv_front *f) {
-    void *owned[] = {f->hierarchy, f->records[0], f->records[1], f->out[0], f->out[1]};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        free(owned[i]);
+    cv_stages_free(f);
+    free(f->records[0]);
+    free(f->records[1]);
     cv_lines_free(&f->lines);
     cv_tally_free(&f->accesses);
     cv_regions_free(&f->regions);
@@ -41,8 +38,10 @@ void cv_front_free(cv_front *f) {
 void cv_front_complete(cv_front *f) {
     uint32_t lag = UINT32_MAX;
     uint64_t slots = FILTER_SLOTS;
-    for (uint32_t h = 0; h < f->hierarchies; h++) {
-        const cv_level *l = &f->hierarchy[h]->levels[0];
+    for (uint32_t s = 0; s < f->n_stages; s++) {
+        const cv_level *l = f->stages[s].level;
+        if (f->stages[s].depth > 0)
+            continue;
         /* Only LRU keeps the last lines of a set; but under any other policy too the very last one stays and is not changed by
          * another use, except that SRRIP counts a first use. */
         uint32_t longest = l->policy == CV_SIM_LRU ? l->ways : l->policy == CV_SIM_SRRIP || l->policy == CV_SIM_DRRIP ? 0 : 1;
@@ -66,34 +65,6 @@ static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n, ui
     return CV_OK;
 }
 
-/* Charge the records that leave a level to the owners of their references; `owner` where labels are indices. */
-static cv_status count_level(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
-    if (f->warm)
-        return CV_OK;
-    if (cv_tally_expect(&l->counts, n) != CV_OK)
-        return CV_ERROR_MEMORY;
-    f->simd->charge(&l->counts, owner, out, n);
-    return CV_OK;
-}
-
-static cv_status run_hierarchy(cv_front *f, cv_hierarchy *h, const uint64_t *records, size_t n, const uint32_t *owner, bool hits) {
-    const uint64_t *in = records;
-    uint64_t line_end = f->line_end;
-    for (uint32_t k = 0; k < h->n_levels && n; k++) {
-        cv_level *l = &h->levels[k];
-        cv_status status = cv_level_prepare(l, &f->regions, line_end);
-        if (status != CV_OK)
-            return status;
-        uint64_t *out = f->out[k & 1];
-        n = (hits ? l->run_hits : l->run)(l, in, n, out);
-        memset(out + n, 0, PREFETCH * sizeof *out);
-        if (count_level(f, l, owner, out, n) != CV_OK)
-            return CV_ERROR_MEMORY;
-        in = out;
-    }
-    return CV_OK;
-}
-
 /* Simulate references begin..end of the batch that `job` describes. */
 static cv_status run_part(cv_front *f, cv_pack_job *job, const uint32_t *owner, const cv_plan *plan) {
     uint64_t *records = f->records[0];
@@ -111,10 +82,7 @@ static cv_status run_part(cv_front *f, cv_pack_job *job, const uint32_t *owner, 
     uint64_t regions_end = cv_regions_end(&f->regions) << REGION_BITS;
     if (job->high && regions_end > f->line_end)
         f->line_end = regions_end;
-    cv_status status = CV_OK;
-    for (uint32_t h = 0; h < f->hierarchies && status == CV_OK; h++)
-        status = run_hierarchy(f, f->hierarchy[h], records, n, owner, plan->hits);
-    return status;
+    return cv_stages_run(f, records, n, owner, plan->hits);
 }
 
 static double seconds(void) {

@@ -62,14 +62,12 @@ cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end) 
     return line_end > l->line_limit ? widen(l) : CV_OK;
 }
 
-static bool is_possible(const cv_sim_level *g) {
+bool cv_level_possible(const cv_sim_level *g) {
     return g->sets >= 1 && g->sets <= CV_SIM_MAX_SETS && g->ways >= 1 && g->ways <= CV_SIM_MAX_WAYS && g->line_bytes >= 8 &&
            g->line_bytes <= 4096 && (g->line_bytes & (g->line_bytes - 1)) == 0;
 }
 
 cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd) {
-    if (!is_possible(geometry))
-        return CV_ERROR_ARGUMENT;
     l->sets = geometry->sets;
     l->ways = geometry->ways;
     l->first = first;

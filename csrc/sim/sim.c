@@ -13,22 +13,12 @@ static cv_front *front_of(cv_sim *sim, uint32_t line_bytes) {
 static cv_status add_hierarchy(cv_sim *sim, cv_hierarchy *h, const cv_sim_level *levels, uint32_t n_levels) {
     if (n_levels < 1 || n_levels > CV_SIM_MAX_LEVELS)
         return CV_ERROR_ARGUMENT;
-    for (uint32_t k = 0; k < n_levels; k++) {
-        h->n_levels = k + 1;
-        cv_status status = cv_level_new(&h->levels[k], &levels[k], k == 0, sim->simd);
-        if (status != CV_OK)
-            return status;
-        if (levels[k].line_bytes != levels[0].line_bytes)
-            return CV_ERROR_ARGUMENT;
-    }
-    cv_front *f = front_of(sim, levels[0].line_bytes);
-    if (!f)
-        return CV_ERROR_MEMORY;
     for (uint32_t k = 0; k < n_levels; k++)
-        if (cv_level_prepare(&h->levels[k], &f->regions, 0) != CV_OK)
-            return CV_ERROR_MEMORY;
-    f->hierarchy[f->hierarchies++] = h;
-    return CV_OK;
+        if (!cv_level_possible(&levels[k]) || levels[k].line_bytes != levels[0].line_bytes)
+            return CV_ERROR_ARGUMENT;
+    h->n_levels = n_levels;
+    h->front = front_of(sim, levels[0].line_bytes);
+    return h->front ? cv_stages_add(h, levels) : CV_ERROR_MEMORY;
 }
 
 cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim) {
@@ -65,9 +55,9 @@ cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners) {
 
 /* True when a level's sets cannot be simulated without the others. */
 static bool has_dependent_sets(const cv_sim *sim) {
-    for (uint32_t h = 0; h < sim->hierarchies; h++)
-        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
-            if (sim->hierarchy[h].levels[k].policy == CV_SIM_DRRIP)
+    for (uint32_t f = 0; f < sim->fronts; f++)
+        for (uint32_t s = 0; s < sim->front[f].n_stages; s++)
+            if (sim->front[f].stages[s].level->policy == CV_SIM_DRRIP)
                 return true;
     return false;
 }
@@ -183,25 +173,15 @@ uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
 uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners / sim->groups; }
 const char *cv_sim_simd(const cv_sim *sim) { return sim->simd->name; }
 
-static const cv_front *front_under(const cv_sim *sim, const cv_hierarchy *h) {
-    const cv_front *f = sim->front;
-    for (uint32_t i = 0; f->hierarchy[i] != h;)
-        if (++i == f->hierarchies) {
-            f++;
-            i = 0;
-        }
-    return f;
-}
-
 cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
                         uint64_t *write_backs) {
     if (hierarchy >= sim->hierarchies || level >= sim->hierarchy[hierarchy].n_levels)
         return CV_ERROR_ARGUMENT;
     const cv_hierarchy *h = &sim->hierarchy[hierarchy];
-    const cv_tally *lines = &front_under(sim, h)->accesses, *own = &h->levels[level].counts;
+    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->counts;
     for (uint64_t i = 0; i < sim->owners; i++) {
         if (accesses)
-            accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1].counts, 2 * i) : cv_tally_get(lines, i);
+            accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1]->counts, 2 * i) : cv_tally_get(lines, i);
         if (misses)
             misses[i] = cv_tally_get(own, 2 * i);
         if (write_backs)
@@ -215,9 +195,6 @@ void cv_sim_free(cv_sim *sim) {
         return;
     for (uint32_t f = 0; sim->front && f < sim->fronts; f++)
         cv_front_free(&sim->front[f]);
-    for (uint32_t h = 0; sim->hierarchy && h < sim->hierarchies; h++)
-        for (uint32_t k = 0; k < sim->hierarchy[h].n_levels; k++)
-            cv_level_free(&sim->hierarchy[h].levels[k]);
     free(sim->grouped);
     free(sim->hierarchy);
     free(sim->front);

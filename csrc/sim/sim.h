@@ -86,6 +86,8 @@ struct cv_level {
 };
 
 typedef struct cv_simd cv_simd;
+bool cv_level_possible(const cv_sim_level *geometry);
+/* Of a possible geometry; CV_ERROR_ARGUMENT for an unknown policy or one that cannot have so many ways. */
 cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd);
 void cv_level_free(cv_level *l);
 /* Prepare for the regions that appeared since the last call and for lines below `line_end`. */
@@ -189,16 +191,18 @@ bool cv_adapt_trial_due(cv_adapt *a, size_t references);
 /* Choose by the costs. */
 void cv_adapt_decide(cv_adapt *a);
 
+/* A level and how many lie before it. */
 typedef struct {
-    uint32_t n_levels;
-    cv_level levels[CV_SIM_MAX_LEVELS];
-} cv_hierarchy;
+    cv_level *level;
+    uint32_t depth;
+} cv_stage;
 
-/* The hierarchies of one line size share everything before their first levels. */
+/* The hierarchies of one line size share everything before their first levels, and the levels that they have in common from the
+ * first one on. */
 typedef struct {
     const cv_simd *simd;
-    cv_hierarchy **hierarchy; /* not owned */
-    uint32_t hierarchies;
+    cv_stage *stages; /* each behind the one that it gets its records from, and all that get theirs from there (stages.c) */
+    uint32_t n_stages;
     uint32_t line_shift;
     cv_regions regions;
     cv_filter filter;
@@ -208,10 +212,18 @@ typedef struct {
     bool after_split;          /* the previous batch had references of several lines: no history */
     uint64_t line_end;         /* dense lines so far are below it */
     cv_tally accesses;         /* per owner: lines touched */
-    uint64_t *records[2], *out[2];
+    uint64_t *records[2];
+    uint64_t *out[CV_SIM_MAX_LEVELS]; /* records that leave the levels of each depth */
     cv_lines lines;            /* references that were split or selected */
 } cv_front;
 
+typedef struct {
+    cv_front *front;
+    uint32_t n_levels;
+    cv_level *levels[CV_SIM_MAX_LEVELS]; /* the front's */
+} cv_hierarchy;
+
+/* Room for the levels of so many hierarchies. */
 cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies);
 void cv_front_free(cv_front *f);
 /* All hierarchies are there. */
@@ -234,6 +246,13 @@ struct cv_sim {
     uint64_t references, owners, owners_capacity; /* owners: times the groups */
     uint64_t owners_limit;
 };
+
+/* stages.c */
+/* Find or make the levels of h, whose front and number of levels are known. */
+cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels);
+/* Run `n` records through all levels; `owner` where labels are indices. */
+cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits);
+void cv_stages_free(cv_front *f);
 
 /* lines.c */
 cv_status cv_lines_new(cv_lines *lines);

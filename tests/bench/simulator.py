@@ -4,8 +4,9 @@ tests/bench/simulator.py [MILLION_REFERENCES] [--json]
 
 CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one
 machine with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one
-pass, ``half of the sets`` is what each of two threads does, by CPU time, ``1/32`` is one class of sets out of all references
-(references given count, not those simulated). Everything is in the time: making the simulator and the table of hit rates too.
+pass, ``three, one L1`` those with the first level of the first in all, ``half of the sets`` is what each of two threads does,
+by CPU time, ``1/32`` is one class of sets out of all references (references given count, not those simulated). Everything is
+in the time: making the simulator and the table of hit rates too.
 
 Where Valgrind is installed, ``cachegrind`` runs a program with these references (kernels/streams.c) and simulates two levels: the
 data references that it counts over its CPU time, both less those of the same program with nothing to do. It also executes the
@@ -51,6 +52,7 @@ MACHINES = [
     _machine("b", (32 * KIB, 8), (512 * KIB, 8), (16 * MIB, 16)),
     _machine("c", (64 * KIB, 4), (1 * MIB, 16), (64 * MIB, 16)),
 ]
+ONE_L1 = [{**machine, "hierarchy": [MACHINES[0]["hierarchy"][0], *machine["hierarchy"][1:]]} for machine in MACHINES]
 
 
 def _core(arrays: Arrays, shares: int = 1) -> None:
@@ -80,6 +82,7 @@ def _kinds() -> dict[str, tuple[Callable[[Arrays], object], Callable[[], float]]
         "one, C core alone": (_core, cpu),
         "half of the sets, C core": (lambda a: _core(a, 2), cpu),
         "three": (lambda a: simulate_arrays(**a, machines=MACHINES), cpu),
+        "three, one L1": (lambda a: simulate_arrays(**a, machines=ONE_L1), cpu),
         "1/32": (lambda a: simulate_arrays(**a, machines=MACHINES[0], sets=32, set_class=13), cpu),
         "one, wall": (lambda a: simulate_arrays(**a, machines=MACHINES[0]), time.perf_counter),
         "two threads, wall": (lambda a: simulate_arrays(**a, machines=MACHINES[0], jobs=2), time.perf_counter),

@@ -29,6 +29,10 @@ def _machine(name: str, first_bytes: int) -> dict:
 
 
 MACHINES = [_machine("a", 1024), _machine("b", 4096)]
+ONE_L1 = [
+    {"name": name, "hierarchy": [MACHINES[0]["hierarchy"][0], {"level": "L2", "size_bytes": size, "ways": 4}]}
+    for name, size in (("c", 8192), ("d", 16384))
+]
 
 
 def write_trace(path: Path, visits: int, stride: int) -> None:
@@ -65,7 +69,7 @@ def expected(folder):
     return pl.concat(parts)
 
 
-@pytest.mark.parametrize("machines", [MACHINES, MACHINES[:1]], ids=["machines", "sets"])
+@pytest.mark.parametrize("machines", [MACHINES, MACHINES[:1], ONE_L1], ids=["machines", "sets", "one L1"])
 @pytest.mark.parametrize("jobs", [2, 4])
 def test_threads_beside_the_decoder_count_like_one(folder, jobs, machines):
     trace = traces_in(folder)[3]

@@ -15,7 +15,7 @@ from convolver.machine.hierarchy import Level
 from convolver.simulation.hit_rates import COLUMNS
 from convolver.simulation.simulate import simulate_arrays
 from tests.oracle import cache as oracle
-from tests.reference_streams import arrays, hierarchies, loops, streams
+from tests.reference_streams import arrays, hierarchies, loops, related, streams
 
 
 def _machines(found):
@@ -75,6 +75,15 @@ def test_each_front_filter_changes_nothing(simd, references, found):
 @settings(max_examples=100, deadline=None)
 @given(streams(), st.lists(hierarchies(any_policy=True), min_size=1, max_size=3))
 def test_each_policy_counts_like_its_slow_model(references, found):
+    rates = simulate_arrays(**arrays(references), machines=_machines(found))
+    assert rates.table.select(COLUMNS).rows() == [
+        row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(streams(), related())
+def test_machines_that_share_their_first_levels_count_like_the_slow_model(references, found):
     rates = simulate_arrays(**arrays(references), machines=_machines(found))
     assert rates.table.select(COLUMNS).rows() == [
         row for i, levels in enumerate(found) for row in _expected(references, levels, f"m{i}")

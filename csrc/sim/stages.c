@@ -1,0 +1,90 @@
+/* The levels behind a front. What leaves a level depends on its geometry, its policy and what comes in, so hierarchies that begin with
+ * equal levels share these: each is simulated once, and what leaves it goes to every level that follows it in some hierarchy.
+ *
+ * The levels stand in the order of a walk that goes down first: behind a level come those that get their records from it, each followed
+ * by its own. So the records that leave the levels of one depth need one place only. */
+#include "sim.h"
+
+static bool equal(const cv_level *l, const cv_sim_level *g) {
+    return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy;
+}
+
+/* First stage from `at` on that is not as deep. */
+static uint32_t end_of(const cv_front *f, uint32_t at, uint32_t depth) {
+    while (at < f->n_stages && f->stages[at].depth >= depth)
+        at++;
+    return at;
+}
+
+/* Insert a level before stage `at`. */
+static cv_status insert(cv_front *f, uint32_t at, uint32_t depth, const cv_sim_level *geometry) {
+    if (!f->out[depth]) /* at most the misses of the batch and, for each level so far, one dirty line per record that it got */
+        f->out[depth] = malloc(((depth + 2) * BATCH + PREFETCH) * sizeof *f->out[depth]);
+    cv_level *level = calloc(1, sizeof *level);
+    if (!f->out[depth] || !level) {
+        free(level);
+        return CV_ERROR_MEMORY;
+    }
+    memmove(f->stages + at + 1, f->stages + at, (f->n_stages - at) * sizeof *f->stages);
+    f->stages[at] = (cv_stage){level, depth};
+    f->n_stages++;
+    cv_status status = cv_level_new(level, geometry, depth == 0, f->simd);
+    return status == CV_OK ? cv_level_prepare(level, &f->regions, 0) : status;
+}
+
+cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels) {
+    cv_front *f = h->front;
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < h->n_levels; k++) {
+        const uint32_t end = end_of(f, at, k);
+        while (at < end && (f->stages[at].depth != k || !equal(f->stages[at].level, &levels[k])))
+            at++;
+        cv_status status = at == end ? insert(f, at, k, &levels[k]) : CV_OK;
+        if (status != CV_OK)
+            return status;
+        h->levels[k] = f->stages[at++].level;
+    }
+    return CV_OK;
+}
+
+/* Charge the records that leave a level to the owners of their references. */
+static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
+    if (f->warm)
+        return CV_OK;
+    if (cv_tally_expect(&l->counts, n) != CV_OK)
+        return CV_ERROR_MEMORY;
+    f->simd->charge(&l->counts, owner, out, n);
+    return CV_OK;
+}
+
+cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits) {
+    size_t left[CV_SIM_MAX_LEVELS]; /* records in f->out */
+    for (uint32_t s = 0; s < f->n_stages; s++) {
+        cv_level *l = f->stages[s].level;
+        const uint32_t depth = f->stages[s].depth;
+        const uint64_t *in = depth ? f->out[depth - 1] : records;
+        const size_t got = depth ? left[depth - 1] : n;
+        uint64_t *out = f->out[depth];
+        left[depth] = 0;
+        if (got == 0)
+            continue;
+        cv_status status = cv_level_prepare(l, &f->regions, f->line_end);
+        if (status != CV_OK)
+            return status;
+        left[depth] = (hits ? l->run_hits : l->run)(l, in, got, out);
+        memset(out + left[depth], 0, PREFETCH * sizeof *out);
+        if (count(f, l, owner, out, left[depth]) != CV_OK)
+            return CV_ERROR_MEMORY;
+    }
+    return CV_OK;
+}
+
+void cv_stages_free(cv_front *f) {
+    for (uint32_t s = 0; s < f->n_stages; s++) {
+        cv_level_free(f->stages[s].level);
+        free(f->stages[s].level);
+    }
+    free(f->stages);
+    for (uint32_t depth = 0; depth < CV_SIM_MAX_LEVELS; depth++)
+        free(f->out[depth]);
+}
