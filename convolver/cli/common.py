@@ -14,6 +14,8 @@ from convolver.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).", min=1)]
+Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
 
 
 def print_json(document: Any) -> None:

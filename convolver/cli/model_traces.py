@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Dask, Jobs, new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
@@ -23,18 +23,22 @@ def sweep_command(
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "random",
     wire: Annotated[bool, typer.Option("--wire", help="Latency passes in the network, not on the sender's processor.")] = False,
     correct: Annotated[bool, typer.Option("--correct", help="Scale bursts by the locality factor of each trace.")] = False,
+    jobs: Jobs = None,
+    dask: Dask = None,
     force: Force = False,
 ) -> None:
     """Replay traces on random latencies and bandwidths: the table that linear models T(P, L, BW) are fitted to.
 
-    The platforms are equal nodes of one task; 'convolver replay sweep' varies a given network.
+    The platforms are equal nodes of one task; 'convolver replay sweep' varies a given network. An interrupted sweep goes on when
+    started again.
 
     \b
     Examples:
       convolver model sweep bt.4.dim bt.9.dim bt.16.dim -o bt.parquet
-      convolver model sweep bt.*.dim -o bt.csv --points 400 --latency 1e-6:5e-5
+      convolver model sweep bt.*.dim -o bt.csv --points 400 --latency 1e-6:5e-5 --jobs 4
     """
-    from convolver.modeling.storm import ReplaySimulator, locality_factors, platforms_of, sweep, total_cpu_seconds
+    from convolver.fanout import dask_executor
+    from convolver.modeling.storm import locality_factors, sweep_replays, total_cpu_seconds
     from convolver.mpi.sources import load_events
     from convolver.mpi.sweep import plan_of
     from convolver.reporting.console import terminal_progress
@@ -42,16 +46,17 @@ def sweep_command(
     new_file(output, force)
     plan = plan_of({"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth}, points, seed, design)
     progress = terminal_progress()
-    events = {}
+    files: dict[int, Path] = {}
+    totals: dict[int, float] = {}
     for path in traces:
         loaded = load_events(path, progress=progress)
-        if loaded.ranks in events:
+        if loaded.ranks in files:
             raise UsageError(f"{path} has {loaded.ranks} ranks as another trace has; give one trace a process count.")
-        events[loaded.ranks] = loaded
-    factors = locality_factors({count: total_cpu_seconds(one) for count, one in events.items()})
-    simulator = ReplaySimulator("wire" if wire else "start-up")
-    table = sweep(events, platforms_of(plan), simulator, locality=factors if correct else None, progress=progress)
-    table.save(output)
+        files[loaded.ranks], totals[loaded.ranks] = path, total_cpu_seconds(loaded)
+    factors = locality_factors(totals)
+    scaled = factors if correct else None
+    with dask_executor(dask) as executor:
+        sweep_replays(files, plan, wire=wire, locality=scaled, output=output, executor=executor, jobs=jobs, progress=progress)
     say("Locality factors: " + ", ".join(f"P = {count}: {factor:.4f}" for count, factor in factors.items()))
     wrote(output)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from convolver.cli.common import Csv, new_file, printed, wrote
+from convolver.cli.common import Csv, Dask, Jobs, new_file, printed, wrote
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -257,8 +257,8 @@ def sweep_command(
     cpu_ratio: Annotated[str | None, typer.Option(help="CPU ratio, LOW:HIGH or LOW:HIGH:log.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the design.")] = 0,
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "lhs",
-    jobs: Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).", min=1)] = None,
-    dask: Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")] = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
 ) -> None:
     """Replay over ranges of latency, bandwidth and CPU ratio; an interrupted sweep goes on when started again.

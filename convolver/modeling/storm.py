@@ -6,13 +6,18 @@ A simulator is anything that turns a trace and a platform into seconds; the repl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from convolver.errors import ModelError, UsageError
 from convolver.modeling.table import Table
-from convolver.mpi.sweep import PARAMETERS, SweepPlan
+from convolver.mpi.sweep import Range, SweepPlan, journal_of, replays
 from convolver.progress import SILENT, Progress
+
+_LATENCY = {False: "latency_seconds", True: "wire_latency_seconds"}
+"""The parameter of a network that a latency is, on the sender's processor or in the wire."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +51,18 @@ class ReplaySimulator:
 
     def __call__(self, trace: Any, platform: Platform, /) -> float:
         """Return the seconds of the slowest rank."""
-        from convolver.mpi.network import Network, flat_configuration
+        from convolver.mpi.network import Network, flat_configuration, what_if
         from convolver.mpi.replay import Replayer
 
         if id(trace) not in self._packed:
             self._packed[id(trace)] = (trace, Replayer(trace))
-        configuration = flat_configuration(
-            trace.ranks,
-            latency_seconds=0.0 if self._wire else platform.latency_seconds,
+        latency = platform.latency_seconds
+        network = what_if(
+            Network(flat_configuration(trace.ranks)),
+            latency_seconds=None if self._wire else latency,
+            wire_latency_seconds=latency if self._wire else None,
             bandwidth_bytes_per_second=platform.bandwidth_bytes_per_second,
         )
-        network = Network(configuration, wire_latency_seconds=platform.latency_seconds if self._wire else 0.0)
         return float(self._packed[id(trace)][1].seconds(network, platform.cpu_ratio).max())
 
 
@@ -70,11 +76,15 @@ def platforms_of(plan: SweepPlan) -> list[Platform]:
 
     Raises :class:`UsageError` where one of them is missing.
     """
-    missing = [name for name in PARAMETERS[:2] if name not in plan.ranges]
-    if missing:
-        raise UsageError(f"Platforms need a range of {missing[0]}.")
+    _check(plan)
     values = plan.draw()
     return [Platform(**{name: float(column[i]) for name, column in values.items()}) for i in range(plan.points)]
+
+
+def _check(plan: SweepPlan) -> None:
+    for name in ("latency_seconds", "bandwidth_bytes_per_second"):
+        if name not in plan.ranges:
+            raise UsageError(f"Platforms need a range of {name}.")
 
 
 def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]:
@@ -105,9 +115,64 @@ def sweep(
         ratio = 1.0 if locality is None else locality[count]
         for platform in platforms:
             used = replace(platform, cpu_ratio=platform.cpu_ratio * ratio)
-            point = {"P": count, "L": used.latency_seconds, "BW": used.bandwidth_bytes_per_second, "CPU": used.cpu_ratio}
-            row = {f"param.{name}": float(value) for name, value in point.items()}
-            rows.append({**row, "value": float(simulator(trace, used)), "metric": "time", "unit": "s"})
+            rows.append(_row(count, used, float(simulator(trace, used)), app))
             progress.advance(1)
     progress.finish()
-    return Table.of_rows([{**row, "app": app, "source": "simulated"} for row in rows])
+    return Table.of_rows(rows)
+
+
+def _row(count: int, platform: Platform, seconds: float, app: str) -> dict[str, Any]:
+    point = {"P": count, "L": platform.latency_seconds, "BW": platform.bandwidth_bytes_per_second, "CPU": platform.cpu_ratio}
+    named = {f"param.{name}": float(value) for name, value in point.items()}
+    return {**named, "value": seconds, "metric": "time", "unit": "s", "app": app, "source": "simulated"}
+
+
+def sweep_replays(
+    traces: Mapping[int, str | Path],
+    plan: SweepPlan,
+    *,
+    wire: bool = False,
+    locality: Mapping[int, float] | None = None,
+    output: str | Path | None = None,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: Progress = SILENT,
+) -> Table:
+    """Return the table of :func:`sweep` for files of traces by their number of ranks, replayed by workers.
+
+    The replays are those of :func:`convolver.mpi.sweep.sweep` on equal nodes of one task; ``wire``, ``locality`` as of
+    :class:`ReplaySimulator` and :func:`sweep`. With ``output`` the table is written there, and an interrupted sweep goes on from
+    journals beside it, one a trace.
+    """
+    from convolver.mpi.network import Network, flat_configuration
+
+    _check(plan)
+    rows, journals = [], []
+    progress.start("Sweeping", len(traces) * plan.points, unit="replays")
+    for count, trace in traces.items():
+        used, network = (
+            _plan_of_trace(plan, wire, None if locality is None else locality[count]),
+            Network(flat_configuration(count)),
+        )
+        journals.append(journal_of(trace, network, used, f"{output}.{count}.journal" if output else None))
+        replayed = replays(trace, network, used, journals[-1], executor=executor, jobs=jobs, progress=progress)
+        for point in replayed.iter_rows(named=True):
+            at = Platform(point[_LATENCY[wire]], point["bandwidth_bytes_per_second"], point.get("cpu_ratio", 1.0))
+            rows.append(_row(count, at, point["predicted_seconds"], ""))
+    progress.finish()
+    table = Table.of_rows(rows)
+    if output:
+        table.save(output)
+    for journal in journals:
+        journal.remove()
+    return table
+
+
+def _plan_of_trace(plan: SweepPlan, wire: bool, factor: float | None) -> SweepPlan:
+    """Return the plan with its latency where it passes and bursts that run faster by the factor."""
+    ranges = dict(plan.ranges)
+    ranges[_LATENCY[wire]] = ranges.pop("latency_seconds")
+    if factor is not None:
+        given = ranges.get("cpu_ratio", Range(1.0, 1.0))
+        ranges["cpu_ratio"] = replace(given, low=given.low * factor, high=given.high * factor)
+    return replace(plan, ranges=ranges)

@@ -276,6 +276,7 @@ def what_if(
     network: Network,
     *,
     latency_seconds: float | None = None,
+    wire_latency_seconds: float | None = None,
     bandwidth_bytes_per_second: float | None = None,
     contention: bool = True,
 ) -> Network:
@@ -287,6 +288,8 @@ def what_if(
     changes: dict[str, Any] = {}
     if network.costs is not None:
         network = replace(network, costs=network.costs.at(latency_seconds, bandwidth_bytes_per_second))
+    if wire_latency_seconds is not None:
+        network = replace(network, wire_latency_seconds=wire_latency_seconds)
     if latency_seconds is not None:
         changes |= {"latency_intra_seconds": latency_seconds, "latency_inter_seconds": latency_seconds}
     if bandwidth_bytes_per_second is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BATCH = 50
 """Replays of one task: enough to hide what sending it costs."""
 
-PARAMETERS = ("latency_seconds", "bandwidth_bytes_per_second", "cpu_ratio")
+PARAMETERS = ("latency_seconds", "wire_latency_seconds", "bandwidth_bytes_per_second", "cpu_ratio")
 Scale = Literal["uniform", "log"]
 
 
@@ -116,6 +116,7 @@ def run_batch(trace: str, stamp: float, network: Network, points: list[dict[str,
         changed = what_if(
             network,
             latency_seconds=point.get("latency_seconds"),
+            wire_latency_seconds=point.get("wire_latency_seconds"),
             bandwidth_bytes_per_second=point.get("bandwidth_bytes_per_second"),
         )
         ranks = replayer.run(changed, point.get("cpu_ratio", 1.0)).ranks
@@ -142,25 +143,48 @@ def sweep(
     workers is used, and rebuilt when a worker dies. With ``output`` the table is written as Parquet, and an interrupted sweep
     goes on from the journal beside it (``OUTPUT.journal``).
     """
+    progress.start("Sweeping", plan.points, unit="replays")
+    journal = journal_of(trace, network, plan, f"{output}.journal" if output else None)
+    table = replays(trace, network, plan, journal, executor=executor, jobs=jobs, progress=progress)
+    progress.finish()
+    if output:
+        _save(table, plan, Path(trace), Path(output))
+    journal.remove()
+    return table
+
+
+def journal_of(trace: str | Path, network: Network, plan: SweepPlan, path: str | Path | None) -> Journal:
+    """Return the journal of the replays of a trace; raises :class:`FormatError` when the file belongs to another sweep."""
+    identity = hashlib.sha256(canonical([asdict(plan), *_identity(trace), repr(network)])).hexdigest()[:32]
+    return Journal(Path(path) if path else None, identity)
+
+
+def _identity(trace: str | Path) -> tuple[str, float]:
+    """Return the path of a trace and its time of change."""
+    path = Path(trace).resolve()
+    return str(path), path.stat().st_mtime if path.exists() else 0.0
+
+
+def replays(
+    trace: str | Path,
+    network: Network,
+    plan: SweepPlan,
+    journal: Journal,
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: Progress = SILENT,
+) -> pl.DataFrame:
+    """Return one row a point of the plan; what the journal has already is not replayed again (see :func:`sweep`)."""
     import polars as pl
 
-    trace = Path(trace).resolve()
     values = plan.draw()
     points = [{name: float(column[i]) for name, column in values.items()} for i in range(plan.points)]
     batches = [points[at : at + BATCH] for at in range(0, len(points), BATCH)]
-    stamp = trace.stat().st_mtime if trace.exists() else 0.0
-    identity = hashlib.sha256(canonical([asdict(plan), str(trace), stamp, repr(network)])).hexdigest()[:32]
-    journal = Journal(Path(f"{output}.journal") if output else None, identity)
-    tasks = {number: (str(trace), stamp, network, batch) for number, batch in enumerate(batches)}
-    progress.start("Sweeping", plan.points, unit="replays")
+    tasks = {number: (*_identity(trace), network, batch) for number, batch in enumerate(batches)}
     run_missing(run_batch, tasks, journal, executor=executor, jobs=jobs, advance=lambda rows: progress.advance(len(rows)))
-    progress.finish()
-    rows = [{"point": i, **points[i], **row} for i, row in enumerate(row for b in range(len(batches)) for row in journal.done[b])]
-    table = pl.DataFrame(rows)
-    if output:
-        _save(table, plan, trace, Path(output))
-    journal.remove()
-    return table
+    rows = [row for number in tasks for row in journal.done[number]]
+    return pl.DataFrame([{"point": i, **points[i], **row} for i, row in enumerate(rows)])
 
 
 def _save(table: pl.DataFrame, plan: SweepPlan, trace: Path, output: Path) -> None:

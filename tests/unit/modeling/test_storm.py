@@ -1,10 +1,14 @@
-"""The replay as a simulator of sweeps: where latency passes."""
+"""The replay as a simulator of sweeps: where latency passes, in memory and by workers."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling.storm import Platform, ReplaySimulator
+from convolver.modeling.storm import Platform, ReplaySimulator, platforms_of, sweep, sweep_replays
+from convolver.mpi.dim import write_dim
 from convolver.mpi.events import EventsBuilder
+from convolver.mpi.sweep import Range, SweepPlan
 
 PLATFORM = Platform(latency_seconds=1e-3, bandwidth_bytes_per_second=1e6)
 
@@ -23,3 +27,48 @@ def test_latencies_of_one_sender_queue_on_its_processor_but_not_in_the_wire():
 def test_other_places_are_refused():
     with pytest.raises(ModelError, match="start-up or wire"):
         ReplaySimulator("sky")
+
+
+PLAN = SweepPlan({"latency_seconds": Range(1e-4, 1e-2), "bandwidth_bytes_per_second": Range(1e5, 1e7, "log")}, 60, 5)
+
+
+@pytest.mark.parametrize("wire", [False, True])
+@pytest.mark.parametrize("locality", [None, {2: 0.5}])
+def test_workers_replay_files_as_the_simulator_replays_events(tmp_path, wire, locality):
+    write_dim(two_messages(), tmp_path / "two.dim")
+    with ThreadPoolExecutor(2) as executor:
+        table = sweep_replays({2: tmp_path / "two.dim"}, PLAN, wire=wire, locality=locality, executor=executor)
+    simulator = ReplaySimulator("wire" if wire else "start-up")
+    expected = sweep({2: two_messages()}, platforms_of(PLAN), simulator, locality=locality)
+    for name in ("param.P", "param.L", "param.BW", "param.CPU", "value"):
+        assert table.table[name].to_list() == pytest.approx(expected.table[name].to_list())
+
+
+def test_an_interrupted_sweep_of_traces_keeps_what_it_has(tmp_path, monkeypatch):
+    write_dim(two_messages(), tmp_path / "two.dim")
+    output = tmp_path / "s.parquet"
+
+    class Broken:
+        def submit(self, function, *arguments):
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(KeyboardInterrupt):
+            sweep_replays({2: tmp_path / "two.dim", 3: tmp_path / "none.dim"}, PLAN, output=output, executor=_Once(executor, 2))
+        assert len((tmp_path / "s.parquet.2.journal").read_text().splitlines()) == 3
+        done = sweep_replays({2: tmp_path / "two.dim"}, PLAN, output=output, executor=Broken())
+    assert done.table.height == 60
+    assert not (tmp_path / "s.parquet.2.journal").exists()
+
+
+class _Once:
+    """An executor that is interrupted after some tasks."""
+
+    def __init__(self, executor, tasks):
+        self.executor, self.left = executor, tasks
+
+    def submit(self, *call):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.executor.submit(*call)
