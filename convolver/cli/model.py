@@ -220,18 +220,22 @@ def collect_command(
     source: Annotated[Path, typer.Argument(help="Folder of the CALL runtime's records, one such file, or XML.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Table (.parquet, .csv, .jsonl, ...), .xml or .prv.")],
     monitor: Annotated[Path | None, typer.Option(help="CSV of a monitor: host, time, latency, bandwidth, ...")] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(help="CSV of metrics by parameters: N, P, L1CM, ... (simulated cache misses, for example).")
+    ] = None,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Keep the ranks apart.")] = False,
     app: Annotated[str, typer.Option(help="Name of the program.")] = "",
     force: Force = False,
 ) -> None:
-    """Collect the records of an instrumented program into a table, join them with a monitor, or convert them.
+    """Collect the records of an instrumented program into a table, join them with a monitor or other metrics, or convert them.
 
     \b
     Examples:
       convolver model collect records/ -o product.parquet
       convolver model collect records/ -o product.xml --monitor network.csv
+      convolver model collect records/ -o product.parquet --metrics misses.csv
     """
-    from convolver.modeling.call.monitor import join_monitor
+    from convolver.modeling.call.monitor import join_metrics, join_monitor
     from convolver.modeling.call.records import formulas, read_records, to_table, troubles, write_paraver
     from convolver.modeling.call.xml import write_xml
 
@@ -239,6 +243,8 @@ def collect_command(
     records = read_records(source)
     if monitor:
         records = join_monitor(records, monitor)
+    if metrics:
+        records = join_metrics(records, metrics)
     if output.suffix == ".xml":
         write_xml(records, output)
     elif output.suffix == ".prv":

@@ -1,21 +1,31 @@
-"""Campaign: CALL on the matrix product of the paper, many ranks simulated by SimGrid SMPI on random networks.
+"""Campaign: CALL on the paper's matrix product (three cases): ranks simulated by SimGrid SMPI, and real ranks of Open MPI.
 
-Needs smpicc (libsimgrid-dev). Every run measures its own network; the time is fitted over N, P, latency and bandwidth.
-    python tests/bench/models_call.py [FOLDER]
+    python tests/bench/models_call.py count|clock|mpi FOLDER [CASE...]
+
+count: SMPI on random networks, computation timed by exactly counted instructions (1 ns each; no clock is in the figures).
+clock: SMPI on the same networks, computation timed by the processor's clock: wants a quiet machine.
+mpi: one and two real ranks over shared memory and over TCP, with simulated cache misses as a driver: wants a quiet machine
+(mpi-misses makes only these, which needs none). Runs that FOLDER has already are not made again; pictures of the errors are
+drawn there. Needs smpicc, or Open MPI.
 """
 
+import json
 import os
 import subprocess
 import sys
-import tempfile
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from convolver.modeling import fit
 from convolver.modeling.call.instrument import instrument
+from convolver.modeling.call.monitor import join_metrics
 from convolver.modeling.call.records import read_records, to_table
 from convolver.modeling.call.runtime import build_runtime
+from convolver.mpi.counted import count
+from convolver.plotting import residuals, style
 
 SOURCE = Path(__file__).parents[2] / "examples/call/product.c"
 PLATFORM = """<?xml version='1.0'?>
@@ -24,58 +34,154 @@ PLATFORM = """<?xml version='1.0'?>
 """
 CALLS = {1: "1", 2: "N/P", 3: "N^2/P"}
 FEATURES = ["N", "P", "latency", "bandwidth"]
+NETWORKS = 5
+TRANSPORTS = ("vader", "tcp")
+CONVOLVER = Path(sys.executable).with_name("convolver")
+SIZES = (100, 120, 128, 144, 160, 180, 192, 200)
+MACHINE = "server-hbm"
+"""Its caches are those of the machine that the campaign ran on: 48 KiB and 2 MiB a core."""
 
 
-def formula(case: int) -> str:
+@dataclass(frozen=True)
+class Run:
+    """One run: case, network (or transport) by number, ranks and matrix size."""
+
+    case: int
+    network: int
+    ranks: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.network}-{self.ranks}-{self.size}"
+
+
+def formula(case: int, *, misses: bool = False) -> str:
     """Return equation 1 with the terms it lacks: Scatter and Bcast of the matrices, gathers that cost per partner."""
     calls, steps = CALLS[case], "ceil(log2(P))"
     latency = [f"{steps}*({calls})*latency", f"(P-1)*({calls})*latency", f"where(P>1,({calls})*latency,0)"]
     volume = [f"{steps}*4*N^2/bandwidth", "4*N^2*(P-1)/P/bandwidth"]
-    return " + ".join(["1", "N^3/P", f"where(P>1,{calls},0)", *latency, *volume])
+    return " + ".join(["1", "N^3/P", *(["L1CM/P"] if misses else []), f"where(P>1,{calls},0)", *latency, *volume])
 
 
-def build(folder: Path) -> Path:
-    library = build_runtime(folder / "rt", compiler="smpicc", mpi=True)
-    (folder / "product.c").write_text(instrument(SOURCE.read_text(), "product.c"))
-    program = folder / "product"
-    command = ["smpicc", "-O2", f"-I{folder / 'rt'}", str(folder / "product.c"), str(library), "-o", str(program), "-lm"]
+def build(folder: Path, compiler: str) -> Path:
+    program = folder / f"product-{compiler}"
+    if program.exists():
+        return program
+    library = build_runtime(folder / f"rt-{compiler}", compiler=compiler, mpi=True)
+    source = folder / f"product-{compiler}.c"
+    source.write_text(instrument(SOURCE.read_text(), "product.c"))
+    command = [compiler, "-O2", f"-I{library.parent}", str(source), str(library), "-o", str(program), "-lm"]
     subprocess.run(command, check=True)
     return program
 
 
-def run(program: Path, folder: Path, case: int, network: int, ranks: int, size: int, repetitions: int) -> None:
-    rng = np.random.default_rng([7, network])
+def plan(mode: str, case: int) -> list[Run]:
+    if mode == "mpi":
+        return [Run(case, t, p, n) for n in SIZES for p in (1, 2) for t in range(2)]
+    every = [Run(case, w, p, n) for w in range(NETWORKS) for p in (1, 2, 5, 10) for n in (100, 150, 200)]
+    return [run for run in every if run.ranks > 1 or run.network == 0]
+
+
+def simulated(folder: Path, run: Run, mode: str, records: Path) -> None:
+    rng = np.random.default_rng([7, run.network])
     bandwidth, latency = 10 ** rng.uniform(7.5, 9), 10 ** rng.uniform(-5.3, -4)
     (folder / "platform.xml").write_text(PLATFORM.format(bw=bandwidth, lat=latency))
     (folder / "hosts").write_text("".join(f"h{i}\n" for i in range(16)))
-    records = folder / f"case{case}"
-    records.mkdir(exist_ok=True)
-    environment = {**os.environ, "CONVOLVER_CALL_DIR": str(records), "CONVOLVER_CALL_RUN": f"{network}-{ranks}-{size}"}
-    command = ["smpirun", "-np", str(ranks), "-platform", str(folder / "platform.xml"), "-hostfile", str(folder / "hosts")]
-    command += ["--cfg=smpi/host-speed:1Gf", "--log=root.thresh:error", str(program), str(case), str(size), str(repetitions)]
-    subprocess.run(command, check=True, env=environment, capture_output=True)
+    repetitions = {"count": 1, "clock": 2 if run.case == 3 else 5}[mode]
+    words = ["smpirun", "-np", str(run.ranks), "-platform", str(folder / "platform.xml"), "-hostfile", str(folder / "hosts")]
+    program = [str(build(folder, "smpicc")), str(run.case), str(run.size), str(repetitions)]
+    os.environ |= {"CONVOLVER_CALL_DIR": str(records), "CONVOLVER_CALL_RUN": str(run)}
+    if mode == "count":
+        trace = folder / "ti.txt"
+        trace.unlink(missing_ok=True)
+        if count([*words, "--log=root.thresh:error", *program], trace):
+            raise SystemExit(f"{run} failed")
+    else:
+        subprocess.run(
+            [*words, "--cfg=smpi/host-speed:1Gf", "--log=root.thresh:error", *program], check=True, capture_output=True
+        )
 
 
-def report(folder: Path, case: int) -> None:
-    records = read_records(folder / f"case{case}")
+def mpirun(run: Run) -> list[str]:
+    os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    place = ["--use-hwthread-cpus", "--bind-to", "hwthread", "--map-by", "hwthread"]
+    return ["mpirun", *place, "--mca", "btl", f"self,{TRANSPORTS[run.network]}", "-np", str(run.ranks)]
+
+
+def real(folder: Path, run: Run, records: Path) -> None:
+    environment = {"CONVOLVER_CALL_DIR": str(records), "CONVOLVER_CALL_RUN": str(run)}
+    program = [str(build(folder, "mpicc")), str(run.case), str(run.size), "3" if run.case == 3 else "9"]
+    subprocess.run([*mpirun(run), *program], check=True, env={**os.environ, **environment}, capture_output=True)
+
+
+def misses(folder: Path) -> Path:
+    """Return a file with the simulated misses of the first level, of all ranks and one repetition, for every N and P."""
+    path = folder / "misses.csv"
+    if not path.exists():
+        runs = [run for run in plan("mpi", 1) if run.network == 0]
+        rows = [f"{run.size},{run.ranks},{_misses(folder, run, 2) - _misses(folder, run, 1)}" for run in runs]
+        path.write_text("\n".join(["N,P,L1CM", *rows]) + "\n")
+    return path
+
+
+def _misses(folder: Path, run: Run, repetitions: int) -> int:
+    """Return the misses of the program's own code: the last repetition alone is what the difference of two numbers leaves."""
+    known = folder / f"misses-{run}-{repetitions}.txt"
+    if not known.exists():
+        traces = [folder / f"miss.{rank}.cvt" for rank in range(run.ranks)]
+        options = ["--full", "--function", "main", "--no-scan", "--force", "-o", str(folder / "miss.%r.cvt"), "--"]
+        program = [str(build(folder, "mpicc")), "1", str(run.size), str(repetitions)]
+        words = [*mpirun(run), str(CONVOLVER), "trace", *options, *program]
+        environment = {**os.environ, "CONVOLVER_CALL_DIR": str(folder)}
+        subprocess.run(words, check=True, capture_output=True, env=environment)
+        known.write_text(str(sum(_first_level(trace) for trace in traces)))
+    return int(known.read_text())
+
+
+def _first_level(trace: Path) -> int:
+    words = [str(CONVOLVER), "simulate", str(trace), "-m", MACHINE, "--json", "--force"]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return int(json.loads(text)[0]["levels"][0]["misses"])
+
+
+def report(folder: Path, mode: str, case: int) -> None:
+    records = read_records(folder / f"{mode}{case}")
     for record in records:
         record.parameters["network"] = float(record.run.split("-")[0])
-    table = to_table(records).observations("time", [*FEATURES, "network"], centre="minimum")
-    data = {**{name: table.x[name] for name in FEATURES}, "time": table.y}
-    model = fit("analytic", data, target="time", features=FEATURES, formula=formula(case), centre="none")
-    quality = model.quality
-    error = 100 * quality["median_relative_error"]
-    print(f"case {case}: {len(table)} points R2 {quality['r_squared']:.4f} median error {error:.1f} %")
+    features = FEATURES
+    if mode == "mpi":
+        records, features = join_metrics(records, misses(folder)), [*FEATURES, "L1CM"]
+    data = to_table(records).observations("time", [*features, "network"], centre="minimum")
+    columns = {**{name: data.x[name] for name in features}, "time": data.y}
+    model = fit("analytic", columns, target="time", features=features, formula=formula(case, misses=mode == "mpi"), centre="none")
+    known = model.quality
+    errors = f"median {known['median_relative_error']:.1%}, worst {known['max_relative_error']:.1%}"
+    print(f"{mode}, case {case}: {len(data)} points, R2 {known['r_squared']:.4f}, errors: {errors}")
     print("   ", model.equation(4))
+    for note in model.notes:
+        print("    dropped", note)
+    with style.drawing(style.LIGHT):
+        style.save(residuals.draw(model, data, style.LIGHT, feature="N"), folder / f"{mode}{case}.png")
+
+
+def campaign(mode: str, folder: Path, case: int) -> None:
+    records, done = folder / f"{mode}{case}", folder / f"{mode}{case}.done"
+    records.mkdir(parents=True, exist_ok=True)
+    have = set(done.read_text().split()) if done.exists() else set()
+    for run in plan(mode, case):
+        if str(run) not in have:
+            real(folder, run, records) if mode == "mpi" else simulated(folder, run, mode, records)
+            with done.open("a") as file:
+                file.write(f"{run}\n")
+    report(folder, mode, case)
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    warnings.simplefilter("ignore")
+    mode, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    program = build(folder)
-    for case in (1, 2, 3):
-        for network in range(6):
-            for ranks in (1, 2, 5, 10):
-                for size in (100, 150, 200):
-                    run(program, folder, case, network, ranks, size, 5 if case < 3 else 2)
-        report(folder, case)
+    if mode == "mpi-misses":
+        print(misses(folder).read_text())
+    else:
+        for case in [int(word) for word in sys.argv[3:]] or [1, 2, 3]:
+            campaign(mode, folder, case)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from convolver.errors import FormatError
+from convolver.errors import FormatError, ModelError
 from convolver.modeling.call.records import Measured, Record
+
+if TYPE_CHECKING:
+    import polars as pl
 
 UNITS = {"latency": "s", "bandwidth": "B/s", "load": "1"}
 
@@ -20,17 +24,26 @@ def join_monitor(records: Iterable[Record], path: str | Path, *, slack_seconds: 
     The monitor's file is CSV with ``host``, ``time`` (Unix seconds) and any metrics; an empty host holds for all nodes. A record
     without a sample inside takes the nearest one within ``slack_seconds``, else stays as it is.
     """
+    frame, samples = _read(path, ("host", "time"), "a monitor's file with the columns host, time and metrics")
+    times = frame["time"].to_numpy()
+    values = {name: frame[name].to_numpy() for name in samples}
+    hosts = np.array([host or "" for host in frame["host"].to_list()])
+    return [_joined(record, hosts, times, values, slack_seconds) for record in records]
+
+
+def _read(path: str | Path, keys: tuple[str, ...], what: str) -> tuple[pl.DataFrame, list[str]]:
+    """Return a CSV file as numbers (``host`` as text) and the names of its columns that are no keys."""
     import polars as pl
 
     try:
         frame = pl.read_csv(path, infer_schema_length=None, schema_overrides={"host": pl.String})
-        samples = [name for name in frame.columns if name not in ("host", "time")]
-        times = frame["time"].cast(pl.Float64).to_numpy()
-        values = {name: frame[name].cast(pl.Float64).to_numpy() for name in samples}
+        missing = [name for name in keys if name not in frame.columns]
+        if missing:
+            raise FormatError(f"{path} is not {what}: {missing[0]} is missing.")
+        frame = frame.with_columns(pl.col(name).cast(pl.Float64) for name in frame.columns if name != "host")
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise FormatError(f"{path} is no monitor file with the columns host, time and metrics: {error}.") from error
-    hosts = np.array([host or "" for host in frame["host"].to_list()])
-    return [_joined(record, hosts, times, values, slack_seconds) for record in records]
+        raise FormatError(f"{path} is not {what}: {str(error).splitlines()[0]}.") from error
+    return frame, [name for name in frame.columns if name not in keys]
 
 
 def _joined(record: Record, hosts: np.ndarray, times: np.ndarray, values: Mapping[str, np.ndarray], slack: float) -> Record:
@@ -42,9 +55,7 @@ def _joined(record: Record, hosts: np.ndarray, times: np.ndarray, values: Mappin
     if not inside.any():
         return record
     means = {name: Measured(float(np.nanmean(column[inside])), UNITS.get(name, "")) for name, column in values.items()}
-    return Record(
-        **{**{name: getattr(record, name) for name in record.__struct_fields__}, "metrics": {**record.metrics, **means}}
-    )
+    return msgspec.structs.replace(record, metrics={**record.metrics, **means})
 
 
 def add_metric(
@@ -57,7 +68,28 @@ def add_metric(
     """
     result = []
     for record in records:
-        key = tuple(record.parameters.get(parameter, float(record.size)) for parameter in on)
+        known = {"P": float(record.size), **record.parameters}
+        key = tuple(known.get(parameter, np.nan) for parameter in on)
         extra = {name: Measured(values[key] / record.size, "1")} if key in values else {}
         result.append(msgspec.structs.replace(record, metrics={**record.metrics, **extra}))
     return result
+
+
+def join_metrics(records: Sequence[Record], path: str | Path) -> list[Record]:
+    """Return records with the metrics of a CSV file: columns named like a parameter of the records, or ``P``, say which runs a
+    row is for, all others are metrics of all ranks together (simulated cache misses, for example).
+
+    Raises :class:`FormatError` for a file without such columns, and :class:`ModelError` where no record is at any of its points.
+    """
+    names = {name for record in records for name in record.parameters} | {"P"}
+    what = f"a table of metrics with columns named like parameters ({', '.join(sorted(names))})"
+    frame, columns = _read(path, (), what)
+    on = tuple(name for name in columns if name in names)
+    if not on or len(on) == len(columns):
+        raise FormatError(f"{path} is not {what} and others; it has {', '.join(columns)}.")
+    for metric in (name for name in columns if name not in names):
+        values = {tuple(row[name] for name in on): row[metric] for row in frame.iter_rows(named=True)}
+        records = add_metric(records, metric, values, on)
+        if not any(metric in record.metrics for record in records):
+            raise ModelError(f"No record is at a point of {path}; its columns {', '.join(on)} hold other values.")
+    return list(records)

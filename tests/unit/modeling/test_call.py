@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convolver.errors import FormatError, ToolError, ToolNotFoundError
+from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundError
 from convolver.modeling import Table, fit
 from convolver.modeling.call.instrument import analysis_formula, instrument
-from convolver.modeling.call.monitor import add_metric, join_monitor
+from convolver.modeling.call.monitor import join_metrics, join_monitor
 from convolver.modeling.call.records import Measured, Record, formulas, read_records, to_table, write_paraver, write_records
 from convolver.modeling.call.region import region
 from convolver.modeling.call.runtime import build_runtime
@@ -239,9 +239,26 @@ def test_a_monitor_is_joined_by_node_and_time(tmp_path):
         join_monitor(late, tmp_path / "bad.csv")
 
 
-def test_simulated_misses_join_by_parameters():
-    records = add_metric(some_records(), "L2CM", {(3.0, 2.0): 500.0}, ("N", "P"))
+def test_simulated_misses_join_by_parameters(tmp_path):
+    (tmp_path / "misses.csv").write_text("P,L2CM,N\n2,500,3\n4,900,3\n")
+    records = join_metrics(some_records(), tmp_path / "misses.csv")
     assert to_table(records).observations("L2CM", ["N"]).y == pytest.approx([500])
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [("L2CM\n5\n", "columns named like parameters"), ("N,P\n3,2\n", "and others"), ("N,L2CM\n3,many\n", "is not a table")],
+)
+def test_a_file_that_is_no_table_of_metrics_is_named(tmp_path, text, match):
+    (tmp_path / "misses.csv").write_text(text)
+    with pytest.raises(FormatError, match=match):
+        join_metrics(some_records(), tmp_path / "misses.csv")
+
+
+def test_metrics_of_other_points_than_the_runs_are_an_error(tmp_path):
+    (tmp_path / "misses.csv").write_text("N,L2CM\n77,500\n")
+    with pytest.raises(ModelError, match=r"No record is at a point of .*; its columns N hold other values"):
+        join_metrics(some_records(), tmp_path / "misses.csv")
 
 
 def test_regions_become_a_paraver_trace(tmp_path):
