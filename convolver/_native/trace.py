@@ -240,6 +240,12 @@ class Decoder:
         totals = lib.cv_trace_totals_of(self.handle)
         return {name: int(getattr(totals, name)) for name, _ in ffi.typeof("cv_trace_totals").fields}
 
+    def system(self) -> bytes:
+        """Return the record of system calls and pages (``struct cv_wire_system``) as it came; empty where there was none."""
+        pointer = ffi.new("const uint8_t **")
+        size = lib.cv_trace_system(self.handle, pointer)
+        return bytes(ffi.buffer(pointer[0], size)[:]) if size else b""
+
     def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         pointer = ffi.new(f"{ctype} **")
         count = getter(self.handle, pointer)

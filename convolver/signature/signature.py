@@ -19,9 +19,11 @@ DEFAULTS: dict[str, Any] = {
     "exit_status": None,
     "complete": True,
     "measured_seconds": None,
+    "system": None,
 }
 """Header fields beside schema, version, id, inputs and totals: the traced command (list of words), the sampling plan, how the
-program ended, whether the trace ran to its end, and the native run time where it is known."""
+program ended, whether the trace ran to its end, the native run time where it is known, and what the program had of the kernel
+(:func:`convolver.tracing.system.system_document`)."""
 
 
 class Signature(TableArtifact):

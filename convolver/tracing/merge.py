@@ -182,7 +182,7 @@ def _finish(writer: TraceWriter, decoder: Decoder, first: Trace, header: dict[st
     writer.put_recorded(decoder.take())
     writer.put_counts(first.counters.astype("<u8").tobytes())
     totals = decoder.totals
-    names = ("complete", "reason", "exit_status", "traced_seconds", "threads")
+    names = ("complete", "reason", "exit_status", "traced_seconds", "threads", "system")
     end = {name: header[name] for name in names if name in header}
     end |= {"recorded_references": totals["window_references"], "set_references": totals["set_references"]}
     end["windows"] = totals["windows"]

@@ -25,6 +25,7 @@ from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Outcome
 from convolver.tracing.symbols import resolve_names
+from convolver.tracing.system import system_document
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def ending_of(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, A
         "set_references": totals["set_references"],
         "windows": totals["windows"],
         "threads": max(totals["threads"], 1),
+        "system": system_document(decoder.system()),
     }
 
 

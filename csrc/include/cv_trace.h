@@ -133,6 +133,9 @@ const char *cv_trace_error(const cv_trace *trace, uint64_t *position);
 
 const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace);
 
+/* Payload of the last CV_WIRE_SYSTEM record (struct cv_wire_system and its calls), as many bytes as are returned; 0: there was none. */
+size_t cv_trace_system(const cv_trace *trace, const uint8_t **payload);
+
 /* Definitions, as arrays that stay valid until the next call that decodes. */
 size_t cv_trace_modules(const cv_trace *trace, const struct cv_wire_module **modules);
 const char *cv_trace_module_path(const cv_trace *trace, size_t module);

@@ -54,7 +54,8 @@ enum cv_wire_kind {
     /* Data objects, with --data-objects=yes only: */
     CV_WIRE_OBJECT = 36,      /* payload: struct cv_wire_object, then its text */
     CV_WIRE_SYMBOLS = 37,     /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
-    CV_WIRE_EVENT = 38        /* argument: enum cv_wire_event; payload: words as it says */
+    CV_WIRE_EVENT = 38,       /* argument: enum cv_wire_event; payload: words as it says */
+    CV_WIRE_SYSTEM = 39       /* payload: struct cv_wire_system, then its calls; before each CV_WIRE_END, the last one counts */
 };
 
 /* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path, whose
@@ -166,6 +167,49 @@ enum cv_wire_event {
     CV_WIRE_LOADED = 5    /* first symbol's object, number: they are at their addresses */
 };
 
+/* What the program had of the kernel, from its beginning (or that of the traced region) to where the record is. Pages are those that it
+ * has or gave back, each counted once for every time that it came. */
+struct cv_wire_pages {
+    uint64_t anonymous;       /* filled with zeros, or copied from a file when they were written */
+    uint64_t populated;       /* of the anonymous and the shared: filled by the kernel ahead (MAP_POPULATE) */
+    uint64_t file;            /* of files, not written */
+    uint64_t windows;         /* ... aligned windows of 64 KiB that have some */
+    uint64_t shared;          /* of memory or files that are shared and may be written */
+    uint64_t huge_pages;      /* of the anonymous: those in aligned regions of 2 MiB within one mapping */
+    uint64_t huge_regions;    /* ... these regions */
+    uint64_t advised_pages;   /* of the huge: those where the program asked for huge pages */
+    uint64_t advised_regions; /* ... these regions */
+};
+
+enum cv_wire_system_flags { CV_WIRE_PAGES_KNOWN = 1 };
+
+struct cv_wire_system {
+    uint32_t page_bytes;
+    uint32_t flags; /* enum cv_wire_system_flags */
+    struct cv_wire_pages pages;
+    uint64_t forks;   /* processes made */
+    uint64_t threads; /* threads made */
+    uint64_t calls;   /* struct cv_wire_call that follow */
+};
+
+/* What the first argument of a call that moves bytes is. */
+enum cv_wire_target {
+    CV_WIRE_NO_TARGET = 0, /* the call moves none, or has no open descriptor */
+    CV_WIRE_TO_FILE = 1,
+    CV_WIRE_TO_PIPE = 2,
+    CV_WIRE_TO_SOCKET = 3,
+    CV_WIRE_TO_NULL = 4, /* /dev/null */
+    CV_WIRE_TO_OTHER = 5,
+    CV_WIRE_TARGETS = 6
+};
+
+struct cv_wire_call {
+    uint32_t number; /* of the system call */
+    uint32_t target; /* enum cv_wire_target */
+    uint64_t calls;
+    uint64_t bytes;
+};
+
 /* The record for an exec is written before it, since a successful one never returns. If it fails, further records follow: the last
  * CV_WIRE_END of a stream is the true one. */
 enum cv_wire_end_reason { CV_WIRE_EXITED = 0, CV_WIRE_SIGNALED = 1, CV_WIRE_EXECED = 2 };
@@ -197,6 +241,8 @@ _Static_assert(sizeof(struct cv_wire_end) == 16, "wire layout");
 _Static_assert(sizeof(struct cv_wire_flow) == 16, "wire layout");
 _Static_assert(sizeof(struct cv_wire_object) == 24, "wire layout");
 _Static_assert(sizeof(struct cv_wire_symbol) == 24, "wire layout");
+_Static_assert(sizeof(struct cv_wire_system) == 104, "wire layout");
+_Static_assert(sizeof(struct cv_wire_call) == 24, "wire layout");
 #endif
 
 #endif

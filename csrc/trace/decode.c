@@ -307,10 +307,28 @@ static cv_status defined(cv_trace *trace, unsigned kind, const uint64_t *words, 
     return status;
 }
 
+static cv_status system_record(cv_trace *trace, const uint64_t *words, size_t payload)
+{
+    struct cv_wire_system head;
+    if (payload * 8 < sizeof head)
+        return cv_trace_refuse(trace, "a record of system calls is too short", trace->totals.words);
+    memcpy(&head, words + 1, sizeof head);
+    if (head.calls != (payload * 8 - sizeof head) / sizeof(struct cv_wire_call) || (payload * 8 - sizeof head) % sizeof(struct cv_wire_call))
+        return cv_trace_refuse(trace, "a record of system calls has another length than stated", trace->totals.words);
+    cv_status status = cv_bytes_reserve(&trace->system, payload * 8);
+    if (status)
+        return status;
+    memcpy(trace->system.bytes, words + 1, payload * 8);
+    trace->system.count = payload * 8;
+    return CV_OK;
+}
+
 static cv_status long_record(cv_trace *trace, unsigned kind, const uint64_t *words, size_t payload)
 {
     if (kind == CV_WIRE_EVENT)
         return cv_event_record(trace, words, payload);
+    if (kind == CV_WIRE_SYSTEM)
+        return system_record(trace, words, payload);
     if (kind != CV_WIRE_END)
         return defined(trace, kind, words, payload);
     struct cv_wire_end end;
@@ -339,7 +357,7 @@ size_t cv_record_words(const cv_trace *trace, const uint64_t *words, size_t coun
 
 static int is_known_long(unsigned kind)
 {
-    return kind >= CV_WIRE_MODULE && kind <= CV_WIRE_EVENT;
+    return kind >= CV_WIRE_MODULE && kind <= CV_WIRE_SYSTEM;
 }
 
 static cv_status pass_by(cv_trace *trace, uint64_t records)

@@ -31,6 +31,7 @@ void cv_trace_free(cv_trace *trace)
         free(trace->unpacked[i]);
     for (int kind = 0; kind < CV_RECORDED_KINDS; kind++)
         free(trace->recorded[kind].bytes);
+    free(trace->system.bytes);
     cv_address_free(&trace->writer);
     cv_address_free(&trace->reader);
     cv_definitions_free(&trace->definitions);
@@ -75,6 +76,12 @@ const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
 const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace)
 {
     return &trace->totals;
+}
+
+size_t cv_trace_system(const cv_trace *trace, const uint8_t **payload)
+{
+    *payload = trace->system.bytes;
+    return trace->system.count;
 }
 
 size_t cv_trace_modules(const cv_trace *trace, const struct cv_wire_module **modules)

@@ -99,6 +99,7 @@ struct cv_trace {
     uint64_t *unpacked[3]; /* words, starts, ordinals */
     size_t unpacked_capacity[3];
 
+    cv_bytes system; /* payload of the last CV_WIRE_SYSTEM */
     cv_trace_totals totals;
     const char *error;
     uint64_t error_position;

@@ -23,6 +23,7 @@ static void after_options(void)
     cv_sampling_start();
     cv_selection_open();
     cv_region_open();
+    cv_calls_start();
     cv_options_forget_inherited();
 }
 

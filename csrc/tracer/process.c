@@ -19,6 +19,7 @@ ThreadId cv_current_thread(void)
 
 static void write_end(enum cv_wire_end_reason reason, Int code)
 {
+    cv_calls_write();
     cv_region_end();
     struct cv_wire_end end = {.reason = reason, .code = code, .windows = cv_windows()};
     cv_stream_record(CV_WIRE_END, 0, &end, sizeof end);
@@ -87,12 +88,14 @@ static Bool is_exec(UInt number)
 /* A successful exec never returns, so its record is written before; when it fails, the records that follow say so. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n)
 {
+    cv_call_begins(number, arguments);
     if (is_exec(number) && cv_stream_active())
         write_end(CV_WIRE_EXECED, 0);
 }
 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n, SysRes result)
 {
+    cv_call_ended(number, arguments, result);
     if (is_exec(number))
         cv_counters_finished(False);
 }
@@ -103,6 +106,7 @@ static void after_fork_in_child(ThreadId thread)
     cv_counters_fork();
     cv_region_fork();
     cv_sampling_fork();
+    cv_calls_fork();
     if (cv_stream_active())
         cv_stream_control(CV_WIRE_THREAD, thread);
     current_thread = thread;

@@ -53,6 +53,7 @@ void cv_region_start(void)
     take_back_counters();
     cv_countdown = kept_countdown;
     cv_stream_drop();
+    cv_pages_begin();
     cv_recording = True;
     cv_stream_control(CV_WIRE_THREAD, cv_current_thread());
 }
@@ -69,6 +70,7 @@ void cv_region_stop(void)
     if (!cv_recording)
         return;
     cv_sampling_stop();
+    cv_pages_end();
     cv_flush();
     leave();
 }

@@ -179,7 +179,7 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
     if (words)
         cv_next[words - 1] = 0; /* padding */
     VG_(memcpy)(cv_next, payload, bytes);
-    if (cv_options.streams && kind != CV_WIRE_END)
+    if (cv_options.streams && kind != CV_WIRE_END && kind != CV_WIRE_SYSTEM)
         keep_definition(cv_next - 1, words + 1);
     cv_next += words;
     definitions_pending = True;

@@ -300,6 +300,35 @@ IRExpr *cv_ir_load64(IRSB *block, IRExpr *address);
 void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value);
 void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
 
+/* ---- pages.c: which pages of the program are there ---- */
+
+/* The program has memory of other files, or of none, there from now on. */
+void cv_pages_mapped(Addr start, SizeT bytes);
+/* Memory is shared with others and may be written: each of its pages faults alone. */
+void cv_pages_shared(Addr start, SizeT bytes);
+/* The program asked for huge pages there. */
+void cv_pages_advised(Addr start, SizeT bytes);
+/* These pages are about to be given back. */
+void cv_pages_going(Addr start, SizeT bytes);
+/* The kernel has filled these pages ahead. */
+void cv_pages_populated(Addr start, SizeT bytes);
+/* The traced region begins; ends. */
+void cv_pages_begin(void);
+void cv_pages_end(void);
+void cv_pages_fork(void);
+Bool cv_pages_so_far(struct cv_wire_pages *pages);
+
+/* ---- calls.c: system calls ---- */
+
+void cv_calls_start(void);
+void cv_calls_fork(void);
+void cv_call_begins(UInt number, const UWord *arguments);
+void cv_call_ended(UInt number, const UWord *arguments, SysRes result);
+/* Writes the record of system calls and pages. */
+void cv_calls_write(void);
+/* Is this the library that Valgrind has the dynamic linker load? */
+Bool cv_is_preloaded(const HChar *path);
+
 /* ---- process.c: threads, fork, exec, exit ---- */
 
 void cv_process_register(void);
