@@ -33,9 +33,11 @@ def step(*words: str) -> None:
 
 
 def predict(*command: str) -> None:
-    """Predict one command on this machine and on the targets."""
+    """Predict one command on this machine and on the targets, in a folder of its own, and make the page of it."""
+    name = Path(command[0]).name
     targets = [word for name in TARGETS for word in ("--target", name)]
-    step("convolver", "predict", "--base", "host", *targets, "--force", "--", *command)
+    step("convolver", "predict", "--base", "host", *targets, "--force", "-o", f"{name}-run", "--", *command)
+    step("convolver", "report", f"{name}-run", "--html", f"{name}.html", "--force")
 
 
 def found_program() -> list[str]:
@@ -62,9 +64,9 @@ def main() -> None:
     step("convolver", "probe", "--quick", "--force")
     predict("./cg")
     predict(*found_program())
-    print(
-        f"\nAll of this took {time.monotonic() - began:.0f} s; everything lies in {FOLDER} (`convolver info FILE` explains it)."
-    )
+    print(f"\nAll of this took {time.monotonic() - began:.0f} s; everything lies in {FOLDER}. Look at it:")
+    print(f"  a browser   {FOLDER / 'cg.html'}")
+    print(f"  a terminal  {Path(sys.executable).parent / 'convolver'} report {FOLDER / 'cg-run'}")
 
 
 if __name__ == "__main__":

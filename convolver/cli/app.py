@@ -4,43 +4,53 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 import warnings
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
+from convolver.cli.group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
 
-VERBS: tuple[str, ...] = (
-    "doctor",
-    "probe",
-    "machine",
-    "trace",
-    "import_",
-    "merge",
-    "simulate",
-    "explore",
-    "share",
-    "predict",
-    "validate",
-    "plot",
-    "report",
-    "diff",
-    "export",
-    "info",
-    "ratio",
-    "model",
-    "replay",
-    "mpi",
-    "instrument",
-    "completion",
-)
-"""Modules of this package that hold a verb, in the order of ``convolver --help``; each has ``register(app)``."""
+VERBS: dict[str, str] = {
+    "doctor": "Check what is installed; say how to get what is missing.",
+    "probe": "Measure this machine and write its profile.",
+    "machine": "List, show, compare, check and project machine profiles.",
+    "trace": "Record what a program executes and which memory it touches.",
+    "import_": "Convert references that another tool recorded into a trace.",
+    "merge": "Join traces that were recorded in phases into one.",
+    "simulate": "Simulate the caches of machines on a trace, in one pass.",
+    "explore": "Simulate variants of one cache level of a machine.",
+    "share": "Simulate threads on cores that share their last cache.",
+    "predict": "Predict a program's time and its CPU ratio to targets.",
+    "validate": "Compare predicted with measured times of many programs.",
+    "plot": "Draw a picture from artifacts: PNG, SVG or PDF.",
+    "report": "Show a predicted program, as text or as one HTML page.",
+    "diff": "Compare two runs, machines or versions block by block.",
+    "export": "Write artifacts in other tools' formats.",
+    "info": "Explain and verify a file that Convolver wrote.",
+    "ratio": "CPU ratio of a program on two machines, and what decides it.",
+    "model": "Fit, apply and show statistical models.",
+    "replay": "Replay the messages of a parallel run on a network.",
+    "mpi": "Record and convert the MPI events of parallel programs.",
+    "instrument": "Translate CALL's pragmas of a C source into calls.",
+    "completion": "Let a shell complete verbs, options and machines.",
+}
+"""Modules of this package that hold a verb (each has ``register(app)``), in the order of ``convolver --help``, and its words."""
+
+
+class _AllVerbs(Verbs):
+    """The verbs in the order in which they are used."""
+
+    def list_commands(self, _ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return [verb.rstrip("_") for verb in VERBS]
+
 
 app = typer.Typer(
     name="convolver",
+    cls=_AllVerbs,
     help="How fast will this program run on that machine?\n\n"
     "Profile a machine (probe), record a program (trace), simulate its caches (simulate), predict its time (predict).",
     no_args_is_help=True,
@@ -67,8 +77,10 @@ def _options(
     pass
 
 
-for _verb in VERBS:
+for _verb, _summary in VERBS.items():
     importlib.import_module(f"convolver.cli.{_verb}").register(app)
+    _infos: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    next(info for info in _infos if info.name == _verb.rstrip("_")).short_help = _summary
 
 
 def _say(message: str) -> None:
@@ -78,6 +90,10 @@ def _say(message: str) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *_args: object, **_kwargs: object) -> None:
     if issubclass(category, ConvolverWarning):
         _say(f"warning: {message}")
+
+
+def _of_file(error: OSError) -> str:
+    return f" ({error.filename})" if error.filename else ""
 
 
 def main() -> None:
@@ -91,12 +107,12 @@ def main() -> None:
             raise
         _say(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        _say("interrupted.")
-        sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:
+    except OSError as error:
+        if os.environ.get("CONVOLVER_DEBUG"):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+        _say(f"the system refused: {error.strerror or error}{_of_file(error)}; CONVOLVER_DEBUG=1 shows where.")
+        sys.exit(1)
     except MemoryError:
         _say("this machine has not enough memory for what was asked.")
         sys.exit(1)

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from convolver.cli.common import new_file, wrote
+from convolver.cli.group import new_group
 from convolver.errors import UsageError
 
-exports = typer.Typer(no_args_is_help=True, help="Write artifacts in other tools' formats.", rich_markup_mode=None)
+exports = new_group("Write artifacts in other tools' formats.")
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]

@@ -40,8 +40,10 @@ def register(app: typer.Typer) -> None:
         target = new_file(output or source.with_suffix(".call.c"), force)
         try:
             text = source.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"{source} cannot be read: {error}.") from error
+        except OSError as error:
+            raise FormatError(f"{source} cannot be read: {error.strerror}; give a C source.") from error
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{source} is no text in UTF-8; give a C source.") from error
         translated = instrument(text, source.name)
         library = build_runtime(runtime, compiler=compiler, mpi=mpi, fortran=fortran)
         target.write_text(translated)

@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
+from convolver.cli.group import new_group
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 Machine = Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)]
 
-machines = typer.Typer(
-    no_args_is_help=True, help="List, show, compare, check and project machine profiles.", rich_markup_mode=None
-)
+machines = new_group("List, show, compare, check and project machine profiles.")
 
 
 @machines.command("list")

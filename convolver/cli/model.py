@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
+from convolver.cli.group import new_group
 from convolver.cli.model_traces import add
 from convolver.errors import UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
-models = typer.Typer(no_args_is_help=True, help="Fit, apply and show statistical models.", rich_markup_mode=None)
+models = new_group("Fit, apply and show statistical models.")
 
 
 def parse_value(text: str) -> Any:

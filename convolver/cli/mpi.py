@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
+from convolver.cli.group import new_group
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
 
-mpi = typer.Typer(no_args_is_help=True, help="Record and convert the MPI events of parallel programs.", rich_markup_mode=None)
+mpi = new_group("Record and convert the MPI events of parallel programs.")
 
 
 def _write(events: Events, output: Path) -> None:

@@ -89,7 +89,9 @@ def predict(
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
     from convolver.cli.chain import Chain
+    from convolver.convolution.convolve import check_choices
 
+    check_choices(overlap, method)
     chain = Chain(base=base, targets=target or [], output=output, force=force, threads=threads, loaded=loaded)
     if _is_artifact(words):
         chain.use(Path(words[0]), hits)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from convolver.cli.common import Csv, Dask, Jobs, new_file, printed, wrote
+from convolver.cli.group import Verbs, new_group
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -26,7 +26,7 @@ Examples:
 """
 
 
-class _RunByDefault(TyperGroup):
+class _RunByDefault(Verbs):
     """``convolver replay APP.dim ...`` means ``convolver replay run APP.dim ...``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,11 +36,8 @@ class _RunByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-group = typer.Typer(
-    cls=_RunByDefault,
-    no_args_is_help=True,
-    help="Replay MPI traces on a network: run (the default: convolver replay TRACE --config NET.cfg), analyze, sweep.",
-    rich_markup_mode=None,
+group = new_group(
+    "Replay MPI traces on a network: run (the default: convolver replay TRACE --config NET.cfg), analyze, sweep.", _RunByDefault
 )
 
 

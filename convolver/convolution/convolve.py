@@ -47,6 +47,14 @@ LOCATED = 0.6
 """Share of its lines from which on one place alone is called a block's data set location."""
 
 
+def check_choices(overlap: str, method: str) -> None:
+    """Raise :class:`UsageError` for an unknown overlap rule or method."""
+    if overlap not in OVERLAPS:
+        raise UsageError(f"'{overlap}' is no overlap rule; choose one of {', '.join(OVERLAPS)}.")
+    if method not in METHODS:
+        raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
+
+
 def convolve(
     signature: Signature,
     hit_rates: HitRates,
@@ -66,10 +74,7 @@ def convolve(
     Raises :class:`ProvenanceError` when the three do not belong together, :class:`CoverageError` when no reference was sampled,
     :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
     """
-    if overlap not in OVERLAPS:
-        raise UsageError(f"'{overlap}' is no overlap rule; choose one of {', '.join(OVERLAPS)}.")
-    if method not in METHODS:
-        raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
+    check_choices(overlap, method)
     where = falls(signature, hit_rates, machine)
     costs = machine_costs(machine)
     memops = signature.table["memops"].to_numpy().astype(float)

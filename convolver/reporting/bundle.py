@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.artifacts import load, schema_of
-from convolver.errors import ConvolverError, ProvenanceError, UsageError
+from convolver.errors import ConvolverError, ProvenanceError, UnknownMachineError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 
@@ -67,7 +67,14 @@ def _files(words: Sequence[str]) -> Iterator[Path | MachineProfile]:
         elif path.exists() or path.suffix:
             yield path
         else:
-            yield find_machine(word)
+            yield _machine(word)
+
+
+def _machine(word: str) -> MachineProfile:
+    try:
+        return find_machine(word)
+    except UnknownMachineError as error:
+        raise UsageError(f"There is no file, folder or machine '{word}'; give the folder of `convolver predict -o`.") from error
 
 
 def gather(words: Sequence[str]) -> Bundle:
@@ -82,13 +89,7 @@ def gather(words: Sequence[str]) -> Bundle:
         schema = "convolver.machine" if isinstance(file, MachineProfile) else schema_of(file)
         found.setdefault(schema, []).append((path, artifact))
     signatures = {artifact.id: (path, artifact) for path, artifact in found.get("convolver.signature", [])}
-    if len(signatures) != 1:
-        what = "no signature" if not signatures else f"{len(signatures)} programs"
-        raise UsageError(
-            f"A report is about one program, but {what} was found; give the folder that `convolver predict -o FOLDER` filled, "
-            "or its .sig.parquet and .times.parquet files."
-        )
-    path, signature = next(iter(signatures.values()))
+    path, signature = _only(list(signatures.values()))
     bundle = Bundle(signature, path)
     bundle.predictions = [one for _, one in found.get("convolver.prediction", []) if one.inputs.get("signature") == signature.id]
     bundle.timeline = next((one for _, one in found.get("convolver.timeline", [])), None)
@@ -97,6 +98,21 @@ def gather(words: Sequence[str]) -> Bundle:
     _take_times(bundle, [one for _, one in found.get("convolver.block_times", [])])
     _take_machines(bundle, [one for _, one in found.get("convolver.machine", [])])
     return bundle
+
+
+def _only(signatures: list[tuple[Path, Signature]]) -> tuple[Path, Signature]:
+    if not signatures:
+        raise UsageError(
+            "A report needs the signature of a program, and there is none; give the folder that `convolver predict -o FOLDER` "
+            "filled, or its .sig.parquet and .times.parquet files."
+        )
+    if len(signatures) > 1:
+        first = signatures[0][0].as_posix().removesuffix(".sig.parquet")
+        raise UsageError(
+            f"A report is about one program, but there are {len(signatures)}; "
+            f"give the files of one, such as {first}.*.parquet {first}@*"
+        )
+    return signatures[0]
 
 
 def _of_this_run(bundle: Bundle, given: list[tuple[Path, Any]], what: str) -> Any:

@@ -119,16 +119,17 @@ def interrupted(arguments, wait=0.0):
     return process.returncode, messages
 
 
+SENTENCE = "convolver: interrupted; whatever was named as written is complete.\n"
 MACHINES = ["-m", "server-hbm", "-m", "desktop-32m", "-m", "server-96m"]
 
 
 @pytest.mark.parametrize("options", [MACHINES, [*MACHINES, "--jobs", "2"], ["-m", "server-hbm", "--causes"]])
 def test_an_interrupted_simulation_of_a_trace_ends_without_a_traceback(trace, tmp_path, options):
-    assert interrupted(["simulate", trace, *options, "-o", tmp_path / "out.parquet"], 0.1) == (130, "")
+    assert interrupted(["simulate", trace, *options, "-o", tmp_path / "out.parquet"], 0.1) == (130, SENTENCE)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_simulation_of_a_folder_ends_its_workers(trace, tmp_path):
     arguments = ["simulate", trace.parent, "-m", "server-hbm", "--jobs", "2", "-o", tmp_path / "out.parquet"]
-    assert interrupted(arguments, 1.0) == (130, "")
+    assert interrupted(arguments, 1.0) == (130, SENTENCE)
     assert {path.name for path in tmp_path.iterdir()} == {"out.parquet.journal", "out.parquet.parts"}

@@ -45,11 +45,11 @@ def test_a_folder_holds_one_program_and_the_base_comes_first(chain, bundle):
 
 def test_what_does_not_belong_together_is_refused(chain, tmp_path):
     other = make_chain(tmp_path, blocks=4)
-    with pytest.raises(UsageError, match="2 programs"):
+    with pytest.raises(UsageError, match="there are 2; give the files of one, such as .*app"):
         gather([str(chain.folder), str(other.folder)])
     with pytest.raises(ProvenanceError, match="another signature"):
         gather([chain.path("app.sig.parquet"), other.path("app@base.times.parquet")])
-    with pytest.raises(UsageError, match="no signature"):
+    with pytest.raises(UsageError, match="the signature of a program, and there is none"):
         gather([chain.path("app@base.times.parquet")])
     with pytest.raises(UsageError, match="no block times"):
         gather([chain.path("app.sig.parquet")])

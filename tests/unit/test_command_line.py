@@ -1,0 +1,57 @@
+"""The command line as a whole: its help, and what it says when something goes wrong before, in and behind a verb."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from convolver.cli.app import VERBS, app, main
+from convolver.errors import UsageError
+
+runner = CliRunner()
+
+
+def help_of(*words):
+    return runner.invoke(app, [*words, "--help"], terminal_width=80).output
+
+
+def test_the_help_lists_every_verb_with_a_whole_line_in_the_order_of_use():
+    listed = help_of().partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == [verb.rstrip("_") for verb in VERBS]
+    assert all(len(line) <= 80 and line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+@pytest.mark.parametrize("group", ["machine", "model", "mpi", "export", "replay"])
+def test_groups_say_whole_sentences(group):
+    listed = help_of(group).partition("Commands:\n")[2]
+    assert listed.count(".") >= 3
+    assert "..." not in listed
+
+
+@pytest.mark.parametrize("option", ["--method", "--overlap"])
+def test_a_wrong_choice_is_refused_before_anything_is_read(option):
+    done = runner.invoke(app, ["predict", "nosuch.cvt", option, "magic"])
+    assert isinstance(done.exception, UsageError)
+    assert "'magic'" in str(done.exception)
+
+
+def test_an_interrupted_verb_says_one_sentence(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["convolver", "machine", "list"])
+    monkeypatch.setattr("convolver.reporting.machines.machine_rows", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "convolver: interrupted; whatever was named as written is complete.\n"
+
+
+def test_a_full_disk_is_one_sentence_and_no_traceback():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "convolver", "machine", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "convolver: the system refused: No space left on device; CONVOLVER_DEBUG=1 shows where.\n"
