@@ -45,7 +45,7 @@ def test_a_folder_holds_one_program_and_the_base_comes_first(chain, bundle):
 
 def test_what_does_not_belong_together_is_refused(chain, tmp_path):
     other = make_chain(tmp_path, blocks=4)
-    with pytest.raises(UsageError, match="there are 2; give the files of one, such as .*app"):
+    with pytest.raises(UsageError, match=r"there are 2; give the files of one, such as \S+app\."):
         gather([str(chain.folder), str(other.folder)])
     with pytest.raises(ProvenanceError, match="another signature"):
         gather([chain.path("app.sig.parquet"), other.path("app@base.times.parquet")])
