@@ -25,7 +25,8 @@ def _compiler() -> list[str] | None:
 
 def sources() -> list[Path]:
     """Return the files that make the probe binary."""
-    return sorted(path for pattern in ("*.c", "kernels/*.c", "recorded/*.c", "core/*.c") for path in SOURCES.glob(pattern))
+    folders = (".", "kernels", "recorded", "core", "system")
+    return sorted(path for folder in folders for path in (SOURCES / folder).glob("*.c"))
 
 
 def build_probe(target: Path) -> str:

@@ -18,6 +18,7 @@
 #include "pinning.h"
 #include "recorder.h"
 #include "residency.h"
+#include "system/system.h"
 
 #define CV_BESIDE_BYTES ((size_t)64 << 20) /* working set of another kernel on the other CPUs: far behind any share of a cache */
 
@@ -184,6 +185,10 @@ int main(int count, char **arguments)
     sigaction(SIGTERM, &action, NULL);
     if (options.cpu >= 0 && cv_pin(options.cpu))
         return cv_fail("cannot run on the chosen CPU", strerror(errno));
+    if (options.task == CV_SYSTEM) {
+        cv_system_probe(&cv_interrupted);
+        return cv_interrupted ? 130 : 0;
+    }
     if (cv_arena_open(&arena, options.bytes, options.pages, 1))
         return cv_fail("cannot allocate the working set", strerror(errno));
     if (options.pages == CV_PAGES_2M && cv_check_huge(&options, &arena))

@@ -11,6 +11,7 @@ static const char cv_usage[] =
     "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --residency [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --core [--cpu N] [--bytes SIZE] [--pages ...] < WINDOWS\n"
+    "       convolver-probe --system [--cpu N]\n"
     "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp|2m] [--sample S] [--limit S] [--warmup S]\n"
     "                       [--precision R] [--least N] [--most N] [--beside KERNEL] [--other CPU] < PLAN\n"
     "       convolver-probe --record|--run [--bytes MAX] [--pages default|4k|thp] < PLAN\n"
@@ -40,7 +41,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         {"least", required_argument, NULL, 'n'},  {"most", required_argument, NULL, 'N'},
         {"forever", required_argument, NULL, 'F'}, {"beside", required_argument, NULL, 'B'},
         {"other", required_argument, NULL, 'O'},   {"residency", no_argument, NULL, 'S'},
-        {"core", no_argument, NULL, 'K'},
+        {"core", no_argument, NULL, 'K'},      {"system", no_argument, NULL, 'Y'},
         {NULL, 0, NULL, 0},
     };
     *options = (struct cv_options){
@@ -53,6 +54,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         case 'O': options->other = atoi(optarg); break;
         case 'S': options->task = CV_RESIDENCY; break;
         case 'K': options->task = CV_CORE; break;
+        case 'Y': options->task = CV_SYSTEM; break;
         case 'F': options->forever = optarg, options->task = CV_FOREVER; break;
         case 'R': options->task = CV_RECORD; break;
         case 'X': options->task = CV_RUN; break;

@@ -49,12 +49,15 @@ def show_command(
       convolver machine show host
       convolver machine show node.machine.json --json
     """
+    from msgspec import to_builtins
+
     from convolver.machine.catalog import find_machine
     from convolver.reporting.machines import print_profile, profile_rows
 
     profile = find_machine(machine)
     rows = profile_rows(profile)
-    if not printed(json, csv, lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
+    about = {"plateaus": rows, "kernel": [to_builtins(cost) for cost in profile.kernel], "provenance": profile.provenance}
+    if not printed(json, csv, lambda: {**profile.summary(), **about}, lambda: rows):
         print_profile(profile)
 
 

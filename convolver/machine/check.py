@@ -66,6 +66,8 @@ def _completeness(profile: MachineProfile) -> Iterator[Finding]:
             break
     if not profile.floating_point:
         yield Finding("warning", "It has no measured instructions: compute-bound blocks cost nothing.")
+    if not profile.kernel:
+        yield Finding("note", "It has no costs of the kernel: system time is not predicted (probe again).")
 
 
 def _noise(profile: MachineProfile) -> Iterator[Finding]:

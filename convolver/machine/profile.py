@@ -13,6 +13,7 @@ from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
+from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.machine.system import PAGE_BYTES, MemorySystem, make_system, parse_system
 from convolver.machine.tlb import TlbLevel
@@ -110,6 +111,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
     core: tuple[CoreFigure, ...] = ()
+    kernel: tuple[KernelCost, ...] = ()
     calibration: Calibration | None = None
     neighbours: tuple[Neighbour, ...] = ()
     residency: Residency | None = None
@@ -141,6 +143,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             profile = msgspec.convert(document, cls)
             maps = check_curves(profile.maps)
             _check_throughputs(profile.floating_point)
+            check_kernel_costs(profile.kernel)
         except (msgspec.ValidationError, SchemaError) as error:
             raise SchemaError(f"{where} is no valid machine profile: {error}.") from error
         if not profile.name or "/" in profile.name:

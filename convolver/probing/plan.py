@@ -74,7 +74,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``budget_seconds`` since the start and ``most_rounds`` allow. ``pages`` is default (as any program gets them here), 4k, thp
     (asked for) or 2m (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``.
     ``loaded`` are the thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share
-    the core, and residency; ``core`` the core's own figures.
+    the core, and residency; ``core`` the core's own figures and the kernel's.
     """
 
     name: str

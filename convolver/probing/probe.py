@@ -23,6 +23,7 @@ from convolver.probing.core import measure_core
 from convolver.probing.curves import curves, throughputs
 from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
+from convolver.probing.kernel import measure_kernel
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
     LOADED,
@@ -219,6 +220,7 @@ def probe(
         maps=maps,
         floating_point=throughputs(summaries, kernels),
         core=measure_core(chosen, plan.pages, progress) if plan.core else (),
+        kernel=measure_kernel(chosen, progress) if plan.core else (),
         neighbours=around.neighbours,
         residency=around.residency,
         contention=busy_hierarchies(maps, reported),

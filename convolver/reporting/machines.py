@@ -138,10 +138,21 @@ def print_profile(profile: MachineProfile) -> None:
             rate = f"{entry.flops / entry.seconds / 1e9:.3g}" if entry.flops else ""
             table.add_row(entry.kernel, str(entry.width_bytes), format_seconds(entry.seconds), rate)
         console.print(table)
+    _print_kernel(profile)
     for sentence in surroundings(profile):
         console.print(sentence, markup=False)
     for change in profile.changes:
         console.print(f"changed: {change}", markup=False)
+
+
+def _print_kernel(profile: MachineProfile) -> None:
+    if not profile.kernel:
+        out().print("The kernel's costs are unknown: system time is not predicted here.")
+        return
+    table = grid(["the kernel, seconds of one"], ["time", "least", "median"])
+    for cost in profile.kernel:
+        table.add_row(cost.name, *(format_seconds(value) for value in (cost.seconds, cost.low, cost.high)))
+    out().print(table)
 
 
 def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[dict[str, Any]]) -> None:
@@ -185,7 +196,8 @@ def surroundings(profile: MachineProfile) -> list[str]:
 def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str, Any]]:
     """Return what both machines have measured: seconds of each and ``ratio`` = first / second (above 1: the second is faster).
 
-    Memory is compared level by level of the same name, instructions under the level ``registers``.
+    Memory is compared level by level of the same name, instructions under the level ``registers``, the kernel's work under
+    ``kernel``.
     """
     rows = []
     others = {_key(row): row["seconds"] for row in profile_rows(second)}
@@ -202,6 +214,17 @@ def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str
         | {"first": entry.seconds, "second": instructions[entry.kernel]}
         for entry in first.floating_point
         if entry.kernel in instructions
+    ]
+    kernel = {cost.name: cost.seconds for cost in second.kernel}
+    rows += [
+        {
+            **dict(zip(_KEY, (cost.name, 1, ""), strict=True)),
+            "level": "kernel",
+            "first": cost.seconds,
+            "second": kernel[cost.name],
+        }
+        for cost in first.kernel
+        if cost.name in kernel
     ]
     return [{**row, "ratio": row["first"] / row["second"]} for row in rows]
 

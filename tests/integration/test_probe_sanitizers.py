@@ -76,3 +76,9 @@ def test_a_bad_line_of_a_plan_ends_in_one_line_of_words(binary, plan):
 @pytest.mark.parametrize("option", [("--cpu", "4000"), ("--pages", "8g"), ("--least", "1"), ("--sample", "0"), ("--unknown",)])
 def test_a_bad_option_is_refused(binary, option):
     assert run(binary, "load 4096 1\n", *option).returncode in (1, 2)
+
+
+def test_the_kernels_work_is_clean(binary):
+    done = run(binary, "", "--system")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"name": "page.few"' in done.stdout

@@ -6,6 +6,7 @@ import pytest
 from convolver.machine.catalog import find_machine
 from convolver.machine.check import check_profile
 from convolver.machine.hierarchy import Level
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
 from convolver.machine.project import parse_changes, project
@@ -31,6 +32,7 @@ def machine(**changes):
         "hierarchy": LEVELS,
         "maps": tuple(curve(*kind) for kind in (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "load"))),
         "floating_point": (Throughput(kernel="add", operation="add", seconds=1e-9, flops=1),),
+        "kernel": (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),),
     }
     return MachineProfile(**{**fields, **changes})
 

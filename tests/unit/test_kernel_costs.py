@@ -1,0 +1,67 @@
+"""The kernel's costs: from the probe's samples to the profile, projected and refused."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from convolver.errors import SchemaError
+from convolver.machine.check import check_profile
+from convolver.machine.kernel_costs import KernelCost
+from convolver.machine.profile import MachineProfile
+from convolver.machine.project import parse_changes, project
+from convolver.probing.kernel import kernel_cost, measure_kernel
+from convolver.probing.probe import default_cpu
+from convolver.reporting.machines import compare_rows
+from tests.synthetic import machine
+
+COST = KernelCost(name="page.few", seconds=8e-7, low=7e-7, high=9e-7)
+
+
+def with_costs(name: str = "m") -> MachineProfile:
+    return msgspec.structs.replace(machine(name), kernel=(COST,))
+
+
+def test_a_cost_is_the_first_quartile_since_disturbances_only_add_time():
+    cost = kernel_cost("call.least", [5e-7, 1e-7, 2e-7, 3e-7, 9e-6])
+    assert (cost.low, cost.seconds, cost.high) == (1e-7, 2e-7, 3e-7)
+    assert kernel_cost("page.huge", []) is None
+
+
+def test_the_probe_measures_what_this_kernel_takes():
+    costs = {cost.name: cost for cost in measure_kernel(default_cpu())}
+    assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "byte.read_file"} <= set(costs)
+    assert all(0 < cost.low <= cost.seconds <= cost.high < 1 for cost in costs.values())
+    assert costs["call.least"].seconds < costs["start.process"].seconds
+
+
+def test_costs_are_kept_in_the_profile(tmp_path):
+    path = tmp_path / "m.machine.json"
+    with_costs().save(path)
+    assert MachineProfile.load(path).kernel == (COST,)
+    assert MachineProfile.load(path).id == with_costs().id
+
+
+def test_a_cost_that_is_no_time_is_refused():
+    document = json.loads(json.dumps(with_costs().to_document()))
+    document["kernel"][0]["low"] = 0.0
+    with pytest.raises(SchemaError, match=r"the kernel cost 'page\.few' is no positive time"):
+        MachineProfile.from_document(document)
+
+
+def test_a_faster_clock_makes_the_kernel_faster():
+    projected = project(with_costs(), "faster", parse_changes([], ["core.clock=2"]))
+    assert projected.kernel == (KernelCost(name="page.few", seconds=4e-7, low=3.5e-7, high=4.5e-7),)
+
+
+def test_costs_are_compared_by_name():
+    rows = [row for row in compare_rows(with_costs("a"), with_costs("b")) if row["level"] == "kernel"]
+    assert [(row["kernel"], row["ratio"]) for row in rows] == [("page.few", 1.0)]
+
+
+def test_a_profile_without_costs_says_that_system_time_is_not_predicted():
+    note = "It has no costs of the kernel"
+    assert any(finding.sentence.startswith(note) for finding in check_profile(machine("m")))
+    assert not any(finding.sentence.startswith(note) for finding in check_profile(with_costs()))
