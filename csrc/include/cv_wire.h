@@ -1,6 +1,8 @@
 /* The stream that the tracer writes and the trace reader decodes. Freestanding: no library, no other header than <stdint.h>,
  * so that the tracer (a Valgrind tool, GPL-2.0-or-later) and the rest of Convolver (MIT) share exactly this file. SPDX: MIT.
  *
+ * A pipe holds the tracer's own pages (vmsplice): take them out by read, which copies them, not by splice or tee.
+ *
  * The stream is a sequence of little-endian 64-bit words. Between records the reader looks at one word, the head:
  *
  *   bit 63 = 0           a set-sampled reference: bits 62..22 line address (address >> 6), bits 21..0 site

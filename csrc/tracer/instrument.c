@@ -115,8 +115,8 @@ static void finish_full(struct emission *e)
 {
     IRExpr *next = binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + e->segment->words)));
     cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_next), next);
-    cv_ir_call(e->out, "cv_flush", cv_flush, mkIRExprVec_0(),
-               binary(e->out, Iop_CmpLE64U, cv_ir_u64((Addr)cv_high_mark), next));
+    IRExpr *full = binary(e->out, Iop_And64, next, cv_ir_u64(cv_output_full_bit()));
+    cv_ir_call(e->out, "cv_flush", cv_flush, mkIRExprVec_0(), cv_ir_assign(e->out, IRExpr_Unop(Iop_CmpNEZ64, full)));
     if (cv_options.block_limit)
         call_limit(e, binary(e->out, Iop_CmpLE64U, cv_ir_u64(cv_options.block_limit), e->executions));
 }

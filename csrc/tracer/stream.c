@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- * The stream's buffer and the pipe or file behind it. Inline code writes records at cv_next and moves it on; whoever writes checks
- * cv_high_mark afterwards. A reader that goes away ends the stream, not the traced program. */
+ * The records of the stream. Inline code writes them at cv_next and moves it on; whoever writes checks cv_high_mark afterwards. */
 #include "tracer.h"
 #include "private.h"
-#include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
-#include "pub_tool_libcsignal.h"
 #include "pub_tool_vkiscnums.h"
 
-ULong *cv_next;
-ULong *cv_high_mark;
-
-#define POLL_OUT 4 /* not among the constants that Valgrind passes on */
-
-static ULong *buffer;
-static Int wire = -1;
 static Bool definitions_pending;
 
 /* With --streams: all definitions written so far, and where this process's counters are. */
@@ -25,56 +15,12 @@ static HChar counters_path[4096];
 
 Bool cv_stream_active(void)
 {
-    return wire >= 0;
-}
-
-static void close_wire(void)
-{
-    VG_(close)(wire);
-    wire = -1;
-}
-
-/* A write to a pipe without reader leaves a SIGPIPE pending for this thread (Valgrind's own code runs with signals blocked), which
- * the guest would receive: take it out of the queue. */
-static void swallow_sigpipe(void)
-{
-    vki_sigset_t pipe_only;
-    vki_siginfo_t information;
-    VG_(memset)(&pipe_only, 0, sizeof pipe_only);
-    pipe_only.sig[0] = 1UL << (VKI_SIGPIPE - 1);
-    VG_(sigtimedwait_zero)(&pipe_only, &information);
-}
-
-static void wait_writable(void)
-{
-    struct vki_pollfd poll = {.fd = wire, .events = POLL_OUT};
-    VG_(poll)(&poll, 1, 1000);
-}
-
-static void write_out(const void *data, SizeT bytes)
-{
-    const UChar *at = data;
-    while (bytes && wire >= 0) {
-        Int written = VG_(write)(wire, at, bytes);
-        if (written > 0) {
-            at += written;
-            bytes -= written;
-        } else if (written == -VKI_EAGAIN) {
-            wait_writable();
-        } else if (written != -VKI_EINTR) {
-            if (written == -VKI_EPIPE)
-                swallow_sigpipe();
-            else
-                VG_(umsg)("The stream of addresses ends here: error %d while writing it.\n", -written);
-            close_wire();
-        }
-    }
+    return cv_output_active();
 }
 
 static void write_buffer(void)
 {
-    write_out(buffer, (cv_next - buffer) * sizeof(ULong));
-    cv_next = buffer;
+    cv_output_flush();
     definitions_pending = False;
 }
 
@@ -94,7 +40,7 @@ static Int make_fifo(void)
     SysRes opened = VG_(open)(path, VKI_O_WRONLY, 0);
     if (sr_isError(opened))
         cv_fatal("cannot open the stream %s", path);
-    return VG_(safe_fd)(sr_Res(opened));
+    return sr_Res(opened);
 }
 
 const HChar *cv_stream_counters(void)
@@ -122,25 +68,22 @@ static void keep_definition(const ULong *record, SizeT words)
 
 void cv_stream_open(void)
 {
-    SizeT words = cv_options.buffer_bytes / sizeof(ULong);
-    buffer = VG_(am_shadow_alloc)((words + 2 * CV_RECORD_WORDS) * sizeof(ULong));
-    cv_next = buffer;
-    cv_high_mark = buffer + words;
     struct vg_stat status;
+    cv_output_prepare();
     if (cv_options.streams)
-        wire = make_fifo();
+        cv_output_open(make_fifo());
     else if (cv_options.wire_fd < 0)
         return;
     else if (VG_(fstat)(cv_options.wire_fd, &status) != 0)
         cv_fatal("--wire-fd=%d is not an open descriptor", cv_options.wire_fd);
     else
-        wire = VG_(safe_fd)(cv_options.wire_fd);
+        cv_output_open(cv_options.wire_fd);
     begin_stream();
 }
 
 void cv_stream_drop(void)
 {
-    cv_next = buffer;
+    cv_output_drop();
 }
 
 /* Outside the traced region the buffer holds nothing that anybody wants: definitions do not wait in it. */
@@ -189,12 +132,11 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
 
 void cv_stream_fork(void)
 {
-    cv_next = buffer;
-    if (wire >= 0)
-        close_wire();
+    cv_output_drop();
+    cv_output_close();
     if (!cv_options.streams)
         return;
-    wire = make_fifo();
+    cv_output_open(make_fifo());
     begin_stream();
-    write_out(definitions, n_definitions * sizeof *definitions);
+    cv_output_copy(definitions, n_definitions * sizeof *definitions);
 }

@@ -75,12 +75,27 @@ void cv_counters_finished(Bool finished);
 /* In a forked child: gives it counters of its own, at 0, in place of its parent's: private ones, or a file beside its stream. */
 void cv_counters_fork(void);
 
-/* ---- stream.c: the buffer that inline code writes into, and the pipe behind it ---- */
+/* ---- output.c: the buffers that inline code writes into, and the pipe behind them ---- */
 
 extern ULong *cv_next;      /* next free word; read and written by inline code */
 extern ULong *cv_high_mark; /* from here on the buffer must be flushed; room for one more record is left */
 
 #define CV_RECORD_WORDS 4096 /* no record written without a check of the room is longer */
+
+void cv_output_prepare(void);
+/* Takes the descriptor over. */
+void cv_output_open(Int descriptor);
+Bool cv_output_active(void);
+void cv_output_close(void);
+/* Sends what is in the buffer, or throws it away. */
+void cv_output_flush(void);
+void cv_output_drop(void);
+/* Sends memory that may be changed at once. */
+void cv_output_copy(const void *data, SizeT bytes);
+/* The bit that is set in the addresses from cv_high_mark on, and in none before. */
+ULong cv_output_full_bit(void);
+
+/* ---- stream.c: records ---- */
 
 void cv_stream_open(void);
 Bool cv_stream_active(void);

@@ -204,16 +204,14 @@ def test_children_of_the_program_run_untraced_and_do_not_disturb(tmp_path):
 
 
 def test_a_child_that_outlives_the_program_does_not_hold_the_trace_open(tmp_path):
-    began = time.monotonic()
     done = subprocess.run(
-        [*CONVOLVER, "trace", "-o", "a.cvt", "--", "bash", "-c", "sleep 20 >/dev/null 2>&1 & exit 0"],
+        [*CONVOLVER, "trace", "-o", "a.cvt", "--", "bash", "-c", "sleep 200 >/dev/null 2>&1 & exit 0"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        timeout=60,
+        timeout=150,
     )
     assert done.returncode == 0
-    assert time.monotonic() - began < 15
     assert Trace.load(tmp_path / "a.cvt").complete
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from convolver.tracing import valgrind
-from tests.integration.tool_runs import PROGRAMS, Runner, program, requires_tool
+from tests.integration.tool_runs import KERNELS, PROGRAMS, Runner, program, requires_tool
 from tests.oracle import wire
 
 pytestmark = requires_tool
@@ -115,6 +116,40 @@ def test_a_slow_reader_of_a_nonblocking_pipe_gets_everything(runner, ends, tmp_p
         data += piece
         if len(data) % 5 == 0:
             time.sleep(0.001)
+    os.close(read_end)
+    process.communicate(timeout=60)
+    _, segments, events = wire.read_stream(bytes(data))
+    counters = wire.read_counters(tmp_path / "counters")
+    visits = Counter(event.segment for event in events if isinstance(event, wire.Visit))
+    assert all(visits[s.id] == counters.values[s.counter] for s in segments if s.sites)
+
+
+def test_a_pipe_whose_reader_falls_behind_gets_the_bytes_of_a_file(runner, tmp_path):
+    command = [program(runner.folder, KERNELS / "triad.c", "-static"), "4"]  # 4 MB of records: static, or addresses differ
+    expected = runner.trace(command, "--mode=full").stream
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
+    process = start(runner, command, write_end, tmp_path / "counters", "--mode=full")
+    os.close(write_end)
+    data = bytearray()
+    while piece := os.read(read_end, 100_003):
+        data += piece
+        if len(data) % 3 == 0:
+            time.sleep(0.02)
+    os.close(read_end)
+    process.communicate(timeout=60)
+    assert len(expected) > 3 << 20
+    assert bytes(data) == expected
+
+
+def test_a_forked_child_does_not_disturb_what_lies_in_its_parents_pipe(runner, ends, tmp_path):
+    read_end, write_end = os.pipe()
+    process = start(runner, [ends, "fork"], write_end, tmp_path / "counters", "--mode=full")
+    os.close(write_end)
+    data = bytearray()
+    while piece := os.read(read_end, 5000):
+        data += piece
+        time.sleep(0.0001)
     os.close(read_end)
     process.communicate(timeout=60)
     _, segments, events = wire.read_stream(bytes(data))
