@@ -2,8 +2,9 @@
  * Adds the inline code to a block: a counter for each segment, address words and the end of the record, tests for set sampling.
  *
  * Recording every address, a visit record is written straight into the stream's buffer, which moves on only at the segment's end:
- * a segment that faults in the middle leaves no record. Sampling, one guarded call at the segment's end takes up to four words as
- * arguments; more go to a scratch area at all times, which costs a store each, and the call copies them when a window is open. */
+ * a segment that faults in the middle leaves no record. Sampling, one guarded call at the segment's end, for bursts and sampled sets
+ * together, takes up to four words as arguments; more go to a scratch area at all times, which costs a store each, and the call copies
+ * them when a window is open. */
 #include "tracer.h"
 #include "pub_tool_machine.h"
 #include "libvex_guest_amd64.h"
@@ -21,6 +22,7 @@ struct emission {
     Int next_guard;
     IRExpr *executions;  /* the counter's new value */
     IRExpr *argument[ARGUMENTS]; /* the address words, where they are few */
+    IRExpr *call;        /* negative: cv_visit is to be called; NULL: never */
     IRExpr *record;      /* address of the visit record, where every address is recorded */
 };
 
@@ -41,6 +43,12 @@ static IRExpr *increment(IRSB *out, Addr counter, IRExpr *by)
 static Bool wants_record(const struct emission *e)
 {
     return e->segment->recorded && (e->to > e->from || cv_options.all_visits);
+}
+
+/* Are the address words of the segment used for anything? */
+static Bool takes_words(const struct emission *e)
+{
+    return wants_record(e) && e->to > e->from && (cv_options.mode != CV_COUNTS || cv_options.sets);
 }
 
 static void begin(struct emission *e)
@@ -64,23 +72,8 @@ static void emit_word(struct emission *e, const struct cv_word *word, Int index)
         cv_ir_store64(e->out, binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + index))), value);
     else if (e->segment->words > ARGUMENTS)
         cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_scratch[index]), value);
-}
-
-/* One comparison finds out whether [address, address + size) touches a line of the class: with x = address + size - 1 relative to
- * the class's line, modulo the distance of two such lines, it does exactly when x < 64 + size - 1. */
-static void emit_set_test(struct emission *e, const struct cv_reference *r, UInt site)
-{
-    ULong span = 64 * (ULong)cv_options.sets;
-    ULong offset = r->size_bytes - 1 - 64 * (ULong)cv_options.set_class;
-    IRExpr *x = binary(e->out, Iop_And64, binary(e->out, Iop_Add64, r->address, cv_ir_u64(offset)), cv_ir_u64(span - 1));
-    IRExpr *touches = binary(e->out, Iop_CmpLT64U, x, cv_ir_u64(64 + r->size_bytes - 1));
-    if (r->guard) {
-        IRExpr *both = binary(e->out, Iop_And64, cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, touches)),
-                              cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, r->guard)));
-        touches = binary(e->out, Iop_CmpNE64, both, cv_ir_u64(0));
-    }
-    cv_ir_call(e->out, "cv_set_reference", cv_set_reference,
-               mkIRExprVec_2(r->address, cv_ir_u64((ULong)r->size_bytes << 32 | site)), touches);
+    if (cv_options.sets)
+        e->call = cv_sets_test(e->out, e->references, e->from, e->to, word, value, e->call);
 }
 
 /* Everything that belongs before statement `at`. */
@@ -91,9 +84,7 @@ static void emit_references(struct emission *e, Int at)
         if (r->guard)
             increment(e->out, cv_counter_address(e->segment->first_guard_counter + e->next_guard++),
                       cv_ir_assign(e->out, IRExpr_Unop(Iop_1Uto64, r->guard)));
-        if (cv_options.sets && e->segment->recorded)
-            emit_set_test(e, r, e->segment->first_site + e->next_reference - e->from);
-        if (cv_options.mode == CV_COUNTS || !wants_record(e))
+        if (!takes_words(e))
             continue;
         for (; e->next_word < e->segment->words && e->segment->word[e->next_word].reference == e->next_reference; e->next_word++)
             emit_word(e, &e->segment->word[e->next_word], e->next_word);
@@ -121,16 +112,18 @@ static void finish_full(struct emission *e)
         call_limit(e, binary(e->out, Iop_CmpLE64U, cv_ir_u64(cv_options.block_limit), e->executions));
 }
 
-static void finish_sample(struct emission *e)
+static void count_down(struct emission *e)
 {
     Addr countdown = (Addr)&cv_countdown;
-    IRExpr *left;
-    if (e->to > e->from)
-        left = increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from)));
-    else
-        left = cv_ir_load64(e->out, cv_ir_u64(countdown));
-    IRExpr *guard = binary(e->out, Iop_CmpLT64S, left, cv_ir_u64(0)), *id = cv_ir_u64(e->segment->id), **a = e->argument;
-    switch (wants_record(e) ? e->segment->words : 0) {
+    IRExpr *left = e->to > e->from ? increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from)))
+                                   : cv_ir_load64(e->out, cv_ir_u64(countdown));
+    e->call = e->call ? binary(e->out, Iop_Or64, left, e->call) : left;
+}
+
+static void call_visit(struct emission *e)
+{
+    IRExpr *guard = binary(e->out, Iop_CmpLT64S, e->call, cv_ir_u64(0)), *id = cv_ir_u64(e->segment->id), **a = e->argument;
+    switch (takes_words(e) ? e->segment->words : 0) {
     case 1: cv_ir_call(e->out, "cv_visit_1", cv_visit_1, mkIRExprVec_2(id, a[0]), guard); break;
     case 2: cv_ir_call(e->out, "cv_visit_2", cv_visit_2, mkIRExprVec_3(id, a[0], a[1]), guard); break;
     case 3: cv_ir_call(e->out, "cv_visit_3", cv_visit_3, mkIRExprVec_4(id, a[0], a[1], a[2]), guard); break;
@@ -146,15 +139,19 @@ static void finish(struct emission *e)
         finish_full(e);
     /* Segments that are not recorded count, too, or windows would lie elsewhere than without the selection. */
     if (cv_options.mode == CV_SAMPLE && cv_options.interval && (e->to > e->from || wants_record(e)))
-        finish_sample(e);
+        count_down(e);
+    if (e->call)
+        call_visit(e);
 }
 
 static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
 {
     e->next_reference = e->from;
     e->next_word = e->next_guard = 0;
-    e->record = NULL;
+    e->record = e->call = NULL;
     begin(e);
+    if (cv_options.sets && takes_words(e))
+        e->call = cv_sets_test(e->out, e->references, e->from, e->to, NULL, NULL, NULL);
     for (Int i = first; i < end; i++) {
         emit_references(e, i);
         if (in->stmts[i]->tag == Ist_Exit)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- * What happens in a sample: burst windows, continuous set sampling, the visit limit.
+ * What happens in a sample: burst windows, the visit limit; sets.c has the sampled sets.
  *
  * Inline code takes a segment's references off cv_countdown and calls cv_visit when the result is negative. It stays negative while
  * a window is open, so outside windows a segment costs one subtraction and one test. Segments are atoms: a window opens with the
@@ -13,7 +13,7 @@
 #define VISITS_A_REFERENCE 16 /* of a window, at most; programs have about one */
 
 Long cv_countdown;
-ULong cv_scratch[CV_MAX_WORDS];
+ULong cv_scratch[CV_MAX_WORDS + 1];
 
 /* Memops executed so far, the current segment's included, are window_due - cv_countdown. */
 static ULong window_due, window_end, windows, visits_left;
@@ -79,9 +79,8 @@ static Bool step(ULong before, ULong after)
     return True;
 }
 
-void VG_REGPARM(1) cv_visit(HWord id)
+static void burst_visit(struct cv_segment_info *segment, HWord id)
 {
-    struct cv_segment_info *segment = &cv_segment_infos[id];
     ULong after = window_due - cv_countdown;
     if (!step(after - segment->references, after))
         return;
@@ -94,6 +93,15 @@ void VG_REGPARM(1) cv_visit(HWord id)
         *cv_next++ = cv_scratch[w];
     if (cv_next >= cv_high_mark)
         cv_flush();
+}
+
+void VG_REGPARM(1) cv_visit(HWord id)
+{
+    struct cv_segment_info *segment = &cv_segment_infos[id];
+    if (segment->sites)
+        cv_sets_visit(segment);
+    if (cv_options.interval && cv_countdown < 0)
+        burst_visit(segment, id);
 }
 
 /* The same with the address words as arguments: cheaper in inline code than to store them. */
@@ -119,27 +127,6 @@ void cv_visit_4(HWord id, HWord a, HWord b, HWord c, HWord d)
 {
     cv_scratch[3] = d;
     cv_visit_3(id, a, b, c);
-}
-
-/* Inline code has tested whether any byte lies in a line of the class; a reference across lines may touch it with either. */
-void VG_REGPARM(2) cv_set_reference(HWord address, HWord site_and_size)
-{
-    if (!cv_recording)
-        return;
-    UInt site = (UInt)site_and_size;
-    ULong last = (address + (site_and_size >> 32) - 1) >> 6;
-    for (ULong line = address >> 6; line <= last; line++) {
-        if ((line & (cv_options.sets - 1)) != (ULong)cv_options.set_class)
-            continue;
-        if (site >> CV_WIRE_SITE_BITS == 0) {
-            *cv_next++ = (line << CV_WIRE_SITE_BITS | site) & ~CV_WIRE_VISIT;
-        } else {
-            *cv_next++ = CV_WIRE_CONTROL | (ULong)CV_WIRE_SETS_LOST << 56 | site;
-            *cv_next++ = line << 6;
-        }
-    }
-    if (cv_next >= cv_high_mark)
-        cv_flush();
 }
 
 /* ---- visit limit where every address is recorded: translate the segment anew, without recording ---- */

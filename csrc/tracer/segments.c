@@ -155,7 +155,9 @@ static void define(struct cv_wire_segment *head, struct cv_wire_site *sites, UIn
             sites[k].guard_counter += known->counter + 1;
     cv_stream_record(CV_WIRE_SEGMENT, 0, payload, bytes);
     cv_segment_infos[n_segments++] = (struct cv_segment_info){.address = head->address, .references = head->sites,
-                                                              .words = head->words,
+                                                              .first_site = head->first_site, .words = head->words,
+                                                              .sites = cv_options.sets && head->sites
+                                                                           ? cv_sets_sites(sites, head->sites) : NULL,
                                                               .selected = cv_selected(cv_module_path(head->module),
                                                                                       head->file_offset)};
     n_sites += head->sites;

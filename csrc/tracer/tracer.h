@@ -172,7 +172,8 @@ struct cv_segment {
 struct cv_segment_info {
     Addr address;
     ULong visits; /* recorded so far, where a visit limit is set */
-    UInt references;
+    UInt references, first_site;
+    struct cv_set_site *sites; /* with set sampling and references only */
     UShort words;
     Bool stopped;  /* the visit limit is reached */
     Bool selected; /* by --only */
@@ -194,24 +195,32 @@ void cv_flow_write(const IRSB *block, Int first, Int end, const struct cv_refere
 /* ---- sampling.c: helpers that inline code calls ---- */
 
 extern Long cv_countdown;                /* memops until the next window; negative while one is open */
-extern ULong cv_scratch[CV_MAX_WORDS];   /* address words of the segment being executed */
+extern ULong cv_scratch[CV_MAX_WORDS + 1]; /* address words of the segment being executed, and a 0 */
 
 void cv_sampling_start(void);
 void cv_sampling_fork(void);
 void cv_sampling_stop(void);
 ULong cv_windows(void);
-/* Segment `id` was executed while cv_countdown < 0. */
+/* Segment `id` was executed while cv_countdown < 0, or a reference of it may have touched a sampled set. */
 void cv_visit(HWord id) VG_REGPARM(1);
 void cv_visit_1(HWord id, HWord a);
 void cv_visit_2(HWord id, HWord a, HWord b);
 void cv_visit_3(HWord id, HWord a, HWord b, HWord c);
 void cv_visit_4(HWord id, HWord a, HWord b, HWord c, HWord d);
-/* A reference may touch a line of the sampled set class. `site` in the low 32 bits, its size above. */
-void cv_set_reference(HWord address, HWord site_and_size) VG_REGPARM(2);
 /* The visit limit of segment `id` is reached. */
 void cv_limit_reached(void *guest_state, HWord id) VG_REGPARM(2);
 /* Throws away the translations of segments that reached their limit; only between blocks. */
 void cv_limit_discard(void);
+
+/* ---- sets.c ---- */
+
+/* What cv_sets_visit needs to know of a segment's references. */
+struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n);
+/* A value that is negative when `before` (NULL: nothing) is, or a reference with this address word (NULL: a constant address) may
+ * touch a line of the class. */
+IRExpr *cv_sets_test(IRSB *out, const struct cv_references *references, Int from, Int to, const struct cv_word *word, IRExpr *value,
+                     IRExpr *before);
+void cv_sets_visit(const struct cv_segment_info *segment);
 
 /* ---- selection.c: --only ---- */
 
