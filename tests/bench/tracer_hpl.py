@@ -42,6 +42,23 @@ def seconds(words: list[str], folder: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def slowdowns(modes: list[str], repeats: int, size: int, folder: Path) -> dict[str, float]:
+    """Median of (processor time of the ranks under the tool) / (native of the same round), for each mode of the tool."""
+    if not shutil.which("hpcc") or not shutil.which("mpirun"):
+        raise SystemExit("no hpcc or no mpirun; install them with `apt install hpcc`")
+    ratios: dict[str, list[float]] = {mode: [] for mode in modes}
+    (folder / "hpccinf.txt").write_text(hpl_text(size, p=2, q=2))
+    for _ in range(repeats):
+        native = seconds([], folder)
+        for mode in modes:
+            counters = f"--counters={folder}/%p.counters"
+            tool = valgrind.tool_command(["--wire-fd=3", counters, f"--log-file={os.devnull}", *TOOL_MODES[mode]])
+            ratios[mode].append(seconds(tool, folder) / native)
+            for path in folder.glob("*.counters"):
+                path.unlink()
+    return {mode: statistics.median(ratios[mode]) for mode in modes}
+
+
 def main() -> None:
     """Measure and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -49,23 +66,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--modes", default="counts,hybrid,full")
     options = parser.parse_args()
-    if not shutil.which("hpcc") or not shutil.which("mpirun"):
-        raise SystemExit("no hpcc or no mpirun; install them with `apt install hpcc`")
     modes = options.modes.split(",")
-    ratios: dict[str, list[float]] = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "hpccinf.txt").write_text(hpl_text(options.size, p=2, q=2))
-        for _ in range(options.repeats):
-            native = seconds([], folder)
-            for mode in modes:
-                counters = f"--counters={folder}/%p.counters"
-                tool = valgrind.tool_command(["--wire-fd=3", counters, f"--log-file={os.devnull}", *TOOL_MODES[mode]])
-                ratios[mode].append(seconds(tool, folder) / native)
-                for path in folder.glob("*.counters"):
-                    path.unlink()
-            print(f"native {native:.1f} s: " + ", ".join(f"{mode} {ratios[mode][-1]:.1f}" for mode in modes), flush=True)
-    print("hpl, 4 ranks, medians: " + ", ".join(f"{mode} {statistics.median(ratios[mode]):.1f}" for mode in modes))
+        ratios = slowdowns(modes, options.repeats, options.size, Path(name))
+    print("hpl, 4 ranks, medians: " + ", ".join(f"{mode} {ratios[mode]:.1f}" for mode in modes))
 
 
 if __name__ == "__main__":

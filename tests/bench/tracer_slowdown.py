@@ -3,17 +3,22 @@
 Run by ``make bench``, or alone: ``python tests/bench/tracer_slowdown.py [--repeats 3] [--seconds 0.4] [--only triad,spmv]``.
 The whole program is measured, Valgrind's start of about 0.4 s included; the stream is drained by a thread that throws it away.
 With ``--start`` a second row of each program leaves out what a run without work takes: what a long run would show.
+``--kept FILE`` puts each program's row into a file and leaves out programs that have one; with ``--limit SECONDS`` no program is
+begun later, so that the same command, given again, goes on where it ended: all programs in slots of a quiet machine.
+``hpl`` is HPL of Debian's hpcc on four ranks (tracer_hpl.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import statistics
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from convolver.tracing import valgrind
@@ -21,6 +26,7 @@ from convolver.tracing import valgrind
 KERNELS = Path(__file__).parent / "kernels"
 SCALAR, VECTOR = ["-O2", "-fno-tree-vectorize"], ["-O3", "-march=x86-64-v3"]
 NPB = ("cg", "ep", "is", "mg")
+HPL = "hpl"
 PROGRAMS = {
     **{name: (name, SCALAR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
     **{f"{name}-v3": (name, VECTOR) for name in ("triad", "spmv", "stencil", "gups", "dgemm")},
@@ -118,6 +124,29 @@ def slowdowns(
     return whole, running
 
 
+Row = dict[str, dict[str, float]]
+"""Ratios by column, by what they hold: ``whole`` runs, or ``running`` without the start."""
+
+
+def program_row(program: str, columns: list[str], options: argparse.Namespace, folder: Path) -> Row:
+    """Build and measure one program."""
+    if program == HPL:
+        from tracer_hpl import slowdowns as hpl_slowdowns
+
+        return {"whole": hpl_slowdowns(columns, options.repeats, options.hpl_size, folder)}
+    command = calibrate(build(program, folder), options.seconds)
+    start = starts(command, columns, folder) if options.start else {}
+    whole, running = slowdowns(command, columns, options.repeats, folder, start)
+    return {"whole": whole, "running": running} if options.start else {"whole": whole}
+
+
+def show(program: str, row: Row, columns: list[str]) -> None:
+    """Print the lines of one program."""
+    for label, kind in ((program, "whole"), ("  running", "running")):
+        if kind in row:
+            print(f"{label:12}" + "".join(f"{row[kind][column]:11.1f}" for column in columns), flush=True)
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -126,19 +155,23 @@ def main() -> None:
     parser.add_argument("--only", default="triad,spmv,stencil", help="comma-separated programs; all: every program")
     parser.add_argument("--start", action="store_true", help="a second row without the start")
     parser.add_argument("--columns", default=",".join(COLUMNS))
+    parser.add_argument("--kept", type=Path, help="file of rows already measured; new ones are added")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="begin no program after so many seconds")
+    parser.add_argument("--hpl-size", type=int, default=100)
     options = parser.parse_args()
     columns = options.columns.split(",")
+    kept = json.loads(options.kept.read_text()) if options.kept and options.kept.exists() else {}
+    programs = [*PROGRAMS, HPL] if options.only == "all" else options.only.split(",")
+    began = time.monotonic()
     print(f"{'slowdown':12}" + "".join(f"{column:>11}" for column in columns), flush=True)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for program in PROGRAMS if options.only == "all" else options.only.split(","):
-            command = calibrate(build(program, folder), options.seconds)
-            start = starts(command, columns, folder) if options.start else {}
-            for label, row in zip(
-                (program, "  running"), slowdowns(command, columns, options.repeats, folder, start), strict=True
-            ):
-                if label == program or options.start:
-                    print(f"{label:12}" + "".join(f"{row[column]:11.1f}" for column in columns), flush=True)
+        for program in programs:
+            if program not in kept and time.monotonic() - began > options.limit:
+                raise SystemExit(f"{program} and what follows is left: give the same command again.")
+            row = kept[program] = kept.get(program) or program_row(program, columns, options, Path(name))
+            if options.kept:
+                options.kept.write_text(json.dumps(kept))
+            show(program, row, columns)
 
 
 if __name__ == "__main__":
