@@ -59,6 +59,7 @@ class _Job:
     json: bool
     scan: bool
     counts: Signature | None
+    expected: int | None
     jobs: int
 
     def new(self, path: Path) -> Path:
@@ -76,7 +77,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
     hits_path = job.new(job.output.with_name(job.output.name.removesuffix(".cvt") + ".hits.parquet"))
     signature_file = job.new(signature_path(job.output))
     profiles = [find_machine(name) for name in machines]
-    live = LiveTrace(job.command, sampling=job.plan, scan=job.scan, counts=job.counts)
+    live = LiveTrace(job.command, sampling=job.plan, scan=job.scan, counts=job.counts, expected=job.expected)
     more: dict[Path, TableArtifact] = {}
     if job.plan.data_objects:
         files = [job.new(objects_path(job.output)), job.new(objects_output(hits_path))]
@@ -110,7 +111,13 @@ def _recorded(job: _Job) -> int:
     if job.plan.data_objects:
         job.new(objects_path(job.output))
     recorded = trace(
-        job.command, output=job.output, sampling=job.plan, progress=terminal_progress(), scan=job.scan, counts=job.counts
+        job.command,
+        output=job.output,
+        sampling=job.plan,
+        progress=terminal_progress(),
+        scan=job.scan,
+        counts=job.counts,
+        expected=job.expected,
     )
     wrote(job.output)
     wrote(signature_path(job.output))
@@ -226,7 +233,9 @@ def trace_command(
     if children and (simulate or addresses):
         raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
     target = expand_name(output) if output else default_name(command[0])
-    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None, jobs or len(os.sched_getaffinity(0)))
+    expected = None if earlier is None else int(earlier.totals["memops"])
+    threads = jobs or len(os.sched_getaffinity(0))
+    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None, expected, threads)
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

@@ -19,12 +19,11 @@ from typing import Any
 from convolver._native import trace as native
 from convolver._native.trace import Decoder
 from convolver.errors import FormatError, TracerError
-from convolver.progress import Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors
+from convolver.tracing.pace import Pace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.valgrind import tool_command, tool_environment
-from convolver.units import format_count
 
 PIPE_BYTES = 1 << 20
 STEP_MILLISECONDS = 200
@@ -97,7 +96,7 @@ class Session:
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))
 
-    def run(self, on_chunk: Callable[[], None], on_time: Callable[[], None], progress: Progress) -> Outcome:
+    def run(self, on_chunk: Callable[[], None], on_time: Callable[[], None], pace: Pace) -> Outcome:
         """Run the command to its end; the program has this process's own stdin, stdout and stderr.
 
         ``on_chunk`` is called when the decoder has recorded enough for a chunk, ``on_time`` a few times a second. Raises
@@ -114,7 +113,7 @@ class Session:
                     process = self._start(writing)
                 finally:
                     os.close(writing)
-                self._pump(process, reading, on_chunk, on_time, progress)
+                self._pump(process, reading, on_chunk, on_time, pace)
                 return self._outcome(self._wait(process))
         finally:
             os.close(reading)
@@ -131,9 +130,9 @@ class Session:
         reading: int,
         on_chunk: Callable[[], None],
         on_time: Callable[[], None],
-        progress: Progress,
+        pace: Pace,
     ) -> None:
-        seen, ended, began = 0, False, time.monotonic()
+        seen, ended = 0, False
         while True:
             state = self._decoder.pump(reading, STEP_MILLISECONDS)
             if self._decoder.chunk_full:
@@ -142,8 +141,9 @@ class Session:
                 on_time()
             if state == native.END:
                 return
-            words = self._decoder.totals["words"]
-            progress.advance(words - seen, _rate(words, time.monotonic() - began))
+            totals = self._decoder.totals
+            words = totals["words"]
+            pace.advance(totals)
             # A child of the program may hold the pipe open for ever: after the program's end, one quiet moment is the end.
             if ended and words == seen:
                 return
@@ -202,10 +202,6 @@ def last_words(log: Path, status: int) -> str:
     said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
     said = [line for line in said if line and not line.endswith("==")]
     return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
-
-
-def _rate(words: int, seconds: float) -> str:
-    return f"{format_count(words)} words of addresses, {format_count(words / max(seconds, 0.1))}/s"
 
 
 def _signal_name(number: int) -> str:

@@ -17,6 +17,7 @@ from convolver.schema import document_id
 from convolver.signature.data_objects import HOW_TO
 from convolver.tracing.data_objects import Attribution, FoundObjects
 from convolver.tracing.features import site_line_shares
+from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
@@ -48,6 +49,7 @@ def trace(
     progress: Progress = SILENT,
     scan: bool = True,
     counts: Signature | None = None,
+    expected: int | None = None,
 ) -> Trace:
     """Run a command under the tracer and return what was recorded.
 
@@ -56,7 +58,8 @@ def trace(
     leaves a trace with ``complete`` False. Raises :class:`UsageError` or :class:`TracerError` when the command cannot be
     traced, and :class:`FormatError` when the file cannot be written; what was whole by then is kept. Ctrl-C finishes the
     files, then raises KeyboardInterrupt. ``scan``: look for AVX-512 code first. ``counts``: take the
-    exact counts from the signature of an earlier run of the same binaries.
+    exact counts from the signature of an earlier run of the same binaries. ``expected``: memory references that the run will
+    execute, as an earlier one counted them: the progress shows the remaining time.
     """
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
@@ -69,10 +72,11 @@ def trace(
     try:
         writer = TraceWriter(output, describe(argv, plan))
         recording = Recording(session.counters, decoder, writer)
-        progress.start(f"Tracing {Path(argv[0]).name}")
+        pace = Pace(plan, progress, expected, session.counters)
+        pace.start(f"Tracing {Path(argv[0]).name}")
         began = time.monotonic()
         try:
-            outcome = session.run(recording.chunk, recording.tick, progress)
+            outcome = session.run(recording.chunk, recording.tick, pace)
             recording.chunk()
             writer.put_counts(session.counters())
         except FormatError:
@@ -82,7 +86,7 @@ def trace(
             writer.discard()
             raise
         finally:
-            progress.finish()
+            pace.finish()
         ending = ending_of(outcome, decoder, time.monotonic() - began)
         finish(writer, Ended(decoder, session.counters(), {**describe(argv, plan), **ending}, counts, paths), ending)
     finally:
@@ -99,10 +103,16 @@ class LiveTrace:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, sampling: SamplingPlan | None = None, scan: bool = True, counts: Signature | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        sampling: SamplingPlan | None = None,
+        scan: bool = True,
+        counts: Signature | None = None,
+        expected: int | None = None,
     ) -> None:
         self._argv = list(argv)
-        self._counts = counts
+        self._counts, self._expected = counts, expected
         self._plan = (sampling or SamplingPlan()).check()
         self._command = check_command(argv, scan=scan)
         self._ended: Ended | None = None
@@ -120,10 +130,11 @@ class LiveTrace:
         paths = PathFeatures(decoder, self._plan.document())
         sinks.connect(decoder)
         session = Session(self._command, self._plan, decoder)
-        progress.start(f"Tracing {Path(self._argv[0]).name}")
+        pace = Pace(self._plan, progress, self._expected, session.counters)
+        pace.start(f"Tracing {Path(self._argv[0]).name}")
         began = time.monotonic()
         try:
-            self._outcome = session.run(lambda: None, lambda: None, progress)
+            self._outcome = session.run(lambda: None, lambda: None, pace)
             self.header |= ending_of(self._outcome, decoder, time.monotonic() - began)
             self._ended = Ended(decoder, session.counters(), self.header, self._counts, paths)
             self.site_line_shares = site_line_shares(decoder, paths.sites())
@@ -131,7 +142,7 @@ class LiveTrace:
             if self._found is not None:
                 self._attribution.take(decoder, self._found)
         finally:
-            progress.finish()
+            pace.finish()
             session.close()
 
     @property
