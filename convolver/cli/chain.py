@@ -71,6 +71,7 @@ class Chain:
         """Probe where needed, measure and trace a command."""
         from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
+        from convolver.tracing.recording import objects_path, signature_path
         from convolver.tracing.tracer import trace
 
         check_command(argv)
@@ -78,7 +79,8 @@ class Chain:
         self.output = folder
         self.stem = Path(argv[0]).name
         cvt = new_file(folder / f"{self.stem}.cvt", self.force)
-        signature = new_file(folder / f"{self.stem}.sig.parquet", self.force)
+        signature = new_file(signature_path(cvt), self.force)
+        objects = new_file(objects_path(cvt), self.force) if sampling.data_objects else None
         self._find_machines(probe=True)
         for name in self._names():
             new_file(folder / name, self.force)
@@ -89,6 +91,8 @@ class Chain:
             self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
         self.signature = self.trace.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}
+        if objects is not None:
+            self.sources["data objects"] = str(objects)
         status = self.signature.header.get("exit_status")
         if status:
             say(f"The program ended with status {status}; the prediction is for what it did until then.")

@@ -52,6 +52,9 @@ def predict(
     sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
     sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
+    data_objects: Annotated[
+        bool, typer.Option("--data-objects", help="Tell which data objects the command's references touch: CMD.objects.parquet.")
+    ] = False,
     mpi: Annotated[
         Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
     ] = None,
@@ -94,6 +97,8 @@ def predict(
     check_choices(overlap, method)
     chain = Chain(base=base, targets=target or [], output=output, force=force, threads=threads, loaded=loaded)
     if _is_artifact(words):
+        if data_objects:
+            raise UsageError("--data-objects goes with a command; a trace tells them when 'convolver trace' was asked to.")
         chain.use(Path(words[0]), hits)
     else:
         if hits is not None:
@@ -101,8 +106,8 @@ def predict(
         from convolver.tracing.sampling import SamplingPlan
         from convolver.units import parse_count
 
-        bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets)
-        plan = SamplingPlan(mode="full") if full else bursts
+        bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets, data_objects=data_objects)
+        plan = SamplingPlan(mode="full", data_objects=data_objects) if full else bursts
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)

@@ -64,7 +64,8 @@ def test_prediction_from_a_trace_on_a_terminal(folder):
 
 
 def test_command_in_one_go_writes_every_artifact(folder):
-    words = ["predict", "--base", "here", "-t", "fast", "-o", "out", "--measure", "1", "--json", "--", "./cg", "6"]
+    words = ["predict", "--base", "here", "-t", "fast", "-o", "out", "--measure", "1", "--data-objects", "--json"]
+    words += ["--", "./cg", "6"]
     assert _run(folder, *("no/out" if word == "out" else word for word in words)).returncode == 2  # only the last folder is made
     done = _run(folder, *words)
     assert done.returncode == 0, done.stderr
@@ -73,6 +74,7 @@ def test_command_in_one_go_writes_every_artifact(folder):
     assert "residual" not in done.stdout + done.stderr
     for path in document["artifacts"].values():
         assert describe(folder / path)["schema"].startswith("convolver.")
+    assert describe(folder / document["artifacts"]["data objects"])["schema"] == "convolver.data_objects"
     assert load(folder / "out" / "cg@fast.ratio.json").total == document["cpu_ratio"]
     again = _run(folder, *words)
     assert again.returncode == 2
@@ -124,6 +126,7 @@ def test_info_verifies_a_trace(folder):
         (["predict", "cg.cvt", "-b", "nowhere"], 3),
         (["predict", "cg.sig.parquet", "-b", "here"], 2),
         (["predict", "cg.cvt", "-b", "here", "--overlap", "magic"], 2),
+        (["predict", "cg.cvt", "-b", "here", "--data-objects"], 2),
         (["predict", "-b", "here", "--", "./no-such-command"], 2),
     ],
 )
