@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +63,7 @@ def fit_command(
     callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
     centre: Annotated[str, typer.Option(help="Point of the repetitions: median, minimum, mean or none.")] = "median",
     option: Annotated[list[str] | None, typer.Option("--set", "-s", help="NAME=VALUE option of the model; repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option("--unit", help="NAME=UNIT of a parameter, such as L=s; repeatable.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -71,13 +73,15 @@ def fit_command(
     Examples:
       convolver model fit runs.jsonl --kind normal-form --target time --features p
       convolver model fit runs.csv -k analytic -t time -f N,P,L2CM -s "formula=1 + N^3/P + L2CM"
+      convolver model fit runs.csv -k analytic -t time -f P,L --unit L=s -s "formula=1 + log2(P)*L"
     """
     from convolver.modeling.base import fit
 
     path = new_file(output or Path(f"{table.name.split('.')[0]}-{kind}.model.json"), force)
     names = [name.strip() for name in features.split(",") if name.strip()]
     options = parse_pairs(option or [])
-    model = fit(kind, table, target=target, features=names, callpath=callpath, centre=centre, **options)
+    units = {name: str(value) for name, value in parse_pairs(unit or []).items()}
+    model = fit(kind, table, target=target, features=names, callpath=callpath, centre=centre, units=units, **options)
     model.save(path)
     _show(model, json)
     wrote(path)
@@ -287,19 +291,37 @@ def _show(model: Model, json: bool, csv: bool = False) -> None:
     from convolver.reporting.metadata import metadata
 
     console = out()
-    about = [("model", model.name), ("kind", model.kind), ("predicts", f"{model.target} from {', '.join(model.features)}")]
-    console.print(metadata(*about, inputs={"model": model.id}))
+    console.print(metadata(*_about(model), inputs={"model": model.id, **model.provenance.get("inputs", {})}))
     console.print()
     console.print(model.equation())
-    table = grid(["term"], ["coefficient", "standard error", "p", "flag"])
+    with_units = any(term.unit for term in model.terms)
+    table = grid(["term"], ["coefficient", "standard error", "p", "flag", *(["unit"] if with_units else [])])
     for term in model.terms:
         numbers = (_cell(term.coefficient), _cell(term.standard_error), "-" if term.p is None else f"{term.p:.2g}")
-        table.add_row(term.expression, *numbers, term.flag)
+        table.add_row(term.expression, *numbers, term.flag, *([term.unit] if with_units else []))
     console.print(table)
     for name, value in model.quality.items():
         console.print(f"{name}: {_cell(value)}")
+    for baseline in model.baselines:
+        console.print(f"baseline {baseline.name}: {_rounded(baseline.formula)}")
     for note in model.notes:
         say(note)
+
+
+def _rounded(formula: str) -> str:
+    """Return a formula with its long numbers cut to six digits."""
+    return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.6g}", formula)
+
+
+def _about(model: Model) -> list[tuple[str, str]]:
+    units = {model.target: model.unit, **model.feature_units}
+    named = {
+        name: f"{name} ({units[name]})" if units.get(name, "") not in ("", "1") else name
+        for name in (model.target, *model.features)
+    }
+    ranges = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in model.domain.items())
+    predicts = f"{named[model.target]} from {', '.join(named[name] for name in model.features)}"
+    return [("model", model.name), ("kind", model.kind), ("predicts", predicts), ("data", ranges)]
 
 
 def register(app: typer.Typer) -> None:

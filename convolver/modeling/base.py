@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,7 @@ from convolver.modeling.baseline import baselines
 from convolver.modeling.model import Model, Term
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations, Table
+from convolver.modeling.units import coefficient_unit, parse_unit
 from convolver.modeling.validation import quality
 
 if TYPE_CHECKING:
@@ -62,16 +64,29 @@ def fit(
     callpath: str | None = None,
     centre: str = "median",
     name: str = "",
+    units: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Model:
     """Fit a model of a metric over features and return the artifact, baselines and provenance included.
 
     ``table`` is a measurement table, a path to one, or plain columns (a frame or mapping of ``target`` and parameters);
-    ``centre`` makes one point of the repetitions (median, minimum, mean, none). Further options belong to the model.
+    ``centre`` makes one point of the repetitions (median, minimum, mean, none). ``units`` names those of the target and of
+    parameters, which count as pure numbers otherwise. Further options belong to the model.
     """
     data = as_table(table, target).observations(target, features, callpath=callpath, centre=centre)
+    data = _with_units(data, units or {})
     fitted = modeler(model)(data, **options)
     return complete(fitted, data, name=name or f"{model}-{target}", options=options)
+
+
+def _with_units(data: Observations, units: Mapping[str, str]) -> Observations:
+    unknown = [name for name in units if name not in (data.target, *data.features)]
+    if unknown:
+        raise ModelError(f"'{unknown[0]}' is neither the target nor a feature; units are those of {', '.join(data.features)}.")
+    for text in units.values():
+        parse_unit(text)
+    own = {name: unit for name, unit in units.items() if name != data.target}
+    return replace(data, unit=units.get(data.target, data.unit), units={**data.units, **own})
 
 
 def as_table(table: Table | pl.DataFrame | Mapping[str, Any] | str | Path, target: str) -> Table:
@@ -96,15 +111,23 @@ def complete(model: Model, data: Observations, *, name: str, options: Mapping[st
         "convolver": __version__,
         "options": {key: _plain(value) for key, value in options.items()},
     }
+    units = {**model.feature_units, **data.units}
+    unit = model.unit or data.unit
     return msgspec.structs.replace(
         model,
         name=name,
-        unit=model.unit or data.unit,
+        unit=unit,
+        feature_units=units,
+        terms=model.terms if model.formula else tuple(_term_with_unit(term, unit, units) for term in model.terms),
         domain=model.domain or domain,
         quality={**known, **model.quality},
         baselines=model.baselines or baselines(data),
         provenance={**provenance, **model.provenance},
     )
+
+
+def _term_with_unit(term: Term, target: str, units: Mapping[str, str]) -> Term:
+    return msgspec.structs.replace(term, unit=term.unit or coefficient_unit(target, term.expression, units))
 
 
 def _own_predictions(model: Model, data: Observations) -> Any:
@@ -149,6 +172,19 @@ def linear_model(
         degrees_of_freedom=fit.degrees_of_freedom,
         notes=(*fields.pop("notes", ()), *(f"{key}: {why}" for key, why in (dropped or {}).items())),
         **fields,
+    )
+
+
+def parameter_term(name: str, value: float, error: float, degrees_of_freedom: int, flag: str = "", unit: str = "") -> Term:
+    """Return a parameter with its t-test against 0; without an error or a degree of freedom it has none."""
+    from scipy import stats
+
+    if not (np.isfinite(error) and error > 0 and degrees_of_freedom > 0):
+        return Term(expression=name, coefficient=value, standard_error=_number(error), flag=flag, unit=unit)
+    t = value / error
+    p = float(2 * stats.t.sf(abs(t), degrees_of_freedom))
+    return Term(
+        expression=name, coefficient=value, standard_error=error, t=t, p=p, flag=flag or ("N.S." if p > 0.05 else ""), unit=unit
     )
 
 

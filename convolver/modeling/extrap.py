@@ -150,6 +150,8 @@ class _TextState:
         for group in groups:
             if group.strip():
                 values = [float(word) for word in group.split()]
+                if len(values) != len(self.parameters):
+                    raise ValueError(f"the point ({group.strip()}) does not have the {len(self.parameters)} parameters")
                 self.points.append(dict(zip(self.parameters, values, strict=True)))
 
     def _data(self, rest: str) -> None:

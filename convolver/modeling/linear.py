@@ -211,10 +211,11 @@ def _separate(
             expression=_expression(FACTORS[name], function, locality),
             coefficient=float(c),
             standard_error=float(e),
+            t=float(t),
             p=float(p),
         )
         for name, fit in parts.items()
-        for function, c, e, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.p, strict=True)
+        for function, c, e, t, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.t, fit.p, strict=True)
     ]
     fields: dict[str, Any] = {"notes": tuple(notes), "feature_units": UNITS}
     return Model(name="linear", kind="linear", target=data.target, features=data.features, terms=tuple(terms), **fields)

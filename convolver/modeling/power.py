@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from convolver.errors import ModelError
-from convolver.modeling.model import Model, Term
+from convolver.modeling.base import parameter_term
+from convolver.modeling.model import Model
 from convolver.modeling.regress import ols
 from convolver.modeling.table import Observations
 
@@ -29,7 +30,7 @@ def fit_power_law(data: Observations, /, **options: Any) -> Model:
         target=data.target,
         features=data.features,
         formula="c*" + "*".join(f"{name}^b_{name}" for name in data.features),
-        terms=tuple(Term(expression=n, coefficient=v, standard_error=e) for n, v, e in zip(names, values, errors, strict=True)),
+        terms=tuple(parameter_term(*item, fit.degrees_of_freedom) for item in zip(names, values, errors, strict=True)),
         residual_variance=fit.residual_variance,
         degrees_of_freedom=fit.degrees_of_freedom,
         relative=True,

@@ -7,7 +7,7 @@ import numpy as np
 
 from convolver.errors import ModelError
 from convolver.modeling.expression import evaluate
-from convolver.modeling.model import Model
+from convolver.modeling.model import Model, Term
 from convolver.modeling.normal_form import fit_normal_form, rank
 from convolver.modeling.table import Observations
 
@@ -63,14 +63,15 @@ def fit_segmented(data: Observations, /, *, least: int = _LEAST) -> Model:
         return msgspec.structs.replace(model, notes=(*model.notes, "one law explains all points: no change point"))
     left, right = (fit_normal_form(data.take(mask), select="leave-one-out", nonnegative=False) for mask in _sides(data, found))
     middle = (found[0] + found[1]) / 2
-    formula = f"where({name} < {middle!r}, {_sum(left)}, {_sum(right)})"
+    terms = [*_named("below", left), *_named("above", right)]
+    formula = f"where({name} < {middle!r}, {_sum('below', left)}, {_sum('above', right)})"
     notes = (f"change between {name} = {found[0]:g} and {found[1]:g}", f"below: {left.equation()}", f"above: {right.equation()}")
     return Model(
         name="segmented",
         kind="segmented",
         target=data.target,
         features=data.features,
-        terms=(),
+        terms=tuple(terms),
         formula=formula,
         notes=notes,
         quality={"change_low": found[0], "change_high": found[1]},
@@ -82,5 +83,10 @@ def _sides(data: Observations, found: tuple[float, float]) -> tuple[np.ndarray, 
     return x <= found[0], x >= found[1]
 
 
-def _sum(model: Model) -> str:
-    return " + ".join(f"{term.coefficient!r}*{term.expression}" for term in model.active)
+def _named(side: str, model: Model) -> list[Term]:
+    """Return the terms of one side under the names that they have in the formula."""
+    return [msgspec.structs.replace(term, expression=f"{side}_{number}") for number, term in enumerate(model.active, 1)]
+
+
+def _sum(side: str, model: Model) -> str:
+    return " + ".join(f"{side}_{number}*{term.expression}" for number, term in enumerate(model.active, 1))

@@ -6,7 +6,7 @@ Every model is fitted from such a table, whether its values were measured, simul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,14 @@ TEXT_COLUMNS = tuple(DEFAULTS)
 @dataclass(frozen=True)
 class Observations:
     """The points of one target: ``y`` of shape (points,), ``x`` with one array a feature, the centre that made a point of its
-    repetitions and where the numbers come from."""
+    repetitions and where the numbers come from; ``units`` of the features that have one."""
 
     target: str
     unit: str
     x: dict[str, Values]
     y: Values
     inputs: dict[str, Any] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ class Observations:
 
     def take(self, keep: npt.NDArray[Any]) -> Observations:
         """Return the points of a mask or index array."""
-        return Observations(self.target, self.unit, {k: v[keep] for k, v in self.x.items()}, self.y[keep], self.inputs)
+        return replace(self, x={k: v[keep] for k, v in self.x.items()}, y=self.y[keep])
 
 
 @dataclass(frozen=True)
@@ -209,9 +210,11 @@ class Table:
             points = _centred(points, group, centre)
         if points.height == 0:
             raise ModelError(f"No run has both {target} and {', '.join(features)}; check the table's rows.")
-        unit = frame.filter(pl.col("metric") == target)["unit"].to_list()[0]
+        units = dict(frame.filter(pl.col("metric").is_in([target, *wanted])).select("metric", "unit").reverse().iter_rows())
         x = {name: points[name].to_numpy().astype(np.float64) for name in features}
-        return Observations(target, unit, x, points["__y"].to_numpy().astype(np.float64), {"table": self.id, "centre": centre})
+        y = points["__y"].to_numpy().astype(np.float64)
+        unit = units.pop(target)
+        return Observations(target, unit, x, y, {"table": self.id, "centre": centre}, {k: u for k, u in units.items() if u})
 
     def _of_callpath(self, callpath: str | None) -> pl.DataFrame:
         import polars as pl

@@ -51,7 +51,12 @@ def draw(model: Model, look: Look, *, at: Mapping[str, float] | None = None, to:
         predicted = model.predict(grid)
         baselines = model.baseline_values(grid)
     drawn, axes = style.figure(10.5)
-    axes.plot(xs, predicted.values, color=look.colour(0), linewidth=2, label=f"{model.kind} model")
+    known = xs <= model.domain.get(feature, (xs[0], xs[-1]))[1]
+    axes.plot(xs[known], predicted.values[known], color=look.colour(0), linewidth=2, label=f"{model.kind} model")
+    if not known.all():
+        first = max(int(known.sum()) - 1, 0)
+        beyond = xs[first:], predicted.values[first:]
+        axes.plot(*beyond, color=look.colour(0), linewidth=2, linestyle=(0, (4, 2)), label="extrapolated")
     if np.isfinite(predicted.low).any():
         axes.fill_between(xs, predicted.low, predicted.high, color=look.colour(0), alpha=0.18, linewidth=0, label="95 % interval")
     for index, (name, values) in enumerate(baselines.items(), 1):

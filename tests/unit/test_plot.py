@@ -172,6 +172,11 @@ def test_a_scaling_curve_runs_beyond_the_data_and_wants_one_free_feature(chain):
     model = Model.load(chain.path("time.model.json"))
     grid = scaling.points(model, "p", {}, None)
     assert grid["p"][-1] == pytest.approx(2 * model.domain["p"][1])
+    with style.drawing(style.LIGHT):
+        lines = {line.get_label(): line for line in scaling.draw(model, style.LIGHT).axes[0].lines}
+    inside, beyond = lines[f"{model.kind} model"], lines["extrapolated"]
+    assert inside.get_xdata()[-1] == beyond.get_xdata()[0] <= model.domain["p"][1] < beyond.get_xdata()[1]
+    assert beyond.is_dashed()
     with pytest.raises(UsageError, match="leave one of them out"):
         scaling.axis_of(model, {"p": 2.0})
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
+from convolver.modeling.base import parameter_term
 from convolver.modeling.bounded import BoundedFit, bounded_fit
 from convolver.modeling.expression import evaluate, names_of
 from convolver.modeling.model import Model, Term
@@ -91,13 +92,9 @@ def fit_semi_empirical(
 
 def model_of(form: SemiEmpirical, fit: BoundedFit, data: Observations) -> Model:
     """Return the artifact of a bounded fit."""
+    free = len(data) - len(fit.parameters) + len(fit.at_bound)
     terms = [
-        Term(
-            expression=name,
-            coefficient=value,
-            standard_error=fit.standard_errors[name] if np.isfinite(fit.standard_errors[name]) else None,
-            flag="at bound" if name in fit.at_bound else "",
-        )
+        parameter_term(name, value, fit.standard_errors[name], free, "at bound" if name in fit.at_bound else "")
         for name, value in fit.parameters.items()
     ]
     terms += [Term(expression=name, coefficient=value, flag="fixed") for name, value in form.fixed.items()]

@@ -107,7 +107,7 @@ def test_repetitions_spread_over_lines_are_numbered(tmp_path):
     ("name", "text", "match"),
     [
         ("a.txt", "PARAMETER p\nPOINTS (1)\nDATA 1\nDATA 2\n", "line 4: more DATA"),
-        ("a.txt", "PARAMETER p\nPOINTS (1 2)\nDATA 1\n", "line 2"),
+        ("a.txt", "PARAMETER p\nPOINTS (1 2)\nDATA 1\n", r"line 2: the point \(1 2\) does not have the 1 parameters"),
         ("a.txt", "NONSENSE\n", "line 1: unknown word"),
         ("a.jsonl", '{"value": 1}\n', "line 1"),
         ("a.jsonl", "not json\n", "line 1"),
