@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#define PIECE 192 /* references: whole windows of every lag, and what is counted at once */
+
 /* Writes of a stream without any; readable from HISTORY before the first. */
 static const uint8_t NO_WRITES[HISTORY + BATCH];
 
@@ -40,6 +42,7 @@ void cv_front_complete(cv_front *f) {
     uint64_t slots = FILTER_SLOTS;
     for (uint32_t s = 0; s < f->n_stages; s++) {
         const cv_level *l = f->stages[s].level;
+        f->narrow |= l->line_limit < REGIONS_DIRECT << REGION_BITS;
         if (f->stages[s].depth > 0)
             continue;
         /* Only LRU keeps the last lines of a set; but under any other policy too the very last one stays and is not changed by
@@ -53,22 +56,25 @@ void cv_front_complete(cv_front *f) {
     cv_adapt_new(&f->adapt, lag, lag ? f->filter.slots : 0);
 }
 
-static cv_status count_accesses(cv_front *f, const uint32_t *owner, size_t n, uint32_t largest) {
-    if (f->warm)
-        return CV_OK;
-    if (cv_tally_expect(&f->accesses, n) != CV_OK)
-        return CV_ERROR_MEMORY;
-    if (owner)
-        f->simd->tally(&f->accesses, owner, n, largest);
-    else
-        f->accesses.lanes[0][0] += (uint32_t)n;
-    return CV_OK;
+/* Make records of references begin..end of the batch that `job` describes and count their owners: both in turn, since memory is read
+ * faster where its reading is spread over the work. */
+static size_t pack_and_count(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, unsigned lag, uint64_t *records) {
+    cv_pack_job piece = *job;
+    size_t n = 0;
+    for (; piece.begin < job->end && piece.status == CV_OK; piece.begin = piece.end, piece.history = HISTORY) {
+        piece.end = piece.begin + PIECE < job->end ? piece.begin + PIECE : job->end;
+        n += f->simd->pack(&piece, lag, records + n);
+        if (batch->owner && !f->warm)
+            f->simd->tally(&f->accesses, batch->owner + piece.begin, piece.end - piece.begin, largest);
+    }
+    job->status = piece.status;
+    return n;
 }
 
 /* Simulate references begin..end of the batch that `job` describes. */
-static cv_status run_part(cv_front *f, cv_pack_job *job, const uint32_t *owner, const cv_plan *plan) {
+static cv_status run_part(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, const cv_plan *plan) {
     uint64_t *records = f->records[0];
-    size_t n = f->simd->pack(job, plan->lag, records);
+    size_t n = pack_and_count(f, job, batch, largest, plan->lag, records);
     if (job->status != CV_OK)
         return job->status;
     if (plan->direct_mapped) {
@@ -80,9 +86,9 @@ static cv_status run_part(cv_front *f, cv_pack_job *job, const uint32_t *owner, 
     f->filter_in_use = plan->direct_mapped;
     memset(records + n, 0, PREFETCH * sizeof *records);
     uint64_t regions_end = cv_regions_end(&f->regions) << REGION_BITS;
-    if (job->high && regions_end > f->line_end)
+    if (f->regions.used && regions_end > f->line_end)
         f->line_end = regions_end;
-    return cv_stages_run(f, records, n, owner, plan->hits);
+    return cv_stages_run(f, records, n, largest >= LABELS ? batch->owner : NULL, plan->hits);
 }
 
 static double seconds(void) {
@@ -92,7 +98,7 @@ static double seconds(void) {
 }
 
 /* Simulate a batch in pieces, each twice with every plan; the better time counts, since the first may have found cold caches. */
-static cv_status run_trial(cv_front *f, cv_pack_job *job, const uint32_t *owner) {
+static cv_status run_trial(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest) {
     cv_adapt *a = &f->adapt;
     size_t end = job->end, pieces = 2 * a->n_plans;
     for (size_t i = 0; i < pieces; i++) {
@@ -100,7 +106,7 @@ static cv_status run_trial(cv_front *f, cv_pack_job *job, const uint32_t *owner)
         job->begin = end * i / pieces;
         job->end = end * (i + 1) / pieces;
         double start = seconds();
-        cv_status status = run_part(f, job, owner, &a->plans[p]);
+        cv_status status = run_part(f, job, batch, largest, &a->plans[p]);
         double cost = (seconds() - start) / (double)(job->end - job->begin);
         if (status != CV_OK)
             return status;
@@ -114,22 +120,24 @@ static cv_status run_trial(cv_front *f, cv_pack_job *job, const uint32_t *owner)
 
 cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey) {
     const uint64_t lines = survey->lines;
-    const bool by_index = batch->owner && survey->max_owner >= LABELS;
+    const uint32_t largest = survey->max_owner;
     cv_pack_job job = {
         .address = batch->address,
         .write = batch->write ? batch->write : NO_WRITES + HISTORY,
-        .label = by_index ? indices : batch->owner ? batch->owner : no_owners,
+        .label = largest >= LABELS ? indices : batch->owner ? batch->owner : no_owners,
         .end = batch->count,
         .history = history < HISTORY ? history : HISTORY,
         .line_shift = f->line_shift,
-        .high = lines >> REGION_BITS >= REGIONS_DIRECT,
         .regions = &f->regions,
     };
-    if (!job.high && lines >= f->line_end)
-        f->line_end = lines + 1;
-    if (count_accesses(f, batch->owner, batch->count, survey->max_owner) != CV_OK)
+    const uint64_t direct_end = REGIONS_DIRECT << REGION_BITS, end = lines < direct_end ? lines + 1 : direct_end;
+    if (end > f->line_end)
+        f->line_end = end;
+    if (cv_tally_expect(&f->accesses, batch->count) != CV_OK)
         return CV_ERROR_MEMORY;
+    if (!batch->owner && !f->warm)
+        f->accesses.lanes[0][0] += (uint32_t)batch->count;
     if (cv_adapt_trial_due(&f->adapt, batch->count))
-        return run_trial(f, &job, by_index ? batch->owner : NULL);
-    return run_part(f, &job, by_index ? batch->owner : NULL, &f->adapt.plans[f->adapt.best]);
+        return run_trial(f, &job, batch, largest);
+    return run_part(f, &job, batch, largest, &f->adapt.plans[f->adapt.best]);
 }

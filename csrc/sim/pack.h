@@ -9,7 +9,7 @@
 
 ALWAYS uint64_t record_of(cv_pack_job *job, size_t i) {
     uint64_t line = job->address[i] >> job->line_shift;
-    if (job->high) {
+    if (line >> REGION_BITS >= REGIONS_DIRECT) {
         cv_status status = cv_regions_translate(job->regions, line, &line);
         if (status != CV_OK)
             job->status = status;

@@ -41,7 +41,7 @@ ALWAYS __m512i translate8(cv_pack_job *job, __m512i line) {
 
 ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
     __m512i line = _mm512_srl_epi64(_mm512_loadu_si512(job->address + i), _mm_cvtsi32_si128((int)job->line_shift));
-    if (job->high)
+    if (_mm512_cmpge_epu64_mask(line, _mm512_set1_epi64((long long)(REGIONS_DIRECT << REGION_BITS))))
         line = translate8(job, line);
     __m512i label = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(job->label + i)));
     __m512i record = _mm512_or_si512(line, _mm512_slli_epi64(label, LABEL_SHIFT));

@@ -26,4 +26,4 @@ void PATH(select)(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_
     select_lines(lines, refs, line_shift, selection, cursor);
 }
 
-cv_survey PATH(survey)(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+cv_survey PATH(survey)(const cv_refs *refs, uint32_t line_shift, bool lines) { return survey(refs, line_shift, lines); }

@@ -38,4 +38,4 @@ void cv_charge_portable(cv_tally *t, const uint32_t *owner, const uint64_t *out,
 void cv_select_portable(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
     select_lines(lines, refs, line_shift, selection, cursor);
 }
-cv_survey cv_survey_portable(const cv_refs *refs, uint32_t line_shift) { return survey(refs, line_shift); }
+cv_survey cv_survey_portable(const cv_refs *refs, uint32_t line_shift, bool lines) { return survey(refs, line_shift, lines); }

@@ -108,7 +108,7 @@ static cv_status flush(cv_sim *sim, cv_front *f) {
     l->count = 0;
     if (sim->selection.mask && sim->groups > 1 && group(sim, &refs, l->owner) != CV_OK)
         return CV_ERROR_LIMIT;
-    cv_survey survey = sim->simd->survey(&refs, f->line_shift);
+    cv_survey survey = sim->simd->survey(&refs, f->line_shift, f->narrow);
     cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
     return status == CV_OK ? cv_front_run(f, &refs, 0, &survey) : status;
 }
@@ -132,8 +132,8 @@ static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool st
 /* One batch, its references as they are where possible; `history` more lie before it. */
 static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size_t history) {
     if (sim->selection.mask)
-        return collect(sim, f, batch, batch->size && sim->simd->survey(batch, f->line_shift).straddles);
-    cv_survey survey = sim->simd->survey(batch, f->line_shift);
+        return collect(sim, f, batch, batch->size && sim->simd->survey(batch, f->line_shift, false).straddles);
+    cv_survey survey = sim->simd->survey(batch, f->line_shift, f->narrow);
     cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
     if (status != CV_OK)
         return status;

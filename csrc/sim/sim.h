@@ -101,7 +101,6 @@ typedef struct {
     size_t begin, end;       /* references of the batch to handle now */
     size_t history;          /* references that may be looked at before `begin` */
     uint32_t line_shift;
-    bool high;               /* an address lies beyond the direct regions */
     cv_regions *regions;
     cv_status status;        /* out */
 } cv_pack_job;
@@ -112,7 +111,7 @@ typedef size_t (*cv_pack)(cv_pack_job *job, unsigned lag, uint64_t *records);
 
 /* What is known of a batch before it is simulated. */
 typedef struct {
-    uint64_t lines;     /* all line numbers or-ed */
+    uint64_t lines;     /* all line numbers or-ed, or 0 where they were not asked for */
     uint32_t max_owner;
     bool straddles;     /* a reference touches more than one line */
 } cv_survey;
@@ -140,7 +139,8 @@ typedef struct {
 struct cv_simd {
     const char *name;
     cv_pack pack;
-    cv_survey (*survey)(const cv_refs *refs, uint32_t line_shift);
+    /* `lines`: line numbers are asked for. */
+    cv_survey (*survey)(const cv_refs *refs, uint32_t line_shift, bool lines);
     /* Append the selected references of a batch without straddling ones, from the cursor on as far as there is room for sure. */
     void (*select)(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
     /* Choose the functions and the row layout of a level with 32-bit tags. */
@@ -210,7 +210,8 @@ typedef struct {
     bool filter_in_use;
     bool warm; /* nothing is counted */
     bool after_split;          /* the previous batch had references of several lines: no history */
-    uint64_t line_end;         /* dense lines so far are below it */
+    bool narrow;               /* a level has too few sets for the lines of the direct regions: they are watched */
+    uint64_t line_end;         /* dense lines so far that are watched are below it */
     cv_tally accesses;         /* per owner: lines touched */
     uint64_t *records[2];
     uint64_t *out[CV_SIM_MAX_LEVELS]; /* records that leave the levels of each depth */

@@ -27,9 +27,9 @@ ALWAYS bool crossing(const uint64_t *restrict address, const uint16_t *restrict 
     return last >> line_shift;
 }
 
-ALWAYS cv_survey survey(const cv_refs *refs, uint32_t line_shift) {
+ALWAYS cv_survey survey(const cv_refs *refs, uint32_t line_shift, bool lines) {
     return (cv_survey){
-        .lines = all_addresses(refs->address, refs->count) >> line_shift,
+        .lines = lines ? all_addresses(refs->address, refs->count) >> line_shift : 0,
         .max_owner = refs->owner ? largest(refs->owner, refs->count) : 0,
         .straddles = refs->size && crossing(refs->address, refs->size, refs->count, line_shift),
     };

@@ -183,3 +183,9 @@ def test_memory_does_not_grow_with_the_length_of_the_stream():
             simulator.feed(address, None, None, (address % np.uint64(1000)).astype(np.uint32))
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_lines_too_far_for_short_tags_are_told_apart_before_farther_ones_come():
+    near = lines(5, 5 + (1 << 31))  # equal in the 31 bits of a short tag
+    addresses = np.concatenate([np.tile(near, 4000), np.array([0x7F00_0000_0000], dtype=np.uint64)])
+    assert totals(simulate_arrays(addresses, machines=[Level(level="L1", size_bytes=128, ways=2)])) == [(8001, 7998, 3, 0)]
