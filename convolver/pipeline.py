@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
 from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import find_machine
@@ -162,7 +163,14 @@ def predict_from(
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
-    total = seconds[0] / seconds[1] if correct is not None else ratio.total
+    user = seconds[0] / seconds[1] if correct is not None else ratio.total
+    # A correction was fitted to measured times, which hold system time.
+    systems = [None if correct is not None else one.system for one in times]
+    total = ratio_with_system(user, seconds[1], systems)
+    ends = None
+    if ratio.interval is not None:
+        ends = [ratio_with_system(end * user / ratio.total, seconds[1], systems) for end in ratio.interval]
+    sides = [_side(*one) for one in zip(times, seconds, systems, strict=True)]
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": VERSIONS[SCHEMA],
@@ -174,12 +182,13 @@ def predict_from(
             "correction": None if correct is None else correct.id,
         },
         "command": signature.header.get("command"),
-        "base": _side(times[0], seconds[0]),
-        "target": {**_side(times[1], seconds[1]), **_anchored(measured, total, ratio, total / ratio.total)},
+        "base": sides[0],
+        "target": {**sides[1], **_anchored(measured, total, ends)},
         "cpu_ratio": total,
-        "cpu_ratio_interval": _scaled(ratio.interval, total / ratio.total),
+        "cpu_ratio_interval": ends,
+        "user_cpu_ratio": user,
         "measured_seconds": measured,
-        "error": None if not measured else (seconds[0] - measured) / measured,
+        "error": None if not measured else (sides[0]["seconds"] - measured) / measured,
         "coverage": times[0].coverage,
         "sampled_share": times[0].sampled_share,
         "extrapolated_share": times[0].extrapolated_share,
@@ -210,17 +219,12 @@ def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float)
     return replay(events, network_from_profile(dict(target.network), events.ranks), ratio)
 
 
-def _anchored(measured: float | None, total: float, ratio: CpuRatio, factor: float) -> dict[str, Any]:
+def _anchored(measured: float | None, ratio: float, ends: Sequence[float] | None) -> dict[str, Any]:
     """Return the target's time by the measured base time and the ratio, with its interval."""
-    ends = _scaled(ratio.interval, factor)
     return {
-        "scaled_seconds": None if measured is None else measured / total,
+        "scaled_seconds": None if measured is None else measured / ratio,
         "scaled_interval_seconds": None if measured is None or ends is None else [measured / end for end in reversed(ends)],
     }
-
-
-def _scaled(ends: Sequence[float] | None, factor: float) -> list[float] | None:
-    return None if ends is None else [end * factor for end in ends]
 
 
 def _paper(times: Sequence[BlockTimes], measured: float | None) -> dict[str, float | None]:
@@ -230,15 +234,22 @@ def _paper(times: Sequence[BlockTimes], measured: float | None) -> dict[str, flo
     return {"base_seconds": base, "target_seconds": target, "cpu_ratio": base / target if target else None, "error": error}
 
 
-def _side(times: BlockTimes, seconds: float) -> dict[str, Any]:
+def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> dict[str, Any]:
     fields = ("projected", "assumptions")
+    whole, *ends = with_system(user_seconds, times.interval, system)
+    parts = dict.fromkeys(PARTS) if system is None else system.parts
     return {
         "machine": times.machine,
-        "seconds": seconds,
-        "interval_seconds": list(times.interval),
+        "seconds": whole,
+        "interval_seconds": ends,
         "memory_seconds": float(times.table["memory_seconds"].sum()),
         "floating_point_seconds": float(times.table["floating_point_seconds"].sum()),
         "instruction_seconds": float(times.table["instruction_seconds"].sum()),
+        "user_seconds": user_seconds,
+        "system_seconds": None if system is None else system.seconds,
+        "system_interval_seconds": None if system is None else [system.low, system.high],
+        **{f"system_{name}": value for name, value in parts.items()},
+        "system_note": (times.header.get("system") or {}).get("note"),
         **{name: times.header[name] for name in fields},
     }
 

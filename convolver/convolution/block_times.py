@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.convolution.system_time import SystemTime, with_system
 from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
@@ -98,7 +99,7 @@ class BlockTimes(TableArtifact):
 
     @property
     def seconds(self) -> float:
-        """Predicted time of the whole program: the sum over its blocks."""
+        """Predicted user time of the whole program: the sum over its blocks."""
         return float(self.header["seconds"])
 
     @property
@@ -123,6 +124,17 @@ class BlockTimes(TableArtifact):
             return min(float(low), self.seconds), max(float(high), self.seconds)
         error = float(self.table["error_seconds"].sum())
         return max(0.0, self.seconds - error), self.seconds + error
+
+    @property
+    def system(self) -> SystemTime | None:
+        """Predicted time in the kernel, which is in none of the blocks; None where it is not predicted."""
+        known = self.header.get("system") or {}
+        return SystemTime.of(known) if "seconds" in known else None
+
+    @property
+    def total(self) -> tuple[float, float, float]:
+        """Predicted user and, where it is known, system time, and the ends of its interval."""
+        return with_system(self.seconds, self.interval, self.system)
 
     @property
     def coverage(self) -> float:

@@ -21,6 +21,7 @@ from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
 from convolver.convolution.rates import combine, one_chain, parts
+from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
@@ -98,6 +99,7 @@ def convolve(
         extrapolated_share=1 - coverage,
         **drawn_fields(times.drawn, times.seconds),
         assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine)],
+        system=None if used == "paper" else system_document(signature.header.get("system"), machine),
         command=signature.header.get("command"),
     )
 

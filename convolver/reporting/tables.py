@@ -57,9 +57,10 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
 def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
     """Return predicted seconds per machine, the base first; ``documents`` are predictions with one base.
 
-    Memory, float(ing point) and instr(uctions) are the parts, which overlap; scaled is measured / CPU ratio.
+    Memory, float(ing point) and instr(uctions) are the parts of user time, which overlap; system time is added to it; scaled is
+    measured / CPU ratio.
     """
-    heads = ["predicted", "+-", "memory", "float", "instr.", "measured", "error", "CPU ratio", "scaled"]
+    heads = ["predicted", "+-", "memory", "float", "instr.", "system", "measured", "error", "CPU ratio", "scaled"]
     table = grid(["machine"], heads, "Predicted times")
     first = documents[0]
     measured = first["measured_seconds"]
@@ -86,6 +87,7 @@ def _add(table: Table, side: Mapping[str, Any], *rest: str) -> None:
         format_seconds(side["seconds"]),
         f"{50 * (high - low) / side['seconds']:.0f} %" if side["seconds"] else "-",
         *(format_seconds(side[part]) for part in parts),
+        "-" if side.get("system_seconds") is None else format_seconds(side["system_seconds"]),
         *rest,
     )
 

@@ -92,4 +92,5 @@ def with_counts(features: Signature, counts: Signature) -> Signature:
     joined += [row | nothing | {"block": len(rows) + place} for place, row in enumerate(missing)]
     table = pl.DataFrame(joined, schema=features.table.schema) if joined else features.table
     extra = {name: value for name, value in features.header.items() if name in DEFAULTS}
+    extra["system"] = counts.header.get("system") or extra.get("system")
     return Signature(table, inputs={**features.inputs, "counts": counts.id}, **extra)

@@ -69,7 +69,18 @@ def _statistics(validation: Validation) -> list[str]:
 
 
 def _rows(validation: Validation) -> list[str]:
-    columns = ["program", "input", "condition", "trace", "method", "memops", "predicted s", "interval s", "measured s"]
+    columns = [
+        "program",
+        "input",
+        "condition",
+        "trace",
+        "method",
+        "memops",
+        "predicted s",
+        "of it system s",
+        "interval s",
+        "measured s",
+    ]
     columns += ["user + system s", "± runs", "error", "coverage", "slowdown"]
     rows = []
     for row in validation.rows:
@@ -79,6 +90,7 @@ def _rows(validation: Validation) -> list[str]:
                 *(str(row[name]) for name in ("program", "input", "condition", "mode", "method")),
                 f"{row['memops'] / 1e6:,.0f} M",
                 f"{row['predicted_seconds']:.3f}",
+                "" if row.get("predicted_system_seconds") is None else f"{row['predicted_system_seconds']:.3f}",
                 f"{row['low_seconds']:.3f} to {row['high_seconds']:.3f}",
                 f"{row['measured_seconds']:.3f}" + (" (wall)" if row["timed"] == "wall" else ""),
                 user,

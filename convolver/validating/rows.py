@@ -62,8 +62,7 @@ def row(
 ) -> dict[str, Any]:
     """Return one row: what was predicted, what was measured, and how far they lie apart."""
     scale = 1 / condition.cpu_quota
-    low, high = (end * scale for end in times.interval)
-    predicted = times.seconds * scale
+    predicted, low, high = (value * scale for value in times.total)
     return {
         "program": job.program,
         "input": job.input,
@@ -72,6 +71,7 @@ def row(
         "mode": mode,
         "method": method,
         "predicted_seconds": predicted,
+        "predicted_system_seconds": None if times.system is None else times.system.seconds * scale,
         "low_seconds": low,
         "high_seconds": high,
         **measured,

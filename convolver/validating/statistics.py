@@ -102,12 +102,17 @@ def _is(row: dict[str, Any], condition: str, mode: str, method: str) -> bool:
     return (row["condition"], row["mode"], row["method"]) == (condition, mode, method)
 
 
+def _user(row: dict[str, Any]) -> float:
+    """Return the predicted user time of a row."""
+    return float(row["predicted_seconds"] - (row.get("predicted_system_seconds") or 0.0))
+
+
 def _summary(
     rows: Sequence[dict[str, Any]], ratio_rows: Sequence[dict[str, Any]], condition: str, mode: str, method: str, origin: str
 ) -> dict[str, Any]:
     of_time = errors(row["error"] for row in rows)
     processor = [row for row in rows if row["user_seconds"] and row["timed"] == "processor"]
-    of_user = errors(row["predicted_seconds"] / row["user_seconds"] - 1 for row in processor)
+    of_user = errors(_user(row) / row["user_seconds"] - 1 for row in processor)
     of_ratio = errors(row["error"] for row in ratio_rows)
     return {
         "condition": condition,

@@ -1,10 +1,13 @@
 """predict: one call from a trace to a ratio, with a cache by (trace, hierarchy), and a correction applied last."""
 
+import msgspec
 import numpy as np
 import pytest
 
+from convolver.cli.predict import no_system_time
 from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaError
 from convolver.machine.hierarchy import Level
+from convolver.machine.kernel_costs import KernelCost
 from convolver.pipeline import Prediction, predict
 from convolver.simulation.cache import hit_rates, join_hit_rates
 from tests.synthetic import LEVELS, NS, loads, machine, signature
@@ -53,6 +56,52 @@ def test_prediction_names_times_ratio_and_shares(trace):
 
 def test_one_machine_against_itself_has_ratio_one(trace):
     assert predict(trace, base=machine()).cpu_ratio == 1.0
+
+
+HAD = {
+    "page_bytes": 4096,
+    "pages": None,
+    "forks": 0,
+    "threads": 0,
+    "calls": [{"call": "getpid", "target": "", "calls": 100, "bytes": 0}],
+}
+
+
+def costs(profile, least):
+    known = [KernelCost(name=name, seconds=least, low=least, high=least) for name in ("page.few", "call.least")]
+    return msgspec.structs.replace(profile, kernel=tuple(known))
+
+
+def test_system_time_counts_in_the_total_and_in_the_ratio(trace):
+    trace.signature = signature(loads(60_000), loads(60_000, function="g"), inputs={"trace": trace.id}, system=HAD)
+    one, two = costs(machine("a"), 1e-6), costs(machine("b", scale=0.5), 1e-6)
+    prediction = predict(trace, base=one, target=two, measured_seconds=4e-4)
+    base, target = prediction.document["base"], prediction.document["target"]
+    assert (base["system_seconds"], target["system_seconds"]) == pytest.approx((1e-4, 1e-4))
+    assert base["seconds"] == pytest.approx(base["user_seconds"] + 1e-4)
+    assert prediction.error == pytest.approx(base["seconds"] / 4e-4 - 1)
+    assert prediction.document["user_cpu_ratio"] == pytest.approx(2)
+    assert prediction.cpu_ratio == pytest.approx(base["seconds"] / target["seconds"])
+    assert target["scaled_seconds"] == pytest.approx(4e-4 / prediction.cpu_ratio)
+    low, high = base["interval_seconds"]
+    assert low < base["seconds"] < high
+
+
+def test_a_machine_without_costs_leaves_system_time_out_of_the_ratio_and_says_so(trace):
+    trace.signature = signature(loads(60_000), loads(60_000, function="g"), inputs={"trace": trace.id}, system=HAD)
+    prediction = predict(trace, base=costs(machine("a"), 1e-6), target=machine("b", scale=0.5))
+    target = prediction.document["target"]
+    assert prediction.cpu_ratio == pytest.approx(2)
+    assert (target["system_seconds"], target["seconds"]) == (None, target["user_seconds"])
+    assert "the profile has no costs of the kernel" in target["system_note"]
+    assert prediction.document["base"]["system_note"] is None
+
+
+def test_an_older_trace_is_predicted_without_system_time(trace):
+    base = predict(trace, base=costs(machine("a"), 1e-6)).document["base"]
+    assert base["system_seconds"] is None
+    assert "the trace does not say" in base["system_note"]
+    assert no_system_time([base]) == [f"For a {base['system_note']}."]
 
 
 def test_hierarchies_that_were_simulated_cost_nothing(trace):
