@@ -78,7 +78,7 @@ def hit_rates(rows: Sequence[tuple[Any, ...]], *machines: MachineProfile, inputs
                 reaching = missed
     types = {"block": pl.UInt32, "machine": pl.String, "level": pl.String}
     types |= dict.fromkeys(("accesses", "hits", "misses", "write_backs"), pl.UInt64)
-    table = pl.DataFrame(records, schema=types, orient="row")
+    table = pl.DataFrame(records, schema=types, orient="row").with_columns(standard_error=pl.lit(0.0))
     documents = [Target(profile.name, profile.system).to_document() for profile in machines]
     return HitRates.make(table, machines=documents, references=0, inputs=inputs or {})
 

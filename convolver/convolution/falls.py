@@ -28,11 +28,12 @@ class Falls:
 
     ``served`` is the share of the block's references that find their line in a place; each row adds up to 1. ``hit_rates`` is
     cumulative over the levels. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
-    errors of ``served`` beyond the first level, where the sampling gave any. ``brought`` says which pattern brings the lines of
-    each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do not tell, to 0. ``pages``
-    are the references whose page's translation is not near, per reference and by pattern, shape (blocks, 4); zeros where that was
-    not simulated. ``scattered``, where a smaller last level was simulated for lines out of order: lines per reference by place
-    and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled mean nothing.
+    errors of ``served`` beyond the first level: 0 where all was simulated, nan where they are not known. ``brought`` says which
+    pattern brings the lines of each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do
+    not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
+    (blocks, 4); zeros where that was not simulated. ``scattered``, where a smaller last level was simulated for lines out of
+    order: lines per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled
+    mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -63,17 +64,35 @@ def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProf
         raise ProvenanceError(f"The caches of '{machine.name}' changed after the hit rates were simulated; simulate it again.")
 
 
+def _errors(rows: pl.DataFrame) -> Array:
+    """Return the standard errors of the miss rates of a level's rows: nan where they are not known, 0 without an access.
+
+    Groups of sets or bursts that are all alike tell none: where every access missed, or none did, the deviation of the rate under
+    a uniform prior stands in (Laplace). It is of the order of one access; 0 would claim more.
+    """
+    if "standard_error" not in rows.columns:
+        return np.full(rows.height, np.nan)
+    accesses, misses = (rows[name].cast(float).to_numpy() for name in ("accesses", "misses"))
+    errors = rows["standard_error"].fill_null(np.nan).to_numpy()
+    grouped = rows["sample"].str.contains("sets|bursts").to_numpy() if "sample" in rows.columns else np.zeros(len(errors), bool)
+    alike = grouped & np.isnan(errors) & ((misses == 0) | (misses == accesses))
+    laplace = np.sqrt((misses + 1) * (accesses - misses + 1) / (accesses + 3)) / (accesses + 2)
+    return np.where(accesses > 0, np.where(alike, laplace, errors), 0.0)
+
+
 def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Array]:
-    """Return the counts by column as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
+    """Return the columns as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
     import polars as pl
 
-    names = ("accesses", "misses", "write_backs", "standard_error", *PATTERN_MISSES)
-    result = {name: np.zeros((blocks, len(levels))) for name in names}
+    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES)
+    result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     for place, level in enumerate(levels):
         rows = table.filter(pl.col("level") == level)
-        for name, array in result.items():
+        at = rows["block"].to_numpy()
+        result["standard_error"][at, place] = _errors(rows)
+        for name in names:
             if name in rows.columns:
-                array[rows["block"].to_numpy(), place] = rows[name].cast(float).fill_nan(None).fill_null(0).to_numpy()
+                result[name][at, place] = rows[name].cast(float).fill_null(0).to_numpy()
     return result
 
 

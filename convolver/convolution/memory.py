@@ -97,7 +97,7 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     line_error = _by_place(costs, split, load_width, "line_errors")
     far = where.served[:, 1:]
     per_reference = near * reference + (far * line).sum(axis=1) + where.written_back @ np.array(costs.write_back)
-    sampling = np.sqrt(((where.errors * line) ** 2).sum(axis=1))
+    sampling = np.sqrt(np.nansum((where.errors * line) ** 2, axis=1))  # of the levels whose errors are known
     error = reference_error + (far * line_error).sum(axis=1) + sampling
 
     names = table.select("module", "function")

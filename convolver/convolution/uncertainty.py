@@ -38,7 +38,7 @@ SERIAL_DEVIATION = 0.5
 """Deviation of log(true / estimated) time of dependent loads, which a rule tells from gathers."""
 LEAST_DEVIATION = 0.03
 UNSEEN_DEVIATION = 0.5
-"""The same for the memory of a block without a sample."""
+"""The same for the memory of a block without a sample, and for a place whose sampling error is not known."""
 _SEED = 20031107
 _NORMAL_90 = 3.29  # standard deviations between the ends of an interval of 90 %
 KEPT = 64
@@ -48,8 +48,8 @@ _WHOLE = 0.995  # of the time, in blocks that are drawn one by one
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the errors: standard errors of the share that each place serves, relative; which blocks were not sampled;
-    the noise of the profile; and how core times were estimated (:data:`CORE_ERRORS`)."""
+    """What is known of the errors: standard errors of the share that each place serves, relative, nan if unknown; which blocks
+    were not sampled; the noise of the profile; and how core times were estimated (:data:`CORE_ERRORS`)."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
@@ -129,7 +129,8 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
     for number, deviation in enumerate(deviations, 1):
         # From the far end, so that the memories of machines with different levels err alike.
         part = len(places) - number + 1
-        sampled = np.hypot(np.minimum(known.sampling[blocks, number - 1], 1.0), unseen)
+        sampling = np.nan_to_num(np.minimum(known.sampling[blocks, number - 1], 1.0), nan=UNSEEN_DEVIATION)
+        sampled = np.hypot(sampling, unseen)
         logs.append(deviation * _errors(blocks, part, key) + sampled * _normal((DRAWS, 1), 500 + part))
     farthest = float(deviations.max())
     logs.append(farthest * _errors(blocks, 102, key))

@@ -1,0 +1,43 @@
+"""Hit rates folded into shares per block, and what is known of their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from convolver.convolution.falls import fold
+
+
+def _table(**columns) -> pl.DataFrame:
+    """Two blocks on a machine with two levels, a tenth of whose accesses miss in the first and half of those in the second."""
+    rows = {
+        "block": pl.Series([0, 1, 0, 1], dtype=pl.UInt32),
+        "machine": ["M"] * 4,
+        "level": ["L1", "L1", "L2", "L2"],
+        "accesses": [1000, 1000, 100, 100],
+        "misses": [100, 100, 50, 100],
+        "write_backs": [0] * 4,
+    }
+    return pl.DataFrame(rows | columns)
+
+
+def _errors(table: pl.DataFrame) -> np.ndarray:
+    return fold(table, "M", ["L1", "L2"], 3).errors
+
+
+def test_errors_shrink_with_the_share_that_reaches_a_level():
+    errors = _errors(_table(standard_error=[0.01, 0.0, 0.02, 0.0], sample=["sets 1/32"] * 4))
+    assert errors == pytest.approx(np.array([[0.01, 0.002], [0.0, 0.0], [0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("columns", [{}, {"standard_error": [None, 0.01, None, 0.01], "sample": ["visits"] * 4}])
+def test_unknown_errors_stay_unknown(columns):
+    assert np.isnan(_errors(_table(**columns))[0]).all()
+    assert not _errors(_table(**columns))[2].any()  # a block without an access
+
+
+def test_groups_that_are_all_alike_leave_an_error_of_about_one_access():
+    errors = _errors(_table(standard_error=[0.01, 0.01, None, None], sample=["bursts"] * 4))
+    assert np.isnan(errors[0, 1])  # half of its accesses missed: too few groups had one
+    assert errors[1, 1] == pytest.approx(0.1 * np.sqrt(101 / 103) / 102)
