@@ -50,13 +50,15 @@ def _named(document: dict[str, Any], prefix: str = "") -> list[dict[str, str]]:
 
 def _show(file: Path, document: dict[str, Any]) -> None:
     from convolver.reporting.console import out
-    from convolver.reporting.metadata import sampling_words
+    from convolver.reporting.metadata import sampling_words, system_words
     from convolver.reporting.tables import frame, key_values
 
     console = out()
     tables = {name: value for name, value in document.items() if _is_rows(value)}
     if document.get("sampling"):
         document = {**document, "sampling": sampling_words(document["sampling"])}
+    if document.get("system"):
+        document = {**document, "system": system_words(document["system"])}
     console.print(key_values(f"{file}: {document['meaning']}", _pairs(document, tables)))
     if tables:
         import polars as pl

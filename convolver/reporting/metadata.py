@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from convolver import __version__
 from convolver.plotting.labels import machine_label
 from convolver.reporting.tables import key_values, percent
-from convolver.units import format_count, format_seconds
+from convolver.tracing.system import faults
+from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,6 +42,18 @@ def sampling_words(plan: Mapping[str, Any] | None) -> str:
     parts += ["chosen blocks"] if plan.get("blocks") else []
     parts += [f"{word} {plan[key]}" for word, key in (("from", "start_at"), ("to", "stop_at")) if plan.get(key)]
     return ", ".join(part for part in parts if part) or "unknown"
+
+
+def system_words(system: Mapping[str, Any] | None) -> str:
+    """Return in words what a program had of the kernel: page faults, system calls, bytes moved."""
+    if not system:
+        return "unknown"
+    pages, calls = system["pages"], system["calls"]
+    parts = ["unknown page faults" if pages is None else f"{format_count(faults(pages))} page faults"]
+    parts += [f"{format_count(sum(one['calls'] for one in calls))} system calls"]
+    parts += [f"{format_bytes(sum(one['bytes'] for one in calls))} moved"]
+    parts += [f"{system[name]} {name}" for name in ("forks", "threads") if system[name]]
+    return ", ".join(parts)
 
 
 def command_words(command: Sequence[str] | str | None) -> str:

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from convolver import __version__
-from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words
+from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words, system_words
 from convolver.tracing.sampling import SamplingPlan
 from tests.views import make_chain
 
@@ -14,6 +14,15 @@ def _text(table) -> str:
     stream = io.StringIO()
     Console(file=stream, width=200).print(table)
     return stream.getvalue()
+
+
+def test_what_a_program_had_of_the_kernel_reads_as_words():
+    pages = {"anonymous": 1000, "shared": 200, "windows": 34}
+    calls = [{"call": "read", "target": "file", "calls": 3, "bytes": 4096}, {"call": "brk", "target": "", "calls": 2, "bytes": 0}]
+    had = {"pages": pages, "calls": calls, "forks": 0, "threads": 2}
+    assert system_words(had) == "1.23 k page faults, 5 system calls, 4 KiB moved, 2 threads"
+    assert system_words({**had, "pages": None, "threads": 0}) == "unknown page faults, 5 system calls, 4 KiB moved"
+    assert system_words(None) == "unknown"
 
 
 def test_a_sampling_plan_reads_as_words():

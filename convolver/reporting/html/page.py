@@ -102,12 +102,15 @@ def _row(cells: Iterable[str], tag: str = "td") -> str:
 
 
 def _machines(all_times: Sequence[BlockTimes]) -> str:
-    """Return one column a machine: total, parts, hit rates."""
-    parts = {"seconds": "Predicted time", "memory_seconds": "memory", "floating_point_seconds": "floating point"}
+    """Return one column a machine: total, user time and its parts, system time, hit rates."""
+    parts = {"seconds": "user time", "memory_seconds": "memory", "floating_point_seconds": "floating point"}
     parts["instruction_seconds"] = "instructions"
     head = "".join(f"<th scope=col>{escape(machine_label(t.machine, bool(t.header.get('projected'))))}</th>" for t in all_times)
-    rows = [_row([label, *(format_seconds(float(t.table[name].sum())) for t in all_times)]) for name, label in parts.items()]
-    rows.append(_row(["Interval", *(" to ".join(map(format_seconds, t.interval)) for t in all_times)]))
+    rows = [_row(["Predicted time", *(format_seconds(t.total[0]) for t in all_times)])]
+    rows += [_row([label, *(format_seconds(float(t.table[name].sum())) for t in all_times)]) for name, label in parts.items()]
+    systems = ("not predicted" if t.system is None else format_seconds(t.system.seconds) for t in all_times)
+    rows.append(_row(["system time", *systems]))
+    rows.append(_row(["Interval", *(" to ".join(map(format_seconds, t.total[1:])) for t in all_times)]))
     rows += [
         _row([f"References served by {level} or nearer", *(percent(served_by(times, level)) for times in all_times)])
         for level in dict.fromkeys(level for times in all_times for level in times.levels)
