@@ -13,6 +13,7 @@ from convolver.calibration.calibrate import calibrated
 from convolver.errors import ConvolverError, FormatError, NoiseWarning, SchemaError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.probing.kernel import measure_kernel
 from convolver.probing.probe import choose_plan, probe
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
@@ -22,7 +23,8 @@ from convolver.validating.running import hogs
 def profiles(
     campaign: Campaign, here: Path, folder: Path, cpu: int, progress: Progress = SILENT, *, calibrate: bool = True
 ) -> tuple[dict[str, MachineProfile], dict[str, str]]:
-    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again.
+    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again,
+    with the kernel's costs where it had none.
 
     What is kept is what was measured, so that a changed model is calibrated anew; not at all without ``calibrate``.
     """
@@ -61,8 +63,13 @@ def _profile(
         return _renamed(known[campaign.base_name], condition)
     path = folder / f"{condition.name}{SUFFIX}"
     if path.exists():
-        return MachineProfile.load(path)
-    profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
+        profile = MachineProfile.load(path)
+        if profile.kernel:
+            return profile
+        with hogs(condition, cpu):  # an older probe did not ask what the kernel takes
+            profile = msgspec.structs.replace(profile, kernel=measure_kernel(cpu, progress))
+    else:
+        profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
     profile.save(path)
     return profile
 

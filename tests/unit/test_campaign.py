@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, PredictionError, SchemaError, UsageError
+from convolver.machine.kernel_costs import KernelCost
+from convolver.machine.profile import MachineProfile
+from convolver.validating import machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.markdown import markdown
 from convolver.validating.rows import measured_fields
 from convolver.validating.running import Run
 from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
 from convolver.validating.validation import Validation
+from tests.synthetic import machine
 
 OURS = Path(__file__).parents[1] / "bench" / "campaign.toml"
 SMALL = """
@@ -220,3 +224,22 @@ def test_inputs_to_trace_in_full_are_marked_and_do_not_change_what_runs(tmp_path
     jobs = list(marked.jobs(tmp_path, tmp_path))
     assert [job.full for job in jobs] == [False, True]
     assert [job.key for job in jobs] == [job.key for job in plain.jobs(tmp_path, tmp_path)]
+
+
+def test_an_older_profile_gets_the_kernels_costs(tmp_path, monkeypatch):
+    found = (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
+    monkeypatch.setattr(machines, "measure_kernel", lambda cpu, progress: found)
+    folder = tmp_path / "machines"
+    folder.mkdir()
+    machine("quiet").save(folder / "quiet.machine.json")
+    small = campaign(SMALL + '[[condition]]\nname = "quiet"\n', tmp_path)
+    kept, _ = machines.profiles(small, tmp_path, folder, 0, calibrate=False)
+    assert kept["quiet"].kernel == found
+    assert MachineProfile.load(folder / "quiet.machine.json").kernel == found
+
+
+def test_user_time_is_compared_with_user_time():
+    rows = [row(predicted=1.2, measured=1.0, predicted_system_seconds=0.45)]  # of user time: 0.75 of 0.75
+    (summary,) = [one for one in summarise(rows, "quiet") if one["origin"] == "all"]
+    assert summary["error"]["median"] == pytest.approx(0.2)
+    assert summary["error_of_user_time"]["median"] == pytest.approx(0.0, abs=1e-9)
