@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
 from convolver.cli.group import new_group
+from convolver.cli.play import add
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -84,25 +85,33 @@ def trace_command(
 
 @mpi.command("count", context_settings={"allow_interspersed_args": False})
 def count_command(
-    command: Annotated[list[str], typer.Argument(help="Command of SimGrid SMPI, behind '--'.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Time-independent trace (.txt), for 'convolver model scale'.")],
+    command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Trace to write: .txt with smpirun, else .parquet.")],
+    mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     force: Annotated[bool, typer.Option(help="Overwrite an existing trace.")] = False,
 ) -> None:
-    """Run a program under SimGrid SMPI and count the instructions between its MPI calls, exactly, for any number of ranks.
+    """Run a program on real ranks or under SimGrid SMPI and count the instructions between its MPI calls, exactly.
+
+    The traces are for 'convolver model scale'. More ranks than processors are slow, not wrong; smpirun holds any number.
 
     \b
     Examples:
+      convolver mpi count -o cg.4.parquet -- mpirun -np 4 ./cg
       convolver mpi count -o bt.16.txt -- smpirun -np 16 -platform p.xml -hostfile hosts ./bt
-      convolver mpi count -o cg.8.txt -- smpirun -np 8 -platform p.xml -hostfile hosts ./cg
     """
-    from convolver.modeling.p3s.trace import read_ti
+    from convolver.modeling.p3s.sources import WORK_PER_SECOND
+    from convolver.modeling.p3s.trace import read_ti, to_events
     from convolver.mpi.counted import count
+    from convolver.mpi.events import Kind
+    from convolver.mpi.sources import load_events
 
     new_file(output, force)
-    status = count(command, output)
-    trace = read_ti(output)
-    total = sum(operation.work for rank in trace for operation in rank)
-    say(f"{len(trace)} ranks, {sum(map(len, trace))} MPI calls, {total:.6g} instructions between them.")
+    status = count(command, output, mpicc=mpicc)
+    real = output.suffix == ".parquet"
+    events = load_events(output) if real else to_events(read_ti(output), seconds_per_work=1 / WORK_PER_SECOND)
+    calls = int((events.columns["kind"] != Kind.BURST).sum())
+    total = float(events.columns["seconds"].sum()) * WORK_PER_SECOND
+    say(f"{events.ranks} ranks, {calls} MPI events, {total:.6g} instructions between them.")
     wrote(output)
     if status:
         raise typer.Exit(status if 0 < status < 256 else 1)
@@ -239,4 +248,5 @@ def network_command(
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
+    add(mpi)
     app.add_typer(mpi, name="mpi")

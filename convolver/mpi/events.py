@@ -70,6 +70,9 @@ class Sync(IntEnum):
 WORLD = 1
 """Id of the communicator of all tasks; stock Dimemas ignores collectives on communicator 0."""
 
+MARK_EVENT = 90_000_002
+"""Type of the events that mark where a phase begins; their value is its number."""
+
 RENDEZVOUS, IMMEDIATE = 1, 2
 """Bits in ``flags`` of a SEND."""
 

@@ -55,13 +55,13 @@ REFUSALS = {
 """What launchers say when they refuse, and what to do about it."""
 
 
-def why_it_failed(launcher: str, status: int, said: str) -> str:
+def why_it_failed(launcher: str, status: int, said: str, program: str = "ping-pong") -> str:
     """Return one sentence: a known refusal with its remedy, else the last line with words in it."""
     for words, remedy in REFUSALS.items():
         if words in said:
             return f"'{launcher}' {remedy}."
     lines = [line.strip() for line in said.splitlines() if any(map(str.isalpha, line))]
-    return f"The ping-pong under '{launcher}' failed with status {status}: {(lines or ['it said nothing'])[-1].rstrip('.')}."
+    return f"The {program} under '{launcher}' failed with status {status}: {(lines or ['it said nothing'])[-1].rstrip('.')}."
 
 
 def fit_network(lines: Sequence[dict[str, Any]], cpus: int = 2) -> dict[str, Any]:

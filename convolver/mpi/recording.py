@@ -31,6 +31,7 @@ HEADER = np.dtype(
         ("library", "S128"),
         ("own_ns", "<u8"),
         ("polled_ns", "<u8"),
+        ("counted", "<u4"),
     ]
 )
 RECORD = np.dtype(
@@ -157,8 +158,9 @@ def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progre
     """Read a folder of ``convolver mpi trace`` as events.
 
     ``clock`` says what a burst lasts: the thread's CPU time (immune to other load) or wall time. Wildcard receives are resolved
-    by their completions; sends whose completion is waited for are immediate; synchronous sends are rendezvous. Raises
-    :class:`FormatError` when files are damaged or ranks are missing.
+    by their completions; sends whose completion is waited for are immediate; synchronous sends are rendezvous. A burst of a
+    counted recording (:func:`convolver.mpi.counted.count`) lasts one nanosecond an instruction. Raises :class:`FormatError` when
+    files are damaged or ranks are missing.
     """
     progress.start(f"Reading {folder}")
     events, _ = as_events(Path(folder).name, read_ranks(folder), clock)
@@ -201,7 +203,7 @@ def _notes(ranks: list[RankRecording], clock: Clock) -> dict[str, Any]:
         "measured_seconds": max(h["end_ns"] - h["begin_ns"] for h in headers) * 1e-9,
         "ended": sorted({ENDS.get(h["end"], "unknown") for h in headers}),
         "complete": all(h["end"] == 1 and not h["lost"] for h in headers),
-        "clock": clock,
+        "clock": "instructions" if headers[0]["counted"] else clock,
         "recorder_seconds": max(h["own_ns"] for h in headers) * 1e-9,
         "polled_seconds": max(h["polled_ns"] for h in headers) * 1e-9,
     }
@@ -236,13 +238,14 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     kinds[list(_KINDS)] = list(_KINDS.values())
     kind = kinds[call]
     kind[(point & (records["partner"] < 0)) | ~known] = Kind.NOOP
-    burst = records["burst_cpu_ns" if clock == "cpu" else "burst_ns"] * 1e-9
-    # A program that polls between pieces of work pays for it; one that does nothing but poll waits.
-    burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
-    # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
-    # Messages to nobody (MPI_PROC_NULL) take their time, too.
-    alone = (call == OPAQUE) | (point & (records["partner"] == -2) & ~np.isin(call, [DONE_SEND, DONE_RECV]))
-    burst = burst + np.where(alone, records["call_ns"] * 1e-9, 0.0)
+    burst = records["burst_cpu_ns" if clock == "cpu" or rank.header["counted"] else "burst_ns"] * 1e-9
+    if not rank.header["counted"]:
+        # A program that polls between pieces of work pays for it; one that does nothing but poll waits.
+        burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
+        # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
+        # Messages to nobody (MPI_PROC_NULL) take their time, too.
+        alone = (call == OPAQUE) | (point & (records["partner"] == -2) & ~np.isin(call, [DONE_SEND, DONE_RECV]))
+        burst = burst + np.where(alone, records["call_ns"] * 1e-9, 0.0)
     own = _operation_columns(records, kind, numbers[np.where(known, records["comm"], 0)])
     # Each record becomes a burst and an operation; empty ones are dropped.
     pairs = {name: np.stack([np.zeros(count, COLUMNS[name]), own[name]], axis=1).reshape(-1) for name in COLUMNS}

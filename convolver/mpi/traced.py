@@ -41,6 +41,12 @@ def program_at(argv: Sequence[str]) -> int:
     raise UsageError(f"No program is seen in '{' '.join(argv)}'; give its path, as in: mpirun -np 4 ./app.")
 
 
+def yielding() -> dict[str, str]:
+    """Return the settings by which a rank that waits does not keep others from running: traced, ranks mostly wait."""
+    name = "OMPI_MCA_mpi_yield_when_idle"
+    return {} if name in os.environ else {name: "1"}
+
+
 def record_blocks(
     argv: Sequence[str],
     folder: str | Path,
@@ -60,9 +66,7 @@ def record_blocks(
         old.unlink()
     at = program_at(argv)
     tracer = [sys.executable, "-m", "convolver", "trace", "-o", str(target / "rank-%r.cvt"), *options, "--"]
-    settings = {"CONVOLVER_MPI_BURSTS": str(executions)}
-    # A rank that waits for another must not keep it from running: under the tracer waiting takes most of the time.
-    settings |= {"OMPI_MCA_mpi_yield_when_idle": "1"} if "OMPI_MCA_mpi_yield_when_idle" not in os.environ else {}
+    settings = {"CONVOLVER_MPI_BURSTS": str(executions), **yielding()}
     done = record([*argv[:at], *tracer, *argv[at:]], target, mpicc=mpicc, settings=settings)
     ranks = len(done.files)
     traces = len(list(target.glob("rank-*.cvt"))), len(list(target.glob("rank-*.cvb")))

@@ -25,6 +25,7 @@ struct cvm_header {
     char library[128]; /* name of the MPI library */
     uint64_t own_ns;    /* spent in the interposer itself, in no burst and no call */
     uint64_t polled_ns; /* inside calls that left no record: unsuccessful tests and probes */
+    uint32_t counted;   /* 1: burst_cpu_ns of the records are instructions (under the tracer) */
 };
 
 enum cvm_call {
@@ -55,7 +56,7 @@ struct cvm_record {
     uint32_t polled_ns; /* inside calls without a record since the record before; at most 4.29 s */
     int64_t bytes;    /* collective: sent */
     int64_t extra;    /* collective: received */
-    uint64_t burst_ns, burst_cpu_ns; /* computation before the call: wall clock, thread CPU time */
+    uint64_t burst_ns, burst_cpu_ns; /* computation before the call: wall clock, thread CPU time (or instructions) */
     uint64_t call_ns; /* inside the call */
 };
 

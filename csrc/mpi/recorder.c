@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cv_bursts.h"
+
 enum { WINDOW = 4 << 20, MEMBERS_A_RECORD = 16 };
 
 typedef struct {
@@ -28,7 +30,7 @@ static struct {
     char *window;
     size_t filled; /* of the window */
     uint64_t mapped; /* file offset behind the window */
-    bool on, cpu_clock, threads;
+    bool on, cpu_clock, instructions, threads;
     uint64_t wall, cpu;          /* where the current burst began */
     uint64_t burst, burst_cpu;   /* of it, before calls that leave no record */
     uint64_t polled;             /* inside those calls */
@@ -77,12 +79,18 @@ void cvm_put_raw(const void *bytes)
     __atomic_store_n(&r.header->used, r.header->used + sizeof(struct cvm_record), __ATOMIC_RELEASE);
 }
 
+/* The clock of what a thread has computed: its CPU time or, under the tracer with --total=yes, its instructions. */
+static uint64_t computed(void)
+{
+    return r.instructions ? cv_bursts_request(CV_BURSTS_EXECUTED, 0, 0) : clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Thread CPU time since the last call of this function, `gap` of wall time ago. The CPU clock is a system call: what took less than
- * two microseconds was not interrupted, and the wall clock says the same. */
+ * two microseconds was not interrupted, and the wall clock says the same. Instructions are always asked for. */
 static uint64_t cpu_after(uint64_t gap)
 {
     uint64_t before = r.cpu;
-    r.cpu = !r.cpu_clock || gap < 2000 ? before + gap : clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    r.cpu = !r.instructions && (!r.cpu_clock || gap < 2000) ? before + gap : computed();
     return r.cpu > before ? r.cpu - before : 0;
 }
 
@@ -97,7 +105,7 @@ cvm_scope cvm_enter(void)
     s.entered = s.begin = clock_ns(CLOCK_MONOTONIC);
     uint64_t gap = s.begin - r.wall, used = cpu_after(gap);
     r.burst += gap;
-    r.burst_cpu += used < gap ? used : gap;
+    r.burst_cpu += r.instructions || used < gap ? used : gap;
     if (r.threads)
         pthread_mutex_unlock(&lock);
     return s;
@@ -354,11 +362,13 @@ void cvm_start(void)
     gethostname(r.header->host, sizeof r.header->host - 1);
     snprintf(r.header->library, sizeof r.header->library, "%.*s", (int)strcspn(library, "\n,"), library);
     r.cpu_clock = clock == NULL || strcmp(clock, "0") != 0;
+    r.instructions = clock != NULL && strcmp(clock, "instructions") == 0 && cv_bursts_request(CV_BURSTS_EXECUTED, 0, 0) != 0;
+    r.header->counted = r.instructions;
     r.threads = level == MPI_THREAD_MULTIPLE;
     r.on = true;
     cvm_comm_new(NULL, MPI_COMM_WORLD, MPI_COMM_NULL);
     cvm_comm_new(NULL, MPI_COMM_SELF, MPI_COMM_NULL);
-    r.cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    r.cpu = computed();
     r.wall = r.header->begin_ns = r.header->end_ns = clock_ns(CLOCK_MONOTONIC);
     cvm_bursts_open(folder, rank);
     cvm_bursts_begin();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import TypeAlias
 
 from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import FaceForm
@@ -55,9 +56,7 @@ class Part:
             return bits_of(self.span, processes)
         return self.count(processes) if self.count is not None else 1
 
-    def run(
-        self, rank: int, processes: int, bit: int = 0, turn: Turn = Turn.FIRST, number: int = 1
-    ) -> Iterator[tuple[Part, int, Turn, int]]:
+    def run(self, rank: int, processes: int, bit: int = 0, turn: Turn = Turn.FIRST, number: int = 1) -> Iterator[Step]:
         """Yield what a rank runs: operations, their partners (-1: none), the turn of the loop around and its number.
 
         Null communications of borders are left out.
@@ -75,7 +74,7 @@ class Part:
         turns = self.turns(processes)
         for step in range(1, turns + 1):
             inner = bit if self.span is None else step if self.falling else turns + 1 - step
-            place = Turn.FIRST if step == 1 else Turn.LAST if step == turns else Turn.MIDDLE
+            place = turn_of(step, turns)
             for child in self.body:
                 yield from child.run(rank, processes, inner, place, step)
 
@@ -89,6 +88,15 @@ class Part:
         inner = sum(child.weight(processes, leaf, bits=bits) for child in self.body)
         turns = self.turns(processes) if inner and (bits or self.span is None) else 1
         return inner * turns
+
+
+Step: TypeAlias = tuple[Part, int, Turn, int]
+"""What a rank runs: an operation, its partner (-1: none), the turn of the loop around it and its number."""
+
+
+def turn_of(step: int, turns: int) -> Turn:
+    """Return which turn the step of a loop is, counted from 1."""
+    return Turn.FIRST if step == 1 else Turn.LAST if step == turns else Turn.MIDDLE
 
 
 def bits_of(rule: Rule, processes: int) -> int:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import Sample, fit_faces
 from convolver.modeling.p3s.instructions import groups
-from convolver.modeling.p3s.parts import Part, Turn
+from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
+from convolver.modeling.p3s.points import Rates
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.trace import Operation, Trace, to_events
 from convolver.modeling.p3s.volume import fit_volume
@@ -39,24 +40,41 @@ class ScalableTrace:
     counts: tuple[int, ...]
     totals: tuple[float, ...] = ()
 
-    def at(self, processes: int) -> Trace:
-        """Return the operations of every rank at a process count, work included.
+    def at(self, processes: int, rates: Rates | None = None) -> Trace:
+        """Return the operations of every rank at a process count, work included: instructions, or seconds with ``rates``.
 
         Raises :class:`ModelError` for a count that the program cannot run on.
+        """
+        return self.performed(processes, lambda rank: self.root.run(rank, processes), rates)
+
+    def performed(self, processes: int, run: Callable[[int], Iterator[Step]], rates: Rates | None = None) -> Trace:
+        """Return the operations of a run that each rank makes of the structure's parts, as :meth:`Part.run` yields them.
+
+        ``rates`` and errors as of :meth:`at`. Parts that the structure does not have are marks.
         """
         for rule in (part.rule for part in self.root.leaves() if part.rule is not None and part.rule.kind != "root"):
             if processes < 2 or rule.sides(processes) is None:
                 raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
         sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
         grid = _grid(self.root)
-        return [list(self._rank(rank, processes, sizes, grid)) for rank in range(processes)]
+        return [list(self._rank(rank, processes, run(rank), sizes, grid, rates)) for rank in range(processes)]
 
-    def _rank(self, rank: int, processes: int, sizes: Mapping[int, int], grid: str | None) -> Iterator[Operation]:
+    def _rank(
+        self,
+        rank: int,
+        processes: int,
+        run: Iterator[Step],
+        sizes: Mapping[int, int],
+        grid: str | None,
+        rates: Rates | None,
+    ) -> Iterator[Operation]:
         sides = GRIDS[grid](processes) if grid else None
         place = place_of(rank, sides) if sides else (0, 0)
         work = {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
-        for part, partner, turn, number in self.root.run(rank, processes):
-            size = round(part.faces(processes, rank, number - 1)) if part.faces else sizes[id(part)]
+        if rates is not None:
+            work = {key: rates.seconds(*key, value) for key, value in work.items()}
+        for part, partner, turn, number in run:
+            size = round(part.faces(processes, rank, number - 1)) if part.faces else sizes.get(id(part), 0)
             yield Operation(part.name, partner, size, 0, work.get((id(part), turn), 0.0))
 
     def equations(self) -> list[dict[str, Any]]:

@@ -10,21 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convolver.errors import FormatError, ModelError
-from convolver.mpi.events import IMMEDIATE, Events, EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import IMMEDIATE, MARK_EVENT, Events, EventsBuilder, Kind, Op, Sync
 
 POINT = ("send", "isend", "recv", "irecv")
 TYPE_BYTES = {0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1}
 """Bytes of the type codes of SimGrid's time-independent traces."""
-_COLLECTIVES = {
-    "barrier": Op.BARRIER,
-    "bcast": Op.BCAST,
-    "reduce": Op.REDUCE,
-    "allreduce": Op.ALLREDUCE,
-    "alltoall": Op.ALLTOALL,
-    "allgather": Op.ALLGATHER,
-    "gather": Op.GATHER,
-    "scatter": Op.SCATTER,
-}
+MARK = "mark"
+"""Name of what is no call: the beginning of the phase whose number is the partner."""
+COLLECTIVES = {op.name.lower(): op for op in Op}
+"""Collective operations by the names that they have in traces."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ def _operation(name: str, values: list[int], rank: int, work: float) -> Operatio
         return None if source == rank != destination else Operation("wait", source, 0, tag, work)
     if name == "waitall":
         return Operation("waitall", -1, 0, 0, work)
-    if name in _COLLECTIVES:
+    if name in COLLECTIVES:
         size = values[0] * TYPE_BYTES.get(values[-1], 8) if values else 0
         return Operation(name, -1, 0 if name == "barrier" else size, 0, work)
     raise ValueError("unknown action")
@@ -134,14 +128,16 @@ def _add(builder: EventsBuilder, rank: int, operation: Operation) -> None:
     name = operation.name
     if name == "none":
         return
-    if name in ("send", "isend"):
+    if name == MARK:
+        builder.event(rank, MARK_EVENT, operation.partner)
+    elif name in ("send", "isend"):
         flags = IMMEDIATE if name == "isend" else 0
         builder.send(rank, operation.partner, operation.bytes, tag=operation.tag, flags=flags)
     elif name in ("recv", "irecv", "wait"):
         kind = {"recv": Kind.RECV, "irecv": Kind.IRECV, "wait": Kind.WAIT}[name]
         builder.receive(rank, operation.partner, operation.bytes, tag=operation.tag, kind=kind)
-    elif name in _COLLECTIVES:
-        op = _COLLECTIVES[name]
+    elif name in COLLECTIVES:
+        op = COLLECTIVES[name]
         root = int(rank == 0) if op is not Op.REDUCE else 0
         builder.collective(rank, op, sent=operation.bytes, received=operation.bytes, root=root, sync=Sync.BLOCKING)
     else:

@@ -1,0 +1,155 @@
+"""Performs a trace on real ranks: its messages through the site's MPI, its computation as turns of a loop calibrated there."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.errors import ToolError, ToolNotFoundError, UsageError
+from convolver.locations import program
+from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
+from convolver.mpi.events import MARK_EVENT, Events, Kind, Op
+from convolver.mpi.network import flat_configuration
+from convolver.mpi.pingpong import why_it_failed
+from convolver.mpi.replay import Replayer
+from convolver.mpi.timeline import Timeline
+
+MAGIC = b"CVPLAY01"
+LARGEST = 2**31 - 1
+RECORD = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("op", "u1"),
+        ("unused", "u1"),
+        ("partner", "<i4"),
+        ("tag", "<i4"),
+        ("comm", "<i4"),
+        ("bytes", "<i8"),
+        ("seconds", "<f8"),
+    ]
+)
+_SPLIT = (Op.ALLTOALL, Op.ALLTOALLV, Op.ALLTOALLW, Op.SCATTER, Op.SCATTERV, Op.REDUCE_SCATTER, Op.REDUCE_SCATTER_BLOCK)
+"""Operations in which what a task sends is split among all."""
+_ROOTED = (Op.BCAST, Op.GATHER, Op.GATHERV, Op.SCATTER, Op.SCATTERV)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """When each rank passed the marks of a trace (its EVENT records) and when it ended, in seconds from the common beginning.
+
+    ``rank``, ``value`` and ``seconds`` have one element a mark, those of a rank in their order; ``ends`` has one a rank.
+    """
+
+    rank: NDArray[np.int64]
+    value: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+    @property
+    def total_seconds(self) -> float:
+        """Return the time of the last rank."""
+        return float(self.ends.max())
+
+
+def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -> Marks:
+    """Perform the events on the ranks that ``launcher`` starts, for example ``["mpirun", "-np", "4"]``; return when marks passed.
+
+    Computation takes its seconds of processor time, whatever else the ranks do; memory is not touched by it. Collectives with
+    different sizes on different ranks are performed with their largest part. Raises :class:`UsageError` for an empty launcher and
+    messages over 2 GiB, :class:`ReplayError` for a trace that would block for ever, :class:`ToolNotFoundError` without launcher
+    or mpicc, :class:`ToolError` when the run fails.
+    """
+    if not launcher:
+        raise UsageError("No launcher is given; write for example: convolver mpi play app.parquet -- mpirun -np 4.")
+    if shutil.which(launcher[0]) is None:
+        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library behind --.")
+    # A trace that would block for ever is refused in a sentence: real ranks would only never end.
+    Replayer(events).seconds(flat_configuration(events.ranks, latency_seconds=0.0, bandwidth_bytes_per_second=1e12))
+    source = program("mpi", "build the package again.") / "player" / "player.c"
+    player = compile_with(find_mpicc(launcher[0], mpicc), [source], FLAGS, "convolver-player-{}")
+    with tempfile.TemporaryDirectory() as folder:
+        trace, out = Path(folder) / "trace", Path(folder) / "marks"
+        trace.write_bytes(packed(events))
+        done = subprocess.run([*launcher, str(player), str(trace), str(out)], capture_output=True, text=True, check=False)
+        if done.returncode or not out.is_file():
+            said = done.stderr + done.stdout
+            started = next((line.partition("the trace has ")[2] for line in said.splitlines() if "the trace has " in line), "")
+            if started:
+                raise UsageError(f"The trace has {started} by '{' '.join(launcher)}'; start as many as the trace has.")
+            raise ToolError(why_it_failed(" ".join(launcher), done.returncode, said, "player"))
+        return _read_marks(out.read_text(), events.ranks)
+
+
+def _read_marks(text: str, ranks: int) -> Marks:
+    table = np.array([line.split() for line in text.splitlines()], np.float64).reshape(-1, 3)
+    end = table[:, 1] < 0
+    if int(end.sum()) != ranks:
+        raise ToolError(f"{int(end.sum())} of {ranks} ranks said when they ended; see what the launcher said.")
+    ends = np.zeros(ranks)
+    ends[table[end, 0].astype(np.int64)] = table[end, 2]
+    rank, value = (table[~end, column].astype(np.int64) for column in (0, 1))
+    return Marks(rank, value, table[~end, 2], ends)
+
+
+def marks_of(timeline: Timeline, events: Events) -> Marks:
+    """Return when each rank passed the marks in a recorded replay: at the end of what it did before."""
+    intervals = timeline.intervals
+    of_rank, record, end = (intervals[name].to_numpy() for name in ("rank", "record", "end"))
+    found: list[tuple[int, int, float]] = []
+    for rank in range(events.ranks):
+        part = slice(int(events.first[rank]), int(events.first[rank + 1]))
+        mine = of_rank == rank
+        order = np.argsort(record[mine], kind="stable")
+        records, ends = record[mine][order], np.maximum.accumulate(end[mine][order])
+        marks = np.flatnonzero((events.columns["kind"][part] == Kind.EVENT) & (events.columns["bytes"][part] == MARK_EVENT))
+        before = np.searchsorted(records, marks) - 1
+        values = events.columns["extra"][part][marks]
+        found += [(rank, int(v), float(ends[b]) if b >= 0 else 0.0) for v, b in zip(values, before, strict=True)]
+    table = np.array(found, np.float64).reshape(-1, 3)
+    ends = timeline.ranks.sort("rank")["seconds"].to_numpy()
+    return Marks(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2], ends)
+
+
+def packed(events: Events) -> bytes:
+    """Return the events as csrc/mpi/player/player.c reads them; raises :class:`UsageError` for messages over 2 GiB."""
+    records = np.zeros(events.records, RECORD)
+    for name in ("kind", "flags", "op", "partner", "tag", "comm", "bytes", "seconds"):
+        records[name] = events.columns[name]
+    event = records["kind"] == Kind.EVENT
+    marks = event & (records["bytes"] == MARK_EVENT)
+    records["kind"][event & ~marks] = Kind.NOOP
+    records["bytes"][event] = events.columns["extra"][event]
+    _even_collectives(events, records)
+    if events.records and int(records["bytes"][~event].max(initial=0)) > LARGEST:
+        raise UsageError(f"{events.name} has messages over 2 GiB, which one MPI call cannot send.")
+    parts = [MAGIC, struct.pack("<QQ", events.ranks, len(events.comm_ids))]
+    for members in events.communicators().values():
+        parts += [struct.pack("<Q", len(members)), members.astype("<i4").tobytes(), b"\0" * (4 * (len(members) % 2))]
+    return b"".join([*parts, events.first.astype("<u8").tobytes(), records.tobytes()])
+
+
+def _even_collectives(events: Events, records: NDArray[np.void]) -> None:
+    """Give all ranks of a collective the same root (as a rank of the communicator) and the bytes of one rank's part."""
+    starts = (records["kind"] == Kind.COLLECTIVE) & (records["flags"] != 2)
+    extra = events.columns["extra"]
+    for index, members in enumerate(events.communicators().values()):
+        mine = starts & (records["comm"] == index)
+        rows = [np.flatnonzero(mine[events.first[r] : events.first[r + 1]]) + events.first[r] for r in members.tolist()]
+        if len({len(row) for row in rows}) != 1:
+            raise UsageError(f"The tasks of {events.name} make different numbers of collectives; the trace is not whole.")
+        for same in np.array(rows).T:
+            op = Op(int(records["op"][same[0]]))
+            sent, flag = int(records["bytes"][same].max()), records["partner"][same]
+            part = -(-sent // len(members)) if op in _SPLIT else max(sent, int(extra[same].max())) if op == Op.BCAST else sent
+            records["bytes"][same] = part
+            root = int(np.searchsorted(members, flag[0])) if op == Op.REDUCE else int(np.argmax(flag == 1))
+            records["partner"][same] = root if op in _ROOTED or op == Op.REDUCE else 0

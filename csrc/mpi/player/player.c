@@ -1,0 +1,300 @@
+/* Performs a trace on real ranks: its messages through MPI, its computation as turns of a calibrated loop. SPDX-License-Identifier: MIT
+ *
+ *   player TRACE OUT
+ *
+ * TRACE (convolver/mpi/play.py, native byte order): "CVPLAY01", u64 ranks, u64 communicators; for each communicator u64 size and as many
+ * i32 members (padded to 8 bytes); u64 first[ranks + 1]; records. OUT: text, one line a mark: "rank value seconds", and one line a
+ * rank with value -1 for its end. Seconds begin at a barrier of all ranks. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BURST = 1, SEND = 2, RECV = 3, IRECV = 4, WAIT = 5, COLLECTIVE = 6, EVENT = 7, GPU = 8, SEND_WAIT = 9 };
+enum { BARRIER, BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, REDUCE, ALLREDUCE };
+enum { REDUCE_SCATTER = 12, REDUCE_SCATTER_BLOCK, SCAN, ALLTOALLW };
+enum { RENDEZVOUS = 1, IMMEDIATE = 2, LATER = 0, DONE = 2 }; /* flags of sends; of collectives: non-blocking, its wait */
+enum { POOL = 32 << 20, OPEN_SENDS = 512, WRONG_SIZE = 3 };
+
+struct record {
+    uint8_t kind, flags, op, unused;
+    int32_t partner, tag, comm;
+    int64_t bytes; /* of collectives: each rank's part */
+    double seconds;
+};
+
+struct open_request {
+    MPI_Request request;
+    int32_t kind, partner, tag, comm;
+};
+
+static struct open_request *pending;
+static size_t pending_count, pending_room, open_sends;
+static MPI_Comm *comms;
+static char *pool, *parts[2];
+static size_t pool_bytes, pool_next;
+static double turns_a_second;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "convolver-player: %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+static void *room(void *before, size_t bytes)
+{
+    void *got = realloc(before, bytes);
+    if (got == NULL)
+        fail("out of memory");
+    return got;
+}
+
+/* --- computation --------------------------------------------------------------------------------------------------------------- */
+
+static void turn(uint64_t times)
+{
+    uint64_t x = 1;
+    for (; times; times--) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        __asm__ volatile("" : "+r"(x));
+    }
+}
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* All ranks at once, as they will compute; by processor time, since they may share one. */
+static void calibrate(void)
+{
+    enum { TURNS = 4000000, REPEATS = 7 };
+    double best = 1e9;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < REPEATS; i++) {
+        double begin = processor_seconds();
+        turn(TURNS);
+        double took = processor_seconds() - begin;
+        best = took < best ? took : best;
+    }
+    turns_a_second = TURNS / best;
+}
+
+/* --- messages ------------------------------------------------------------------------------------------------------------------ */
+
+/* Buffers take turns through a pool, as a program's are rarely all in the nearest cache; what they hold is of no interest. */
+static char *buffer(int64_t bytes)
+{
+    size_t need = ((size_t)bytes + 63) / 64 * 64;
+    if (pool_next + need > pool_bytes)
+        pool_next = 0;
+    char *place = pool + pool_next;
+    pool_next += need;
+    return place;
+}
+
+static void put(MPI_Request request, const struct record *r)
+{
+    if (pending_count == pending_room)
+        pending = room(pending, (pending_room = pending_room ? 2 * pending_room : 64) * sizeof *pending);
+    pending[pending_count++] = (struct open_request){request, r->kind, r->partner, r->tag, r->comm};
+    open_sends += r->kind == SEND;
+}
+
+static void finish(size_t i)
+{
+    MPI_Wait(&pending[i].request, MPI_STATUS_IGNORE);
+    open_sends -= pending[i].kind == SEND;
+    memmove(pending + i, pending + i + 1, (--pending_count - i) * sizeof *pending);
+}
+
+/* Waits for the oldest request that the record names; a trace without waits for its sends has them waited for when there are many. */
+static void wait_for(int kind, const struct record *r)
+{
+    for (size_t i = 0; i < pending_count; i++)
+        if (pending[i].kind == kind && pending[i].comm == r->comm &&
+            (kind == COLLECTIVE || (pending[i].partner == r->partner && pending[i].tag == r->tag))) {
+            finish(i);
+            return;
+        }
+}
+
+static void send(const struct record *r)
+{
+    MPI_Request request;
+    bool late = r->flags & RENDEZVOUS;
+    if (!(r->flags & IMMEDIATE)) {
+        (late ? MPI_Ssend : MPI_Send)(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD);
+        return;
+    }
+    (late ? MPI_Issend : MPI_Isend)(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, &request);
+    put(request, r);
+    for (size_t i = 0; open_sends > OPEN_SENDS; i++)
+        if (pending[i].kind == SEND) {
+            finish(i);
+            break;
+        }
+}
+
+static void collective(const struct record *r)
+{
+    MPI_Comm comm = comms[r->comm];
+    MPI_Request q;
+    int n = (int)r->bytes, root = r->partner;
+    char *a = parts[0], *b = parts[1];
+    MPI_Datatype type = n % 8 ? MPI_BYTE : MPI_DOUBLE;
+    MPI_Op sum = n % 8 ? MPI_BOR : MPI_SUM;
+    int count = n % 8 ? n : n / 8;
+    bool later = r->flags == LATER;
+#define EITHER(call, icall, ...) later ? icall(__VA_ARGS__, comm, &q) : call(__VA_ARGS__, comm)
+    switch (r->op) {
+    case BARRIER: later ? MPI_Ibarrier(comm, &q) : MPI_Barrier(comm); break;
+    case BCAST: EITHER(MPI_Bcast, MPI_Ibcast, a, n, MPI_BYTE, root); break;
+    case GATHER: case GATHERV: EITHER(MPI_Gather, MPI_Igather, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case SCATTER: case SCATTERV: EITHER(MPI_Scatter, MPI_Iscatter, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case ALLGATHER: case ALLGATHERV: EITHER(MPI_Allgather, MPI_Iallgather, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case ALLTOALL: case ALLTOALLV: case ALLTOALLW: EITHER(MPI_Alltoall, MPI_Ialltoall, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case REDUCE: EITHER(MPI_Reduce, MPI_Ireduce, a, b, count, type, sum, root); break;
+    case ALLREDUCE: EITHER(MPI_Allreduce, MPI_Iallreduce, a, b, count, type, sum); break;
+    case REDUCE_SCATTER: case REDUCE_SCATTER_BLOCK:
+        EITHER(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, a, b, count, type, sum); break;
+    case SCAN: EITHER(MPI_Scan, MPI_Iscan, a, b, count, type, sum); break;
+    default: fail("unknown collective operation");
+    }
+#undef EITHER
+    if (later)
+        put(q, r);
+}
+
+static void perform(const struct record *r)
+{
+    MPI_Request request;
+    switch (r->kind) {
+    case BURST: case GPU: turn((uint64_t)(r->seconds * turns_a_second)); break;
+    case SEND: send(r); break;
+    case RECV: MPI_Recv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); break;
+    case IRECV:
+        MPI_Irecv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, &request);
+        put(request, r);
+        break;
+    case WAIT: wait_for(IRECV, r); break;
+    case SEND_WAIT: wait_for(SEND, r); break;
+    case COLLECTIVE:
+        if (r->flags == DONE)
+            wait_for(COLLECTIVE, r);
+        else
+            collective(r);
+        break;
+    default: break;
+    }
+}
+
+/* --- the trace ----------------------------------------------------------------------------------------------------------------- */
+
+static const uint64_t *make_comms(const uint64_t *at, uint64_t count)
+{
+    MPI_Group world, group;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    comms = room(NULL, (count + 1) * sizeof *comms);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t size = *at++;
+        MPI_Group_incl(world, (int)size, (const int *)at, &group);
+        MPI_Comm_create(MPI_COMM_WORLD, group, &comms[i]);
+        MPI_Group_free(&group);
+        at += (size + 1) / 2;
+    }
+    return at;
+}
+
+static void make_buffers(const struct record *r, uint64_t count, int size)
+{
+    size_t message = 0, part = 64;
+    for (uint64_t i = 0; i < count; i++) {
+        size_t bytes = (size_t)(r[i].bytes > 0 ? r[i].bytes : 0);
+        if (r[i].kind == COLLECTIVE)
+            part = bytes * (size_t)size > part ? bytes * (size_t)size : part;
+        else if (r[i].kind != EVENT)
+            message = bytes > message ? bytes : message;
+    }
+    pool_bytes = 8 * message + 64 > POOL ? 8 * message + 64 : POOL;
+    pool = room(NULL, pool_bytes);
+    memset(pool, 1, pool_bytes);
+    for (int i = 0; i < 2; i++) {
+        parts[i] = room(NULL, part);
+        memset(parts[i], 0, part);
+    }
+}
+
+/* Writes the marks of all ranks one after the other: rank 0 to a new file, the others behind what is there. */
+static void write_marks(const char *path, int rank, int size, const int64_t *values, const double *seconds, size_t count)
+{
+    for (int turn_of = 0; turn_of < size; turn_of++) {
+        if (turn_of == rank) {
+            FILE *out = fopen(path, rank ? "a" : "w");
+            if (out == NULL)
+                fail("the result cannot be written");
+            for (size_t i = 0; i < count; i++)
+                fprintf(out, "%d %lld %.9f\n", rank, (long long)values[i], seconds[i]);
+            fclose(out);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int rank, size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc < 3)
+        fail("usage: player TRACE OUT");
+    struct stat about;
+    int file = open(argv[1], O_RDONLY);
+    if (file < 0 || fstat(file, &about) != 0)
+        fail("the trace cannot be read; do all ranks see this machine's files?");
+    const uint64_t *at = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (at == MAP_FAILED || memcmp(at, "CVPLAY01", 8) != 0)
+        fail("the trace is damaged");
+    if (at[1] != (uint64_t)size) {
+        if (rank == 0)
+            fprintf(stderr, "convolver-player: the trace has %llu ranks, but %d were started\n", (unsigned long long)at[1], size);
+        MPI_Finalize();
+        return WRONG_SIZE;
+    }
+    const uint64_t *first = make_comms(at + 3, at[2]);
+    const struct record *r = (const struct record *)(first + size + 1) + first[rank];
+    uint64_t count = first[rank + 1] - first[rank], marks = 0;
+    int64_t *values = room(NULL, (count + 1) * sizeof *values);
+    double *seconds = room(NULL, (count + 1) * sizeof *seconds);
+    make_buffers(r, count, size);
+    calibrate();
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    for (uint64_t i = 0; i < count; i++) {
+        if (r[i].kind == EVENT) {
+            values[marks] = r[i].bytes;
+            seconds[marks++] = MPI_Wtime() - begin;
+        } else {
+            perform(&r[i]);
+        }
+    }
+    while (pending_count)
+        finish(0);
+    values[marks] = -1;
+    seconds[marks++] = MPI_Wtime() - begin;
+    MPI_Barrier(MPI_COMM_WORLD);
+    write_marks(argv[2], rank, size, values, seconds, marks);
+    MPI_Finalize();
+    return 0;
+}
