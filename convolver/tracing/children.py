@@ -112,8 +112,7 @@ class _Reader(threading.Thread):
                 recording.chunk()
             if state == native.END or (not self.words and not Path(f"/proc/{self._process.pid}").exists()):
                 return
-            if state != native.FULL:
-                recording.tick()
+            recording.tick()
 
     def _is_stub(self) -> bool:
         """A forked child that became another program: what it ran in between is nobody's program."""

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
-SNAPSHOT_SECONDS = 20.0
-"""How often the counters are written while the program runs, for the case that Convolver itself is killed."""
+FIRST_SNAPSHOT_SECONDS, SNAPSHOT_SECONDS = 1.0, 20.0
+"""When the counters are first written while the program runs, for the case that Convolver itself is killed, and how often at
+last: the time between doubles."""
 
 
 def signature_path(output: Path) -> Path:
@@ -109,7 +110,7 @@ class Recording:
 
     def __init__(self, counters: Callable[[], bytes], decoder: Decoder, writer: TraceWriter) -> None:
         self._counters, self._decoder, self.writer = counters, decoder, writer
-        self._snapshot = time.monotonic()
+        self._snapshot, self._pause = time.monotonic(), FIRST_SNAPSHOT_SECONDS
 
     def chunk(self) -> None:
         """Write what was decoded."""
@@ -117,10 +118,10 @@ class Recording:
 
     def tick(self) -> None:
         """Write a snapshot when one is due."""
-        if time.monotonic() - self._snapshot > SNAPSHOT_SECONDS:
+        if time.monotonic() - self._snapshot > self._pause:
             self.chunk()
             self.writer.put_counts(self._counters())
-            self._snapshot = time.monotonic()
+            self._snapshot, self._pause = time.monotonic(), min(2 * self._pause, SNAPSHOT_SECONDS)
 
 
 def finish(writer: TraceWriter, ended: Ended, ending: dict[str, Any]) -> None:

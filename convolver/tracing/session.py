@@ -137,8 +137,7 @@ class Session:
             state = self._decoder.pump(reading, STEP_MILLISECONDS)
             if self._decoder.chunk_full:
                 on_chunk()
-            if state != native.FULL:
-                on_time()
+            on_time()
             if state == native.END:
                 return
             totals = self._decoder.totals
@@ -185,7 +184,7 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     except FormatError:
         return Outcome(status, False, "the tracer was killed")
     if not totals["ended"]:
-        return Outcome(status, False, f"the tracer was killed: {last_words(log, status)}")
+        return Outcome(status, False, f"the tracer was killed: {last_words(log, status).rstrip('.')}")
     if totals["end_reason"] == SIGNALED:
         return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}")
     if totals["end_reason"] == EXECED:
