@@ -9,7 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, wrote
-from convolver.errors import UsageError
+from convolver.errors import HierarchyError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,10 @@ def _explore(
     if not any(asked.values()):
         raise UsageError("Nothing varies; give --sizes, --ways, --policies, --inclusions or --prefetchers.")
     varied = find_machine(machine)
-    machines = variants(varied, level, **asked)
+    try:
+        machines = variants(varied, level, **asked)
+    except HierarchyError as error:  # what was asked for, not what a file says
+        raise UsageError(str(error)) from error
     recorded = Trace.load(trace)
     rates = simulate(recorded, machines, progress=terminal_progress())
     if path:

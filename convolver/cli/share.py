@@ -55,6 +55,8 @@ def _share(
     if by not in ("references", "instructions"):
         raise UsageError(f"Turns cannot be counted in '{by}'; say references or instructions.")
     paths = [new_file(_output(trace), force) for trace in traces]
+    if twice := next((trace for trace, path in zip(traces, paths, strict=True) if paths.count(path) > 1), None):
+        raise UsageError(f"{twice} is given twice, and both would be written to {_output(twice)}; give a copy of another name.")
     profile = find_machine(machine)
     recorded = [Trace.load(trace) for trace in traces]
     costs = [instructions_per_reference(trace) for trace in recorded] if by == "instructions" else None

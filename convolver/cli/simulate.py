@@ -82,7 +82,10 @@ def changed_machines(names: list[str], pages: str | None, semantics: str | None)
     changes: dict[str, Any] = {"page_bytes": parse_bytes(pages)} if pages else {}
     if semantics:
         changes["semantics"] = semantics
-    return [msgspec.structs.replace(find_machine(name), **changes) for name in names]
+    found = [find_machine(name) for name in names]
+    if pages and not any(machine.tlb for machine in found):
+        raise UsageError('--pages changes nothing, since no machine has a TLB; give one a "tlb" or leave the option out.')
+    return [msgspec.structs.replace(machine, **changes) for machine in found]
 
 
 def _simulate(
@@ -101,10 +104,12 @@ def _simulate(
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Threads for one trace, processes for a folder.")] = None,
     dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask scheduler that runs a folder's traces.")] = None,
     causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
-    pages: Annotated[str | None, typer.Option(help="Size of the program's pages: 4K, 2M or 1G.", show_default=False)] = None,
+    pages: Annotated[
+        Literal["4K", "2M", "1G"] | None, typer.Option(help="Size of the program's pages.", show_default=False)
+    ] = None,
     semantics: Annotated[
-        str | None,
-        typer.Option(help="Writes as in: write-back, no-write-backs, cachegrind, pycachesim.", show_default=False),
+        Literal["write-back", "no-write-backs", "cachegrind", "pycachesim"] | None,
+        typer.Option(help="What a write does, as in another simulator.", show_default=False),
     ] = None,
     lines: Annotated[int, typer.Option(min=0, help="Source lines with the most misses to show.")] = 0,
     by: Annotated[

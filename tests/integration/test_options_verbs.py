@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from convolver._native.trace import Decoder
 from convolver.cli.app import app
-from convolver.errors import HierarchyError, UsageError
+from convolver.errors import UsageError
 from convolver.simulation.hit_rates import HitRates
 from convolver.tracing.writer import TraceWriter
 from tests.wire_streams import Segment, Site, Stream
@@ -74,8 +74,14 @@ def test_semantics_of_another_simulator(trace, tmp_path):
     plain.write_text(json.dumps({**SMALL, "name": "plain", "tlb": []}))
     found = json.loads(run("simulate", trace, "-m", plain, "--semantics", "no-write-backs", "--json").stdout)[0]
     assert [level["write_backs"] for level in found["levels"]] == [0, 0]
-    refused = run("simulate", trace, "-m", plain, "--semantics", "guess", "--force")
-    assert isinstance(refused.exception, HierarchyError)
+    assert run("simulate", trace, "-m", plain, "--semantics", "guess", "--force").exit_code == 2
+
+
+def test_pages_are_of_three_sizes_and_for_machines_with_a_tlb(trace, tmp_path):
+    machine, plain = tmp_path / "small.machine.json", tmp_path / "plain.machine.json"
+    plain.write_text(json.dumps({**SMALL, "name": "plain", "tlb": []}))
+    assert run("simulate", trace, "-m", machine, "--pages", "3M").exit_code == 2
+    assert "no machine has a TLB" in str(run("simulate", trace, "-m", plain, "--pages", "2M").exception)
 
 
 def test_share_gives_each_thread_a_core(trace, tmp_path):
@@ -96,6 +102,17 @@ def test_share_needs_a_shared_level_and_a_known_unit(trace, tmp_path):
     private.write_text(json.dumps({**SMALL, "name": "private", "hierarchy": SMALL["hierarchy"][:1]}))
     assert isinstance(run("share", trace, "-m", private).exception, UsageError)
     assert isinstance(run("share", trace, "-m", OPTIONS, "--by", "seconds").exception, UsageError)
+
+
+def test_share_writes_no_output_twice(trace, tmp_path):
+    assert "given twice" in str(run("share", trace, trace, "-m", tmp_path / "small.machine.json").exception)
+    assert not list(tmp_path.glob("*.shared.hits.parquet"))
+
+
+def test_explore_refuses_a_level_that_is_not_possible_as_a_wrong_option(trace, tmp_path):
+    refused = run("explore", trace, "-m", tmp_path / "small.machine.json", "--level", "L2", "--policies", "lru,foo")
+    assert isinstance(refused.exception, UsageError)
+    assert "these are known: lru" in str(refused.exception)
 
 
 def test_explore_sweeps_inclusions_and_prefetchers(trace, tmp_path):
