@@ -1,8 +1,9 @@
 """Campaign: MECP on transpositions (the communication of EVH1) simulated by SimGrid SMPI with contention on a shared backbone.
 
-Needs smpicc. Corrects equation 2 for two splits and 30 seeds, chosen without held-out data. CSV holds the times; it is made where
-it does not exist (without it, in a temporary folder).
-    python tests/bench/models_mecp.py [CSV]
+Corrects equation 2 with 30 seeds for the paper's split (odd/even) and random halves; case and space are chosen without the
+held-out data. CSV holds the times; it is made with smpicc where it does not exist (tests/unit/modeling/transpose.csv does).
+Numbers are seeds of halves; ``all`` runs every case and space, not only the chosen one.
+    python tests/bench/models_mecp.py CSV [all] [odd/even|NUMBER]...
 """
 
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from convolver.modeling import Table
-from convolver.modeling.mecp.correct import choose, ensemble, trial
+from convolver.modeling.mecp.correct import SIMPLEST, WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
 from convolver.modeling.mecp.semi_empirical import EVH1, SemiEmpirical
 
@@ -79,42 +80,46 @@ TRANSPOSE = SemiEmpirical(EVH1.formula.replace("f*T*nx*", "T*"), {**EVH1.bounds,
 
 def split(data, kind):
     index = np.arange(len(data))
-    mask = (
-        index % 2 == 0
-        if kind == "odd/even"
-        else np.isin(index, np.random.default_rng(1).permutation(len(data))[: len(data) // 2])
-    )
+    if kind == "odd/even":
+        mask = index % 2 == 0
+    else:
+        mask = np.isin(index, np.random.default_rng(int(kind)).permutation(len(data))[: len(data) // 2])
     return data.take(mask), data.take(~mask)
 
 
-def campaign(data, kind: str) -> None:
+def campaign(data, kind: str, every: bool) -> None:
     train, held = split(data, kind)
-    form = TRANSPOSE
-    parameters = form.fit(train, quiet=True, loss="log").parameters
-    base = np.mean((form(held.x, parameters) - held.y) ** 2)
-    settings, start = Settings(), time.perf_counter()
-    known = choose(form, train, [(c, s) for c in (1, 2, 3, 4) for s in ("log", "raw")], loss="log", settings=settings)
-    best = min(known, key=known.get)
-    print(f"{kind}: chosen {best} in {time.perf_counter() - start:.1f} s, cv { ({k: round(v, 2) for k, v in known.items()}) }")
-    for case in (1, 2, 3, 4):
-        for space in ("log", "raw"):
-            start = time.perf_counter()
-            made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(30)]
-            errors = np.array([np.mean((one(held.x) - held.y) ** 2) for one in made]) / base
-            together = np.mean((ensemble(made, held.x) - held.y) ** 2) / base
-            mark = "  <- chosen" if (case, space) == best else ""
-            seconds = time.perf_counter() - start
-            print(
-                f"  case {case} {space}: better {np.sum(errors < 1)}/30, best {1 - errors.min():.2f}, "
-                f"ensemble reduces MSE by {1 - together:.2f}, {seconds:.1f} s{mark}"
-            )
+    parameters = TRANSPOSE.fit(train, quiet=True, loss="log").parameters
+    base = np.mean((TRANSPOSE(held.x, parameters) - held.y) ** 2)
+    settings, start = Settings(), time.process_time()
+    ratios, points = compare(TRANSPOSE, train, list(SIMPLEST), loss="log", settings=settings)
+    known = {candidate: float(np.average(values, weights=points)) for candidate, values in ratios.items()}
+    best = choose(ratios, points)
+    kept = "corrected" if known[best] < WORTH else "left alone"
+    seconds = time.process_time() - start
+    smallest = min(known, key=known.get)
+    print(f"{kind}: base RMSE {1e3 * base**0.5:.1f} ms, smallest cv {smallest}, chosen {best}, {kept}, {seconds:.0f} s")
+    print("  cv", {f"{c} {s}": round(v, 2) for (c, s), v in known.items()}, flush=True)
+    for case, space in SIMPLEST if every else (best,):
+        start = time.process_time()
+        made = [trial(TRANSPOSE, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(30)]
+        errors = np.array([np.mean((one(held.x) - held.y) ** 2) for one in made]) / base
+        together = np.mean((ensemble(made, held.x) - held.y) ** 2) / base
+        mark = "  <- chosen" if (case, space) == best else ""
+        seconds = time.process_time() - start
+        print(
+            f"  case {case} {space}: better {np.sum(errors < 1)}/30, best {1 - errors.min():.2f}, "
+            f"ensemble reduces MSE by {1 - together:.2f}, {seconds:.1f} s{mark}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "transpose.csv"
+    path = Path(sys.argv[1])
     if not path.exists():
         measure(path)
+    words = sys.argv[2:]
     data = Table.load(path).observations("time", ["np", "nx", "T"])
-    for kind in ("odd/even", "random"):
-        campaign(data, kind)
+    for kind in [word for word in words if word != "all"] or ["odd/even", "1"]:
+        campaign(data, kind, "all" in words)

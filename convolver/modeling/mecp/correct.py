@@ -3,7 +3,8 @@
 Cases (table 1 of the paper): 1 a function of the model's output and the features, 2 an added term, 3 and 4 the same with the
 model's parameters searched near their fit. Each case works on differences (``raw``) or on logarithms of ratios (``log``: errors
 of 10 % count alike at all sizes). Case and space are chosen by inner cross-validation that also holds out the largest of each
-feature, and where no correction beats the base model there, the base model is returned.
+feature: the simplest candidate that the best one does not beat by more than a standard error (on few points the smallest error is
+mostly noise). Where no correction beats the base model there, the base model is returned.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from convolver.modeling.validation import folds
 
 Values = npt.NDArray[np.float64]
 
+SIMPLEST = ((2, "log"), (1, "log"), (4, "log"), (3, "log"), (2, "raw"), (1, "raw"), (4, "raw"), (3, "raw"))
+"""Cases and spaces, the one with the least freedom first: terms of the features, of the model's output, moved parameters."""
 CASES = (1, 2, 3, 4)
 SPACES = ("log", "raw")
 _ROOM = 2.0
 _SHIFT = 0.2
-_WORTH = 0.85
+WORTH = 0.85
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,11 @@ def inner_splits(data: Observations, parts: int, seed: int) -> Iterator[tuple[Ob
             yield data.take(~top), data.take(top)
 
 
-def choose(
+Ratios = dict[tuple[int, str], Values]
+"""For each (case, space) the squared logarithmic error over the base model's, in every inner split."""
+
+
+def compare(
     form: SemiEmpirical,
     data: Observations,
     candidates: list[tuple[int, str]],
@@ -139,25 +146,33 @@ def choose(
     trials: int = 5,
     seed: int = 0,
     settings: Settings,
-) -> dict[tuple[int, str], float]:
-    """Return, for each (case, space), its squared logarithmic error over the base model's, the mean over inner splits.
+) -> tuple[Ratios, Values]:
+    """Return the candidates' errors relative to the base model's in inner splits, and the held-out points of each split.
 
     Logarithms, because with squares of seconds one large time in a small split outweighs all the rest, and the choice is noise.
     """
-    sums: dict[tuple[int, str], list[tuple[float, float, int]]] = {candidate: [] for candidate in candidates}
+    ratios: dict[tuple[int, str], list[float]] = {candidate: [] for candidate in candidates}
+    points = []
     for train, held in inner_splits(data, parts, seed):
         parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
-        base = _squares(form(held.x, parameters), held.y)
+        base = max(_squares(form(held.x, parameters), held.y), 1e-300)
+        points.append(float(len(held)))
         for case, space in candidates:
             made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
-            own = _squares(ensemble(made, held.x), held.y)
-            sums[case, space].append((own, base, len(held)))
-    return {candidate: _score(np.array(values)) for candidate, values in sums.items()}
+            ratios[case, space].append(_squares(ensemble(made, held.x), held.y) / base)
+    return {candidate: np.array(values) for candidate, values in ratios.items()}, np.array(points)
 
 
-def _score(sums: Values) -> float:
-    own, base, points = np.maximum(sums, 1e-300).T
-    return float(np.average(own / base, weights=points))
+def choose(ratios: Ratios, points: Values) -> tuple[int, str]:
+    """Return the simplest candidate whose error exceeds the best one's by at most the standard error of their difference."""
+    best = min(ratios, key=lambda candidate: np.average(ratios[candidate], weights=points))
+    for candidate in (one for one in SIMPLEST if one in ratios):
+        difference = ratios[candidate] - ratios[best]
+        mean = np.average(difference, weights=points)
+        variance = np.average((difference - mean) ** 2, weights=points) / max(len(points) - 1, 1)
+        if mean <= np.sqrt(variance):
+            return candidate
+    return best
 
 
 def _squares(predicted: Values, measured: Values) -> float:
@@ -185,17 +200,22 @@ def fit_mecp(
     """Fit a semi-empirical formula and correct it by the median of ``trials`` evolved terms.
 
     ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``. ``quality`` holds the squared log error of every
-    candidate over the base in cross-validation; with ``auto``, the base model itself is returned if none is below 0.85.
+    candidate over the base in cross-validation; with ``auto``, the base model itself is returned if the chosen one's is not below
+    0.85.
     """
     form = SemiEmpirical(formula, {k: (float(v[0]), float(v[1])) for k, v in bounds.items()}, dict(fixed or {}))
     settings = Settings(population=population, generations=generations, length=length)
     fit = form.fit(data, loss=loss, seed=seed)
     base = model_of(form, fit, data)
     candidates = _candidates(case, space)
-    known = choose(form, data, candidates, loss=loss, seed=seed, settings=settings) if len(candidates) > 1 else {}
+    known: dict[tuple[int, str], float] = {}
+    best = candidates[0]
+    if len(candidates) > 1:
+        ratios, points = compare(form, data, candidates, loss=loss, seed=seed, settings=settings)
+        known = {candidate: float(np.average(values, weights=points)) for candidate, values in ratios.items()}
+        best = choose(ratios, points)
     quality: dict[str, Any] = {f"cv_case_{c}_{s}": value for (c, s), value in known.items()}
-    best = min(known, key=lambda candidate: known[candidate]) if known else candidates[0]
-    if known and known[best] >= _WORTH:
+    if known and known[best] >= WORTH:
         notes = ("no correction beat the base model in cross-validation, so the base model stays as it is",)
         return msgspec.structs.replace(base, kind="mecp", quality={**base.quality, **quality, "corrected": 0}, notes=notes)
     made = [

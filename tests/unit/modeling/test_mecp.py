@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from convolver.errors import ModelError, NoiseWarning
 from convolver.modeling import Table, fit
 from convolver.modeling.expression import evaluate, substitute
-from convolver.modeling.mecp.correct import ensemble, fit_mecp, trial
+from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, trial
 from convolver.modeling.mecp.evolve import Settings, evolve, scaled
 from convolver.modeling.mecp.genetic import minimise
 from convolver.modeling.mecp.semi_empirical import EVH1, GYRO, SemiEmpirical
@@ -176,6 +176,16 @@ def test_a_model_without_error_is_left_alone():
     assert not model.members
     assert model.quality["corrected"] == 0
     assert model.apply({"x": [4.0]})[0] == pytest.approx(24, rel=0.05)
+
+
+def test_the_simplest_candidate_within_a_standard_error_of_the_best_is_chosen():
+    points = np.full(4, 5.0)
+    close = {(1, "raw"): np.array([0.5, 0.5, 0.5, 0.5]), (2, "log"): np.array([0.4, 0.7, 0.4, 0.7])}
+    assert choose(close, points) == (2, "log")
+    clear = {**close, (2, "log"): np.array([0.8, 0.9, 0.8, 0.9])}
+    assert choose(clear, points) == (1, "raw")
+    few = {(2, "log"): np.array([0.9, 0.3]), (4, "log"): np.array([0.2, 0.3])}
+    assert choose(few, np.array([1.0, 100.0])) == (2, "log")  # what few held-out points say counts little
 
 
 def test_wrong_options_and_values_are_named():
