@@ -22,13 +22,22 @@ def join_monitor(records: Iterable[Record], path: str | Path, *, slack_seconds: 
     """Return records with the means of a monitor's samples between their begin and end on their host.
 
     The monitor's file is CSV with ``host``, ``time`` (Unix seconds) and any metrics; an empty host holds for all nodes. A record
-    without a sample inside takes the nearest one within ``slack_seconds``, else stays as it is.
+    without a sample inside takes the nearest one within ``slack_seconds``, else stays as it is. Raises :class:`FormatError` for
+    another file and :class:`ModelError` where no record has a sample.
     """
     frame, samples = _read(path, ("host", "time"), "a monitor's file with the columns host, time and metrics")
     times = frame["time"].to_numpy()
     values = {name: frame[name].to_numpy() for name in samples}
     hosts = np.array([host or "" for host in frame["host"].to_list()])
-    return [_joined(record, hosts, times, values, slack_seconds) for record in records]
+    before = list(records)
+    after = [_joined(record, hosts, times, values, slack_seconds) for record in before]
+    if before and all(old is new for old, new in zip(before, after, strict=True)):
+        own, others = (", ".join(sorted(names)) for names in ({record.host for record in before}, {str(host) for host in hosts}))
+        raise ModelError(
+            f"No sample of {path} (hosts: {others}) is of a record's host ({own}) and within {slack_seconds:g} s of it; "
+            "times are Unix seconds, and an empty host stands for all."
+        )
+    return after
 
 
 def _read(path: str | Path, keys: tuple[str, ...], what: str) -> tuple[pl.DataFrame, list[str]]:

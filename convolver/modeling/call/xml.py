@@ -68,6 +68,9 @@ def _record(node: xml.Element) -> Record:
     if node.tag != "experiment" or any(child.tag not in known for child in node):
         raise ValueError(f"an element in '{node.tag}' is unknown")
     get = node.attrib
+    lacking = [name for name in ("region", "run", "rank", "size", "host", "start", "end") if name not in get]
+    if lacking:
+        raise ValueError(f"an experiment lacks the attribute '{lacking[0]}'")
     return Record(
         region=get["region"],
         run=get["run"],

@@ -234,6 +234,8 @@ def test_a_monitor_is_joined_by_node_and_time(tmp_path):
     near, far = join_monitor(late, tmp_path / "m.csv")
     assert near.metrics["latency"].value == pytest.approx(4e-5)
     assert not far.metrics
+    with pytest.raises(ModelError, match=r"hosts: n1, n2\) is of a record's host \(n7\) and within 60 s"):
+        join_monitor([Record(region="a", run="1", host="n7", start=101.0, end=102.0)], tmp_path / "m.csv")
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     with pytest.raises(FormatError, match="host, time"):
         join_monitor(late, tmp_path / "bad.csv")
