@@ -34,7 +34,7 @@ PLATFORM = """<?xml version='1.0'?>
 """
 CALLS = {1: "1", 2: "N/P", 3: "N^2/P"}
 FEATURES = ["N", "P", "latency", "bandwidth"]
-NETWORKS = 5
+NETWORKS = {1: 5, 2: 5, 3: 3}
 TRANSPORTS = ("vader", "tcp")
 CONVOLVER = Path(sys.executable).with_name("convolver")
 SIZES = (100, 120, 128, 144, 160, 180, 192, 200)
@@ -78,7 +78,7 @@ def build(folder: Path, compiler: str) -> Path:
 def plan(mode: str, case: int) -> list[Run]:
     if mode == "mpi":
         return [Run(case, t, p, n) for n in SIZES for p in (1, 2) for t in range(2)]
-    every = [Run(case, w, p, n) for w in range(NETWORKS) for p in (1, 2, 5, 10) for n in (100, 150, 200)]
+    every = [Run(case, w, p, n) for w in range(NETWORKS[case]) for p in (1, 2, 5, 10) for n in (100, 150, 200)]
     return [run for run in every if run.ranks > 1 or run.network == 0]
 
 
@@ -173,7 +173,10 @@ def campaign(mode: str, folder: Path, case: int) -> None:
             real(folder, run, records) if mode == "mpi" else simulated(folder, run, mode, records)
             with done.open("a") as file:
                 file.write(f"{run}\n")
-    report(folder, mode, case)
+    if mode != "mpi" or (folder / "misses.csv").exists():
+        report(folder, mode, case)
+    else:
+        print(f"mpi, case {case}: measured; mpi-misses makes the simulated misses that the report needs")
 
 
 if __name__ == "__main__":
