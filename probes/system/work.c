@@ -15,12 +15,14 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define FILE_BYTES ((size_t)2 << 20)
+#define FILE_BYTES ((size_t)32 << 20) /* behind the second level of any core we know: what a program reads was rarely read just before */
+#define OTHER_BYTES ((size_t)1 << 20)
+#define BETWEEN_BYTES ((size_t)32 << 10)
 #define BLOCK_BYTES ((size_t)64 << 10)
 #define WINDOW_BYTES ((size_t)64 << 10) /* that the kernel maps around one fault in a file */
 
 static int file = -1, null = -1, program = -1, ends[2] = {-1, -1};
-static char block[BLOCK_BYTES];
+static char block[BLOCK_BYTES], other[OTHER_BYTES];
 
 /* ---- pages: a fault, and what giving the page back takes ---- */
 
@@ -42,9 +44,32 @@ static size_t cv_fault(size_t bytes, int flags, int advice)
     return bytes / PAGE;
 }
 
+/* A program does other work between two faults, and the kernel finds little of its own in the first level. */
+static void cv_between(void)
+{
+    static size_t at;
+    for (size_t i = 0; i < BETWEEN_BYTES; i += 64, at = (at + 64) % OTHER_BYTES)
+        (void)*(volatile char *)(other + at);
+}
+
+static void cv_between_all(size_t pages)
+{
+    for (size_t i = 0; i < pages; i++)
+        cv_between();
+}
+
 static size_t cv_anonymous(size_t pages)
 {
-    return cv_fault(pages * PAGE, MAP_PRIVATE, MADV_NOHUGEPAGE);
+    char *at = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    if (at == MAP_FAILED)
+        return 0;
+    madvise(at, pages * PAGE, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < pages; i++) {
+        cv_touch(at + i * PAGE, 1, 1);
+        cv_between();
+    }
+    munmap(at, pages * PAGE);
+    return pages;
 }
 
 static size_t cv_shared(size_t pages)
@@ -135,10 +160,12 @@ static size_t cv_stat(size_t times)
 
 /* ---- bytes ---- */
 
+/* Goes on where it was: through the whole file. */
 static size_t cv_read_blocks(size_t times, size_t bytes)
 {
+    static size_t at;
     for (size_t i = 0; i < times; i++)
-        if (pread(file, block, bytes, (off_t)(i * bytes % FILE_BYTES)) != (ssize_t)bytes)
+        if (pread(file, block, bytes, (off_t)((at += bytes) % (FILE_BYTES - BLOCK_BYTES))) != (ssize_t)bytes)
             return 0;
     return times;
 }
@@ -264,25 +291,25 @@ static size_t cv_thread(size_t times)
 /* ---- all of them ---- */
 
 const struct cv_work cv_works[] = {
-    {"page.few", cv_anonymous, 256, CV_SHORT},
-    {"page.many", cv_anonymous, 8192, CV_LONG},
-    {"page.populated", cv_populated, 256, CV_SHORT},
-    {"page.shared", cv_shared, 256, CV_SHORT},
-    {"page.window", cv_window, FILE_BYTES / WINDOW_BYTES, CV_SHORT},
-    {"page.huge", cv_huge, 8, CV_LONG},
-    {"call.least", cv_call, 2000, CV_SHORT},
-    {"call.mapping", cv_mapping, 200, CV_SHORT},
-    {"call.open", cv_open, 300, CV_SHORT},
-    {"call.stat", cv_stat, 500, CV_SHORT},
-    {"call.read_file", cv_read_file, 1000, CV_SHORT},
-    {"call.write_file", cv_write_file, 500, CV_SHORT},
-    {"call.write_null", cv_write_null, 1000, CV_SHORT},
-    {"call.pipe", cv_pipe, 300, CV_SHORT},
-    {"byte.read_file", cv_read_file_bytes, 16, CV_SHORT},
-    {"byte.write_file", cv_write_file_bytes, 16, CV_SHORT},
-    {"byte.pipe", cv_pipe_bytes, 8, CV_SHORT},
-    {"start.process", cv_process, 2, CV_WITH_OTHERS},
-    {"start.thread", cv_thread, 10, CV_WITH_OTHERS},
+    {"page.few", cv_anonymous, 256, CV_SHORT, cv_between_all},
+    {"page.many", cv_anonymous, 8192, CV_LONG, cv_between_all},
+    {"page.populated", cv_populated, 256, CV_SHORT, NULL},
+    {"page.shared", cv_shared, 256, CV_SHORT, NULL},
+    {"page.window", cv_window, FILE_BYTES / WINDOW_BYTES, CV_SHORT, NULL},
+    {"page.huge", cv_huge, 8, CV_LONG, NULL},
+    {"call.least", cv_call, 2000, CV_SHORT, NULL},
+    {"call.mapping", cv_mapping, 200, CV_SHORT, NULL},
+    {"call.open", cv_open, 300, CV_SHORT, NULL},
+    {"call.stat", cv_stat, 500, CV_SHORT, NULL},
+    {"call.read_file", cv_read_file, 1000, CV_SHORT, NULL},
+    {"call.write_file", cv_write_file, 500, CV_SHORT, NULL},
+    {"call.write_null", cv_write_null, 1000, CV_SHORT, NULL},
+    {"call.pipe", cv_pipe, 300, CV_SHORT, NULL},
+    {"byte.read_file", cv_read_file_bytes, 16, CV_SHORT, NULL},
+    {"byte.write_file", cv_write_file_bytes, 128, CV_LONG, NULL},
+    {"byte.pipe", cv_pipe_bytes, 8, CV_SHORT, NULL},
+    {"start.process", cv_process, 2, CV_WITH_OTHERS, NULL},
+    {"start.thread", cv_thread, 10, CV_WITH_OTHERS, NULL},
 };
 const size_t cv_work_count = sizeof cv_works / sizeof *cv_works;
 
@@ -293,6 +320,7 @@ void cv_work_begin(void)
     if (file < 0)
         file = memfd_create("pages", MFD_CLOEXEC);
     memset(block, 1, sizeof block);
+    memset(other, 1, sizeof other);
     for (size_t at = 0; file >= 0 && at < FILE_BYTES; at += BLOCK_BYTES)
         if (pwrite(file, block, BLOCK_BYTES, (off_t)at) != (ssize_t)BLOCK_BYTES)
             break;

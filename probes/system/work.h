@@ -14,6 +14,7 @@ struct cv_work {
     size_t (*run)(size_t times);
     size_t times; /* of one sample */
     enum cv_pace pace;
+    void (*beside)(size_t times); /* what `run` does beside it: timed alone, and taken off; or NULL */
 };
 
 extern const struct cv_work cv_works[];
