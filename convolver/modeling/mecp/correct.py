@@ -196,15 +196,18 @@ def fit_mecp(
     population: int = 150,
     generations: int = 25,
     length: int = 12,
+    search: str = "own",
 ) -> Model:
     """Fit a semi-empirical formula and correct it by the median of ``trials`` evolved terms.
 
-    ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``. ``quality`` holds the squared log error of every
-    candidate over the base in cross-validation; with ``auto``, the base model itself is returned if the chosen one's is not below
-    0.85.
+    ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``, ``search`` own or operon (the package pyoperon).
+    ``quality`` holds the squared log error of every candidate over the base in cross-validation; with ``auto``, the base model
+    itself is returned if the chosen candidate's is not below 0.85.
     """
     form = SemiEmpirical(formula, {k: (float(v[0]), float(v[1])) for k, v in bounds.items()}, dict(fixed or {}))
-    settings = Settings(population=population, generations=generations, length=length)
+    if search not in ("own", "operon"):
+        raise ModelError(f"The search '{search}' is unknown; use own or operon.")
+    settings = Settings(population=population, generations=generations, length=length, search=search)
     fit = form.fit(data, loss=loss, seed=seed)
     base = model_of(form, fit, data)
     candidates = _candidates(case, space)

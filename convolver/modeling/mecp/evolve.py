@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from convolver.modeling.mecp.operon import search_operon
 from convolver.modeling.mecp.trees import Tree, crossover, evaluate_tree, mutate, random_tree
 
 Values = npt.NDArray[np.float64]
@@ -19,7 +20,10 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Settings:
-    """Search settings; the paper's are 3000 trees, 100 generations, 90 % crossover, 10 % mutation, depth 7."""
+    """Search settings; the paper's are 3000 trees, 100 generations, 90 % crossover, 10 % mutation, depth 7.
+
+    ``search`` is ``own`` or ``operon``; the latter knows no weights and no parsimony.
+    """
 
     population: int = 150
     generations: int = 25
@@ -29,6 +33,7 @@ class Settings:
     length: int = 12
     tournament: int = 5
     parsimony: float = 0.0005
+    search: str = "own"
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ def evolve(
             error = float((weights * (wanted - slope * values - offset) ** 2).sum()) / base
         return Found(tree, slope, offset, error + use.parsimony * len(tree))
 
+    if use.search == "operon":
+        return judged(search_operon(columns, wanted, seed=seed, settings=use))
     depths = rng.integers(1, use.depth + 1, use.population)
     trees = [random_tree(rng, names, int(depth), bool(rng.integers(2))) for depth in depths]
     people = [judged(tree) for tree in trees if len(tree) <= use.length] or [judged((names[0],))]

@@ -1,5 +1,6 @@
 """MECP: the printed form and parameters, bounded fits, trees, the search, the choice without held-out data."""
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -8,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.errors import ModelError, NoiseWarning
+from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
 from convolver.modeling import Table, fit
 from convolver.modeling.expression import evaluate, substitute
 from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, trial
 from convolver.modeling.mecp.evolve import Settings, evolve, scaled
 from convolver.modeling.mecp.genetic import minimise
+from convolver.modeling.mecp.operon import parse_tree
 from convolver.modeling.mecp.semi_empirical import EVH1, GYRO, SemiEmpirical
 from convolver.modeling.mecp.trees import crossover, end_of, evaluate_tree, mutate, random_tree, text_of
 
@@ -188,8 +190,34 @@ def test_the_simplest_candidate_within_a_standard_error_of_the_best_is_chosen():
     assert choose(few, np.array([1.0, 100.0])) == (2, "log")  # what few held-out points say counts little
 
 
+def test_infix_expressions_become_trees_of_the_same_value():
+    tree = parse_tree("((-2.5) + (log(u) * ((-v) ^ 2)))")
+    assert tree == ("+", -2.5, "*", "log", "u", "^", "*", -1.0, "v", 2.0)
+    assert evaluate_tree(tree, {"u": np.array([2.0]), "v": np.array([3.0])}, 1) == pytest.approx(-2.5 + np.log(2) * 9)
+    with pytest.raises(ValueError, match="no function"):
+        parse_tree("sin(u)")
+
+
+def test_operon_finds_a_simple_law():
+    pytest.importorskip("pyoperon")
+    rng = np.random.default_rng(0)
+    columns = {"u": rng.uniform(0.1, 5, 40), "v": rng.uniform(0.1, 5, 40)}
+    wanted = 3 * columns["u"] / columns["v"] - 1
+    found = evolve(columns, wanted, np.ones(40), seed=4, settings=Settings(search="operon"))
+    values = found.slope * evaluate_tree(found.tree, columns, 40) + found.offset
+    assert np.mean((values - wanted) ** 2) < 0.05 * np.var(wanted)
+
+
+def test_operon_where_it_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyoperon.sklearn", None)
+    with pytest.raises(ToolNotFoundError, match=r"convolver\[gp\]"):
+        evolve({"u": np.arange(4.0)}, np.arange(4.0), np.ones(4), seed=0, settings=Settings(search="operon"))
+
+
 def test_wrong_options_and_values_are_named():
     data = Table.of_columns({"x": np.arange(1.0, 9), "time": np.arange(1.0, 9)}).observations("time", ["x"])
+    with pytest.raises(ModelError, match="search 'deap' is unknown"):
+        fit_mecp(data, formula="a*x", bounds={"a": (0, 2)}, search="deap")
     with pytest.raises(ModelError, match="case is 1"):
         fit_mecp(data, formula="a*x", bounds={"a": (0, 2)}, case=7)
     with pytest.raises(ModelError, match="needs y"), warnings.catch_warnings():
