@@ -34,6 +34,7 @@ const wait = setInterval(() => {
   circle.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
   said.line = document.querySelector("#source-view tr.chosen")?.textContent;
   document.querySelectorAll("#machines button")[1].click(); said.machine = report.machine.name;
+  said.pressed = [...document.querySelectorAll("#machines button")].map(button => button.getAttribute("aria-pressed"));
   said.heads = [...document.querySelectorAll("#table-view thead button")].map(button => button.textContent);
   const before = document.documentElement.dataset.theme; document.getElementById("theme").click();
   said.themes = [before, document.documentElement.dataset.theme];
@@ -95,6 +96,7 @@ def test_a_circle_reached_by_keyboard_explains_itself_and_shows_its_source_line(
 
 def test_the_other_machine_shows_its_ratio_to_the_first(said):
     assert said["machine"] == "target"
+    assert said["pressed"] == ["false", "true"]
     assert "base / this" in said["heads"]
 
 

@@ -15,7 +15,7 @@ from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.bundle import Bundle
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
-from convolver.reporting.metadata import sampling_words
+from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program import served_by
 from convolver.reporting.tables import percent
 from convolver.signature.features import sampled_share
@@ -126,6 +126,7 @@ def _provenance(bundle: Bundle) -> str:
         ("Command", " ".join(str(word) for word in header.get("command") or [])),
         ("Exit status", header.get("exit_status")),
         ("Recorded", sampling_words(header.get("sampling"))),
+        ("Rates", RATES.get(str(bundle.base.header.get("method")))),
         ("Signature", f"{bundle.signature.id} ({bundle.signature_path.name})"),
         ("Made from", _plain(bundle.signature.inputs)),
     ]
@@ -140,7 +141,8 @@ def _provenance(bundle: Bundle) -> str:
         machine = bundle.machines.get(times.machine)
         if machine is not None:
             kind = "projected" if machine.projected else "measured"
-            pairs.append((f"Machine {times.machine}", f"{kind}; {_plain(machine.cpu)}; {_plain(machine.provenance, 3)}"))
+            known = filter(None, (kind, _plain(machine.cpu), _plain(machine.provenance, 3)))
+            pairs.append((f"Machine {times.machine}", "; ".join(known)))
     rows = (f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in pairs if value not in (None, ""))
     return "<dl class=provenance>" + "".join(rows) + "</dl>"
 

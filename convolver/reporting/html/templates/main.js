@@ -22,8 +22,8 @@ class Report {
   }
   switcher(view) {
     if (this.data.machines.length < 2) return;
-    view.replaceChildren(...this.data.machines.map(machine => element("button", { type: "button", role: "radio", "aria-checked": machine === this.machine,
-      onclick: () => { this.machine = machine; this.switcher(view); this.update(); view.querySelector('[aria-checked="true"]').focus(); } }, machine.name)));
+    view.replaceChildren(...this.data.machines.map(machine => element("button", { type: "button", "aria-pressed": String(machine === this.machine),
+      onclick: () => { this.machine = machine; this.switcher(view); this.update(); view.querySelector('[aria-pressed="true"]').focus(); } }, machine.name)));
   }
   update() { this.maps.update(); this.table.update(); this.source.update(); }
   file(row) { return this.blocks.file.names[this.blocks.file.index[row]]; }
