@@ -34,6 +34,17 @@ def place(row: Mapping[str, Any]) -> str:
     return f"{Path(row['module']).name or '?'}+{row['offset']:#x}"
 
 
+FASTEST = 1e11
+"""No core carries out so many references in a second: a higher rate only says that a block's references cost next to nothing."""
+
+
+def rate(references_per_second: float | None) -> str:
+    """Return a memory rate, or that it is beyond any machine's; a dash where there is none."""
+    if not references_per_second:
+        return "-"
+    return f"> {format_count(FASTEST)}" if references_per_second > FASTEST else format_count(references_per_second)
+
+
 def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
     """Return the blocks that take the most time: where they are, what they do, where their references fall."""
     levels = times.levels
@@ -47,7 +58,7 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
             *(percent(row[HIT_RATE + level]) for level in levels),
             row["data_set_location"] or ("(not sampled)" if row["extrapolated"] else "-"),
             percent(row["random_share"]) if row["sampled"] else "-",
-            format_count(row["memory_rate"]) if row["memory_rate"] else "-",
+            rate(row["memory_rate"]),
             format_seconds(row["seconds"]),
             percent(row["seconds"] / times.seconds if times.seconds else 0.0),
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from convolver.errors import ToolNotFoundError
 from convolver.schema import write_atomically
+from convolver.units import format_seconds
 from convolver.validating.markdown import markdown
 from convolver.validating.validation import Validation
 
@@ -60,14 +61,15 @@ def print_result(result: Validation) -> None:
 
     console = out()
     conditions = list(dict.fromkeys(row["condition"] for row in result.rows))
-    measured = f"{len({row['program'] for row in result.rows})} programs under {', '.join(conditions)}"
+    count = len({row["program"] for row in result.rows})
+    measured = f"{count} program{'s' * (count != 1)} under {', '.join(conditions)}"
     console.print(metadata(("campaign", result.header.get("campaign")), ("measured", measured), inputs={"validation": result.id}))
     console.print()
     words = ["program", "input", "condition", "trace", "method"]
     table = grid(words, ["predicted", "measured", "error", "in interval"])
     for row in result.rows:
         names = [row[name] for name in ("program", "input", "condition", "mode", "method")]
-        seconds = [f"{row[name]:.3f} s" for name in ("predicted_seconds", "measured_seconds")]
+        seconds = [format_seconds(row[name]) for name in ("predicted_seconds", "measured_seconds")]
         table.add_row(*names, *seconds, f"{row['error']:+.1%}", "yes" if row["covered"] else "no")
     console.print(table)
     console.print()

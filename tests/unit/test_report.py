@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from convolver.cli.app import app
 from convolver.errors import ProvenanceError, UsageError
+from convolver.reporting import tables
 from convolver.reporting.annotate import by_line, hot_files, read_source
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.data import page_data, unpack
@@ -187,3 +188,8 @@ def test_data_objects_are_shown_as_text_and_as_data_and_those_of_another_run_are
     make_objects(tmp_path, chain.hits, "u" * 32)
     (note,) = gather([str(tmp_path)]).notes
     assert "app.objects.parquet has data objects of another run" in note
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(None, "-"), (0.0, "-"), (2.52e9, "2.52 G"), (9.41e14, "> 100 G")])
+def test_a_rate_beyond_any_machine_is_not_shown_as_a_number(rate, shown):
+    assert tables.rate(rate) == shown
