@@ -110,15 +110,20 @@ def _recorded(job: _Job) -> int:
     job.new(signature_path(job.output))
     if job.plan.data_objects:
         job.new(objects_path(job.output))
-    recorded = trace(
-        job.command,
-        output=job.output,
-        sampling=job.plan,
-        progress=terminal_progress(),
-        scan=job.scan,
-        counts=job.counts,
-        expected=job.expected,
-    )
+    try:
+        recorded = trace(
+            job.command,
+            output=job.output,
+            sampling=job.plan,
+            progress=terminal_progress(),
+            scan=job.scan,
+            counts=job.counts,
+            expected=job.expected,
+        )
+    except KeyboardInterrupt:
+        if job.output.exists():
+            say(f"What ran until then is in {job.output} and {signature_path(job.output)}.")
+        raise
     wrote(job.output)
     wrote(signature_path(job.output))
     if job.plan.data_objects:

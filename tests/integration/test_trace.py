@@ -128,6 +128,7 @@ def test_ctrl_c_finishes_the_files_and_ends_with_130(build, tmp_path):
     process = _start(tmp_path, build, "--full")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=30) == 130
+    assert b"What ran until then is in a.cvt and a.sig.parquet." in process.stderr.read()
     recorded = Trace.load(tmp_path / "a.cvt")
     recorded.verify()
     assert not recorded.complete
