@@ -13,10 +13,9 @@
 static double cv_clock(const struct cv_work *work)
 {
     struct timespec time;
-    if (work->pace == CV_WITH_OTHERS)
-        return cv_now();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    const int others = work->pace == CV_WITH_OTHERS;
+    clock_gettime(others ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec + (others ? cv_work_children() : 0);
 }
 
 /* Seconds of one, sample by sample. */

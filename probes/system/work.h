@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* How a sample is timed: a short one is thrown away when another task came in between; a long one nearly always has one, so that the
- * thread's own processor time has to do; and work that other tasks do is timed on the wall. */
+ * thread's own processor time has to do; and work of several tasks is timed by the processor time of all of them. */
 enum cv_pace { CV_SHORT, CV_LONG, CV_WITH_OTHERS };
 
 struct cv_work {
@@ -19,6 +19,9 @@ struct cv_work {
 
 extern const struct cv_work cv_works[];
 extern const size_t cv_work_count;
+
+/* Processor time of the processes that were started so far. */
+double cv_work_children(void);
 
 /* Opens the files that the work is done on; those that cannot be had leave their work out. */
 void cv_work_begin(void);
