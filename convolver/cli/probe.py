@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Csv, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 
@@ -54,6 +54,7 @@ def probe_command(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    csv: Csv = False,
 ) -> None:
     """Measure this machine's caches, memory and instructions and write its profile.
 
@@ -75,6 +76,8 @@ def probe_command(
 
     if quick and full:
         raise UsageError("--quick and --full exclude each other; give one of them.")
+    if json and csv:
+        raise UsageError("--json and --csv contradict each other; choose one.")
     if pages not in ("default", "4k", "thp", "2m"):
         raise UsageError(f"'{pages}' is no kind of pages; choose default, 4k, thp or 2m.")
     _check_cpu(cpu)
@@ -103,9 +106,8 @@ def probe_command(
 
         profile = msgspec.structs.replace(profile, network=measure_network(network.split()))
     profile.save(path)
-    if json:
-        print_json({**profile.summary(), "plateaus": profile_rows(profile), "provenance": profile.provenance})
-    else:
+    rows = profile_rows(profile)
+    if not printed(json, csv, lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
         print_profile(profile)
     wrote(path)
 

@@ -36,6 +36,12 @@ def test_a_wrong_choice_is_refused_before_anything_is_read(option):
     assert "'magic'" in str(done.exception)
 
 
+def test_two_forms_of_output_are_refused_before_a_probe_measures(tmp_path):
+    done = runner.invoke(app, ["probe", "--json", "--csv", "-o", str(tmp_path / "x.machine.json")])
+    assert "contradict" in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupted_verb_says_one_sentence(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
