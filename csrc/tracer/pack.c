@@ -41,20 +41,23 @@ static inline const UChar *operand(const UChar *state, HWord where)
     return where & OFFSET_FLAG ? state + (where & ~OFFSET_FLAG) : (const UChar *)where;
 }
 
-__attribute__((target("fma"))) static void multiply_add_f64x2(UChar *to, const UChar *x, const UChar *y, const UChar *z)
+#define FUSED __attribute__((target("fma"))) /* the halves, too: a function without it would call them instead of taking them in */
+
+FUSED static inline void multiply_add_f64x2(UChar *to, const UChar *x, const UChar *y, const UChar *z)
 {
     *(two_doubles *)to = __builtin_ia32_vfmaddpd(*(two_doubles *)x, *(two_doubles *)y, *(two_doubles *)z);
 }
 
-__attribute__((target("fma"))) static void multiply_add_f32x4(UChar *to, const UChar *x, const UChar *y, const UChar *z)
+FUSED static inline void multiply_add_f32x4(UChar *to, const UChar *x, const UChar *y, const UChar *z)
 {
     *(four_floats *)to = __builtin_ia32_vfmaddps(*(four_floats *)x, *(four_floats *)y, *(four_floats *)z);
 }
 
 #define HELPER(name, half, halves)                                                                                       \
-    static void name(UChar *state, HWord x, HWord y, HWord z, UChar *to)                                                 \
+    FUSED static void name(UChar *state, HWord x, HWord y, HWord z, UChar *to)                                           \
     {                                                                                                                    \
         const UChar *px = operand(state, x), *py = operand(state, y), *pz = operand(state, z);                           \
+        _Pragma("GCC unroll 2")                                                                                          \
         for (Int i = 0; i < halves; i++) /* halves of 16 bytes, as Valgrind writes registers: wider loads would stall */ \
             half(to + 16 * i, px + 16 * i, py + 16 * i, pz + 16 * i);                                                    \
     }
