@@ -17,8 +17,8 @@
  * unless the tracer runs with --all-visits=yes, as it does by default where it records bursts: each is an executed path then.
  * Windows are written in burst sampling only; a full stream has none.
  *
- * A segment is a run of instructions with one entry that ends at the first exit: all of it executes, or (a fault in the middle)
- * its record is never completed. Segments may overlap; static basic blocks are rebuilt from them afterwards
+ * A segment is a run of instructions with one entry that ends at the first exit that is no fault: all of it executes, or (a fault in
+ * the middle) its record is never completed. Segments may overlap; static basic blocks are rebuilt from them afterwards
  * (convolver/tracing). Each static memory reference of a segment is a site; site ids are first_site + k.
  *
  * Exact execution counts do not travel in the stream: they lie in the counter file, shared memory that survives the tracer's

@@ -144,6 +144,13 @@ static void finish(struct emission *e)
         call_visit(e);
 }
 
+/* Does control leave the block here? An exit that stands for a fault (an operand that is not aligned) ends no segment, as a fault of
+ * a memory access does not. */
+static Bool leaves(const IRStmt *s)
+{
+    return s->tag == Ist_Exit && s->Ist.Exit.jk != Ijk_SigSEGV && s->Ist.Exit.jk != Ijk_SigBUS;
+}
+
 static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
 {
     e->next_reference = e->from;
@@ -154,18 +161,18 @@ static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
         e->call = cv_sets_test(e->out, e->references, e->from, e->to, NULL, NULL, NULL);
     for (Int i = first; i < end; i++) {
         emit_references(e, i);
-        if (in->stmts[i]->tag == Ist_Exit)
+        if (leaves(in->stmts[i]))
             finish(e);
         addStmtToIRSB(e->out, in->stmts[i]);
     }
-    if (in->stmts[end - 1]->tag != Ist_Exit)
+    if (!leaves(in->stmts[end - 1]))
         finish(e);
 }
 
 static Int segment_end(const IRSB *in, Int first)
 {
     Int end = first;
-    while (end < in->stmts_used && in->stmts[end]->tag != Ist_Exit)
+    while (end < in->stmts_used && !leaves(in->stmts[end]))
         end++;
     return end < in->stmts_used ? end + 1 : end;
 }

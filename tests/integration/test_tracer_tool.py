@@ -212,6 +212,23 @@ def test_every_form_of_fused_multiply_add_gives_the_processors_results(runner):
     assert packed.totals == lanes.totals
 
 
+def test_operands_that_have_to_be_aligned_divide_no_segment(runner):
+    source = runner.folder / "aligned.c"
+    source.write_text(
+        "#include <immintrin.h>\nfloat a[400] __attribute__((aligned(16))), b[400] __attribute__((aligned(16)));\n"
+        "__attribute__((noinline)) void twice(void) { for (int i = 0; i < 400; i += 4)"
+        " _mm_store_ps(b + i, _mm_add_ps(_mm_load_ps(a + i), _mm_load_ps(a + i))); }\n"
+        "int main(void) { twice(); return b[7] != 0; }\n"
+    )
+    binary = program(runner.folder, source)
+    traced = runner.trace([binary], "--mode=full")
+    inside = in_program(traced, "aligned")
+    turns = [s for s in traced.segments if s.id in inside and any(site.is_store and site.size_bytes == 16 for site in s.sites)]
+    assert sum(traced.executions(s) for s in turns) == 100
+    assert not any(i.continued for s in turns for i in s.instructions)
+    assert all(any(not site.is_store for site in s.sites) for s in turns)  # the loads before the store are in its segment
+
+
 def test_repeated_string_instructions_count_each_turn(runner):
     binary = program(runner.folder, PROGRAMS / "repeats.c")
     totals = totals_of(runner.trace([binary]), binary, "string_operations")
