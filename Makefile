@@ -33,7 +33,7 @@ bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (m
 
 validate: $(STAMP) ## Compare predicted with measured times of real programs (quick selection; ARGS=--full for all traces, too)
 	@sh tests/bench/campaign_packages.sh
-	$(BIN)/python -m convolver validate tests/bench/campaign.toml --quick --fresh -o run/validate --page docs/validation.md $(ARGS)
+	$(BIN)/python -m convolver validate tests/bench/campaign.toml --quick --fresh -o run/validate $(ARGS)
 
 docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings are errors)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs/html

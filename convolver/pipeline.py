@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.seconds import core_seconds
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
-from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
@@ -126,7 +126,7 @@ def predict(
     return predict_from(
         trace.signature,
         rates,
-        cores=core_seconds(trace, machines, progress),
+        cores=core_seconds(trace, machines, progress, rates=rates),
         base=machines[0],
         target=machines[1],
         events=events,
@@ -151,7 +151,7 @@ def predict_from(
     cores: Mapping[str, Any] | None = None,
 ) -> Prediction:
     """Predict from hit rates that were already simulated, as :func:`predict` does; ``cores`` is what
-    :func:`convolver.execution.seconds.core_seconds` says of the machines."""
+    :func:`convolver.convolution.seconds.core_seconds` says of the machines."""
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 

@@ -90,11 +90,15 @@ class Core:
         self.handle: Any = ffi.gc(made[0], lib.cv_core_free)
         self._ops = sizes[1]
 
-    def places(self, rates: NDArray[np.float32], latencies: NDArray[np.uint16]) -> None:
-        """Say how often each site is served from each farther place, and after how many cycles: arrays (sites, places)."""
-        rates, latencies = _typed(rates, np.float32), _typed(latencies, np.uint16)
-        pointers = _pointer(rates, "const float *"), _pointer(latencies, "const uint16_t *")
-        check(lib.cv_core_places(self.handle, rates.shape[1], *pointers), "Placing the loads of a core model")
+    def places(self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16]) -> None:
+        """Say which share of each owner's references brings a line out of order from each farther place, and its cycles.
+
+        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, places).
+        """
+        owners, rates, latencies = _typed(owners, np.uint32), _typed(rates, np.float32), _typed(latencies, np.uint16)
+        pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *"), _pointer(latencies, "uint16_t *")]
+        given = ffi.new("cv_core_places_of *", (rates.shape[1], rates.shape[0], *pointers))
+        check(lib.cv_core_places(self.handle, given), "Placing the loads of a core model")
 
     def attach(self, paths: Paths, branches: Branches) -> None:
         """Walk all that is built from now on, in C; ``branches`` was attached before and tells the mispredictions."""

@@ -36,18 +36,23 @@ class Start:
     def _walks(self) -> tuple[str, ...]:
         return WALKS if self.calibration.page_entries else ()
 
+    @property
+    def _exponents(self) -> tuple[float, float]:
+        one = self.calibration
+        return one.near_exponent - _LEAST_EXPONENT, one.exponent - _LEAST_EXPONENT
+
     def vector(self) -> Array:
         """Return the logarithms of what is fitted."""
         one = self.calibration
         places = [value for name in TUPLES for value in getattr(one, name)]
         walks = [getattr(one, name) for name in self._walks]
-        return np.log([*places, *walks, one.between, one.coming * 1e9, one.window, one.exponent - _LEAST_EXPONENT])
+        return np.log([*places, *walks, one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`."""
         values = np.exp(vector)
-        values[-3] *= 1e-9
-        values[-1] += _LEAST_EXPONENT
+        values[-4] *= 1e-9
+        values[-2:] += _LEAST_EXPONENT
         return values
 
     def with_vector(self, vector: Array) -> Calibration:
@@ -56,7 +61,7 @@ class Start:
         places = len(self.calibration.sequential)
         of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
         walks = dict(zip(self._walks, values[len(TUPLES) * places :], strict=False))
-        between, coming, window, exponent = values[-4:]
+        between, coming, window, near_exponent, exponent = values[-5:]
         return msgspec.structs.replace(
             self.calibration,
             **of_places,
@@ -64,13 +69,14 @@ class Start:
             between=between,
             coming=coming,
             window=window,
+            near_exponent=near_exponent,
             exponent=exponent,
         )
 
     def names(self, places: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
         of_places = (f"{group} {place}" for group in TUPLES for place in places)
-        return [*of_places, *self._walks, "between", "coming", "window", "exponent"]
+        return [*of_places, *self._walks, "between", "coming", "window", "near_exponent", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from convolver.cli.common import new_file, say, wrote
+from convolver.convolution.seconds import core_seconds
 from convolver.errors import UnknownMachineError, UsageError
-from convolver.execution.seconds import core_seconds
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.pipeline import Prediction, Trace, load_trace, predict_from
@@ -148,7 +148,7 @@ class Chain:
             self.rates = hit_rates(self.trace, machines, progress=self.progress)
         if measured is None and self.measurement is not None:
             measured = self.measurement["seconds"]
-        cores = core_seconds(self.trace, machines, self.progress)
+        cores = core_seconds(self.trace, machines, self.progress, rates=self.rates)
         return [
             predict_from(
                 self.signature,

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
+from convolver.convolution.core import CoreSeconds
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
-from convolver.convolution.rates import combine, one_chain, parts
+from convolver.convolution.rates import combine, joined, parts
 from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
@@ -63,13 +64,13 @@ def convolve(
     *,
     overlap: str = "norm",
     method: str = "calibrated",
-    core: Array | None = None,
+    core: CoreSeconds | None = None,
 ) -> BlockTimes:
     """Return the time of every executed block on a machine. A pure function.
 
     ``overlap`` says how the parts of a block's time combine (:data:`OVERLAPS`), ``method`` where they come from
-    (:data:`METHODS`); for a machine without a calibration the curves stand in. ``core``: seconds of each block with all its data
-    near, where they are known from executed paths; otherwise they follow from counts and measured rates. Blocks without a sample
+    (:data:`METHODS`); for a machine without a calibration the curves stand in. ``core``: seconds of each block on the
+    core, where they are known from executed paths; otherwise they follow from counts and measured rates. Blocks without a sample
     get the memory rate of the sampled blocks of their function, else module, else program.
 
     Raises :class:`ProvenanceError` when the three do not belong together, :class:`CoverageError` when no reference was sampled,
@@ -127,57 +128,63 @@ class Times(NamedTuple):
 
 
 def _from_curves(
-    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
     memory = memory_time(table, where, costs, machine.hierarchy[0].line_bytes, near=core is None)
     points = floating_point_seconds(table, costs)
-    issue = instruction_seconds(table, costs) if core is None else core
-    known = [memory.seconds, points, issue] if core is None else [memory.seconds, core]
+    issue = instruction_seconds(table, costs) if core is None else core.near
+    known = [memory.seconds, points, issue] if core is None else [memory.seconds, core.near]
     seconds = combine(np.stack(known), OVERLAPS[overlap])
     return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines)
 
 
 def _calibrated(
-    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
     assert machine.calibration is not None
     rates = Core(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
-    work = program_work(table, where, rates.seconds if core is None else core)
-    exponent = machine.calibration.exponent if overlap == "norm" else OVERLAPS[overlap]
-    shares = parts(work, machine.calibration)
-    if core is not None:
-        shares = one_chain(shares)
-    memory = combine(np.vstack([rates.ports, shares[1:]]), exponent)
-    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
+    near, waiting = (rates.seconds, None) if core is None else core
+    exponents = (machine.calibration.near_exponent, machine.calibration.exponent)
+    if overlap != "norm":
+        exponents = (OVERLAPS[overlap],) * 2
+    shares = parts(program_work(table, where, near), machine.calibration, waiting)
+    whole = joined(shares, *exponents)
+    as_streams = whole
+    if where.scattered is not None:
+        larger = program_work(table, replace(where, scattered=None), near)
+        as_streams = joined(parts(larger, machine.calibration, waiting), *exponents)
+    bistable = np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams)
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
-    drawn = draw(shares, exponent, machine.calibration, places, _known(where, machine, core))
-    whole = combine(shares, exponent)
-    larger = program_work(table, replace(where, scattered=None), rates.seconds if core is None else core)
-    streamed = parts(larger, machine.calibration)
-    as_streams = combine(streamed if core is None else one_chain(streamed), exponent) if where.scattered is not None else whole
+    known = _known(where, machine, core)._replace(other=np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0))
+    drawn = draw(shares, exponents, machine.calibration, places, known)
+    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
-        memory,
+        joined(np.vstack([rates.ports, shares[1:-1], np.zeros_like(whole)]), *exponents),
         rates.floating_point,
-        rates.instructions if core is None else core,
+        rates.instructions if core is None else core.near,
         whole,
         drawn.widths,
         other.random_share,
         other.lines,
         drawn,
-        np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams),
+        bistable,
     )
 
 
-def _known(where: Falls, machine: MachineProfile, core: Array | None) -> Known:
+def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None) -> Known:
     served = where.served[:, 1:]
     noise = machine.provenance.get("noise", {}).get("median_spread", DEFAULT_NOISE)
     return Known(
-        where.errors / np.where(served > 0, served, 1.0), ~where.sampled, float(noise), "bound" if core is None else "paths"
+        where.errors / np.where(served > 0, served, 1.0),
+        ~where.sampled,
+        float(noise),
+        "bound" if core is None else "paths",
+        np.ones(len(where.sampled)),
     )
 
 
 def _paper(
-    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: Array | None
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
     """The paper's rates, with floating-point work beside memory; nothing else counts there."""
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)

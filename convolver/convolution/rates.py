@@ -1,11 +1,16 @@
 """The rate model: seconds of a block from the lines that its references move.
 
-    T = (core^p + place_2^p + ... + memory^p + pages^p + serial^p + window^p)^(1/p)
+    near = ((max(core, serial) + loaded)^n + stored^n)^(1/n)
+    T = max((near^p + place_3^p + ... + memory^p + pages^p + window^p)^(1/p), waiting)
 
-``place_k`` is the time in which a place delivers the lines that are asked of it, by how they are asked for, and takes dirty lines
-back; ``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another; ``window`` that of
-misses which the core cannot see in time, since only so many loads fit into its window. Every part is linear in the work, so the
-time of twice the work is twice the time.
+``loaded`` is the time in which the nearest farther place delivers what loads ask of it: a line that enters the first level
+takes turns there with the loads, so nothing overlaps. (The execution-cache-memory model says so of Intel's cores: Stengel,
+Treibig, Hager and Wellein, "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory
+model", ICS 2015.) ``stored`` is that of the lines of stores, which leave through a buffer beside the rest. ``place_k`` is the
+time in which a farther place delivers the lines that are asked of it, by how they are asked for, and takes dirty lines back;
+``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another; ``window`` that of
+misses which the core cannot see in time, since only so many loads fit into its window; ``waiting`` that of the executed path
+where it is walked with all latencies. Every part is linear in the work, so the time of twice the work is twice the time.
 """
 
 from __future__ import annotations
@@ -52,33 +57,45 @@ def lines_of(where: Falls, references: Array) -> Array:
     return np.asarray(shares * references[:, None, None])
 
 
-def parts(work: Work, machine: Calibration) -> Array:
-    """Return the seconds of each part, shape (parts, blocks): core, the farther places, pages, serial, window."""
+def parts(work: Work, machine: Calibration, waiting: Array | None = None) -> Array:
+    """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the places behind the nearest, pages, serial,
+    window, waiting (0 where it is not given)."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
-    places = (
-        (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * random + work.written * np.array(machine.write_back)
-    )
+    asked = (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * random
+    taken = work.written * np.array(machine.write_back)
+    # A line that leaves the first level dirty was brought by a store, which pays for both ways.
+    lines = work.lines[:, 0].sum(axis=1)
+    of_loads = 1 - np.minimum(work.written[:, 0] / np.where(lines > 0, lines, 1.0), 1.0)
     chased_lines = work.lines[:, :, DEPENDENT] * work.chased_share[:, None]
     farther = np.array(machine.latency) - machine.first_latency
     waited = work.chased * machine.first_latency + chased_lines @ farther + work.chased_walks * machine.walk_latency
-    serial = waited / work.chains
-    pages = work.walks * machine.walk
-    window = _window(scattered - chased_lines, work.loads - work.chased, machine)
-    return np.vstack([work.core + work.coming * machine.coming, places.T, pages, serial, window])
+    return np.vstack(
+        [
+            work.core + work.coming * machine.coming,
+            asked[:, 0] * of_loads,
+            taken[:, 0],
+            (asked + taken)[:, 1:].T,
+            work.walks * machine.walk,
+            waited / work.chains,
+            _window(scattered - chased_lines, work.loads - work.chased, machine),
+            np.zeros_like(work.core) if waiting is None else waiting,
+        ]
+    )
 
 
-def one_chain(parts: Array) -> Array:
-    """Return the parts with the shorter of core and serial time left out, where the core time comes from executed paths.
+def joined(parts: Array, near: float, exponent: float) -> Array:
+    """Return the seconds of each block from its parts, as the formula of this module says; both exponents infinite: perfect
+    overlap, both 1: none.
 
-    Both then hold the chains of loads that wait for one another: the core as if all their data were near, the serial time with
-    the latencies of where they are. One path is walked once, so the longer counts.
+    The longer of core and serial time counts: both hold the chains of loads that wait for one another, the core as if all their
+    data were near, the serial time with the latencies of where they are, and one path is walked once.
     """
-    joined = parts.copy()
-    core, serial = parts[0], parts[-2]
-    joined[0], joined[-2] = np.where(core >= serial, core, 0.0), np.where(core >= serial, 0.0, serial)
-    return joined
+    core, loaded, stored = parts[:3]
+    pages, serial, window, waiting = parts[-4:]
+    first = combine(np.vstack([np.maximum(core, serial) + loaded, stored]), near)
+    return np.maximum(combine(np.vstack([first, parts[3:-4], pages, window]), exponent), waiting)
 
 
 def _window(lines: Array, loads: Array, machine: Calibration) -> Array:
@@ -105,4 +122,4 @@ def combine(parts: Array, exponent: float) -> Array:
 
 def seconds(work: Work, machine: Calibration) -> Array:
     """Return the time of each block."""
-    return combine(parts(work, machine), machine.exponent)
+    return joined(parts(work, machine), machine.near_exponent, machine.exponent)

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.falls import Array
-from convolver.convolution.rates import combine
+from convolver.convolution.rates import joined
 from convolver.machine.calibration import Calibration
 
 DRAWS = 200
@@ -46,15 +45,17 @@ KEPT = 64
 _WHOLE = 0.995  # of the time, in blocks that are drawn one by one
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What is known of the errors: standard errors of the share that each place serves, relative, nan if unknown; which blocks
-    were not sampled; the noise of the profile; and how core times were estimated (:data:`CORE_ERRORS`)."""
+    were not sampled; the noise of the profile; how core times were estimated (:data:`CORE_ERRORS`); and for blocks near a
+    capacity, which may settle in either of two states, the time in the other one over that of the prediction (1: there is one
+    state)."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
     noise: float
     core: str
+    other: Array
 
 
 def place_deviations(calibration: Calibration, places: Sequence[str]) -> Array:
@@ -98,19 +99,20 @@ class Drawn(NamedTuple):
     single: Array
 
 
-def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequence[str], known: Known) -> Drawn:
+def draw(parts: Array, exponents: tuple[float, float], calibration: Calibration, places: Sequence[str], known: Known) -> Drawn:
     """Return the seconds of a program and its blocks, drawn within their errors.
 
     ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones. Blocks that hold little
     of the time have the relative width of the others.
     """
-    seconds = combine(parts, exponent)
+    seconds = joined(parts, *exponents)
     if not seconds.sum() > 0:
         return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), np.zeros(0, dtype=np.intp), np.zeros((DRAWS, 0)))
     order = np.argsort(-seconds, kind="stable")
     large = np.sort(order[: int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1])
     factors = _factors(large, calibration, places, known)
-    drawn = np.stack([combine(parts[:, large] * factor, exponent) for factor in factors.transpose(1, 0, 2)])
+    drawn = np.stack([joined(parts[:, large] * factor, *exponents) for factor in factors.transpose(1, 0, 2)])
+    drawn *= known.other[large] ** np.random.default_rng([_SEED, 600]).random((DRAWS, 1))
     low, high = np.quantile(drawn, QUANTILES, axis=0)
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
     widths[large] = (high - low) / 2
@@ -119,13 +121,13 @@ def draw(parts: Array, exponent: float, calibration: Calibration, places: Sequen
 
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:
-    """Return the factors of the parts, shape (parts, draws, blocks): core, places, pages, serial, window."""
+    """Return the factors of the parts, shape (parts, draws, blocks): as :func:`rates.parts` orders them."""
     key = _own_key(calibration)
     deviations = place_deviations(calibration, places)
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
     noise = known.noise * _normal((DRAWS, 1), 1000, key)
-    shift, deviation = CORE_ERRORS[known.core]
-    logs = [shift + deviation * _errors(blocks, 0, 0)]
+    shift, core_deviation = CORE_ERRORS[known.core]
+    logs = [shift + core_deviation * _errors(blocks, 0, 0)]
     for number, deviation in enumerate(deviations, 1):
         # From the far end, so that the memories of machines with different levels err alike.
         part = len(places) - number + 1
@@ -136,4 +138,6 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
     logs.append(farthest * _errors(blocks, 102, key))
     logs.append(np.hypot(SERIAL_DEVIATION, farthest) * _errors(blocks, 100, key))
     logs.append(farthest * _errors(blocks, 101, key))
+    logs.append(shift + np.hypot(core_deviation, farthest) * _errors(blocks, 103, key))
+    logs.insert(1, logs[1])  # loads and stores of the nearest place err alike
     return np.exp(np.stack(logs) + noise)

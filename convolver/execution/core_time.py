@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,7 @@ from convolver._native.branches import Branches
 from convolver._native.core import Core
 from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
-from convolver.execution.program import operations, program_code
+from convolver.execution.program import Operations, operations, program_code
 from convolver.execution.static import static_cycles
 from convolver.machine.cores import CoreTable, choose_core
 from convolver.progress import SILENT, Progress
@@ -30,10 +32,19 @@ LEAST_EXECUTIONS = 3
 
 
 class Places(NamedTuple):
-    """Where the loads of each site are served, beyond the first level: shares and cycles, arrays (sites, places)."""
+    """For each block and farther place the share of the block's references that bring a line from there out of order, and the
+    cycles until it is there: arrays (blocks, places)."""
 
     rates: NDArray[np.float32]
     latencies: NDArray[np.uint16]
+
+
+class Walk(NamedTuple):
+    """One walk: a core with lines of so many bytes, and how far away its data are (None: all in the first level)."""
+
+    table: CoreTable
+    line_bytes: int
+    places: Places | None = None
 
 
 def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
@@ -43,35 +54,57 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
 
 
 def core_time(
-    trace: Trace,
-    machine: MachineProfile,
-    hit_levels: Places | None = None,
-    *,
-    table: CoreTable | None = None,
-    progress: Progress = SILENT,
+    trace: Trace, machine: MachineProfile, *, table: CoreTable | None = None, progress: Progress = SILENT
 ) -> pl.DataFrame:
     """Return one row a block of the trace's signature: ``block``, ``cycles_per_execution``, ``how``, ``share``.
 
     ``how`` is "window" (walked through the core model along executed paths, with predicted branches) or "static" (its code alone:
-    the larger of ports and loop-carried dependence), ``share`` the part of its executions that windows show. With ``hit_levels``
-    loads take the time of the place that serves them; all hit the first level otherwise. ``table`` replaces the machine's core.
+    the larger of ports and loop-carried dependence), ``share`` the part of its executions that windows show. All loads hit the
+    first level. ``table`` replaces the machine's core.
     """
+    walk = Walk(table or core_table(machine)[0], machine.hierarchy[0].line_bytes)
+    return core_times(trace, [walk], progress)[0]
+
+
+def core_times(trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT) -> list[pl.DataFrame]:
+    """Return what :func:`core_time` does for each of several walks, from one pass through the trace."""
+    operated: dict[bytes, Operations] = {}
+    prepared = []
+    for walk in walks:
+        key = msgspec.json.encode(walk.table)
+        operated[key] = operated.get(key) or operations(trace.definitions, walk.table)
+        prepared.append((walk, operated[key]))
+    models: list[Core] = []
+    if trace.whole_paths and len(trace.definitions.instructions):
+        models = [_model(trace, *one) for one in prepared]
+        walk_paths(trace, lambda decoder, paths: _attach(models, decoder, paths), progress=progress)
+    return [_frame(trace, *one, models[number] if models else None) for number, one in enumerate(prepared)]
+
+
+def _model(trace: Trace, walk: Walk, ops: Operations) -> Core:
+    parameters = core_parameters(walk.table, walk.line_bytes)
+    model = Core(parameters, ops.classes, program_code(trace.definitions, ops))
+    if walk.places is not None:
+        model.places(trace.site_blocks, *walk.places)
+    return model
+
+
+def _attach(models: Sequence[Core], decoder: Any, paths: Any) -> None:
+    branches = Branches(decoder)
+    branches.attach(paths)
+    for model in models:
+        model.attach(paths, branches)
+
+
+def _frame(trace: Trace, walk: Walk, ops: Operations, model: Core | None) -> pl.DataFrame:
     import polars as pl
 
-    core = table or core_table(machine)[0]
-    definitions, blocks = trace.definitions, trace.blocks
-    ops = operations(definitions, core)
-    cycles, seen = np.zeros(len(blocks)), np.zeros(len(blocks))
-    if trace.whole_paths and len(ops.op):
-        line = machine.hierarchy[0].line_bytes
-        model = Core(core_parameters(core, line), ops.classes, program_code(definitions, ops))
-        if hit_levels is not None:
-            model.places(*hit_levels)
-        walk_paths(trace, lambda decoder, paths: _attach(model, decoder, paths), progress=progress)
-        cycles, seen = _by_block(trace, model)
+    blocks = trace.blocks
+    none = np.zeros(len(blocks))
+    cycles, seen = (none, none) if model is None else _by_block(trace, model)
     executions = blocks.counts["executions"].astype(float)
     window = seen >= LEAST_EXECUTIONS
-    static = static_cycles(definitions, blocks, ops, core, np.flatnonzero(~window & (executions > 0)))
+    static = static_cycles(trace.definitions, blocks, ops, walk.table, np.flatnonzero(~window & (executions > 0)))
     return pl.DataFrame(
         {
             "block": np.arange(len(blocks), dtype=np.uint32),
@@ -80,12 +113,6 @@ def core_time(
             "share": np.where(window, np.minimum(seen / np.maximum(executions, 1), 1.0), 0.0),
         }
     )
-
-
-def _attach(model: Core, decoder: Any, paths: Any) -> None:
-    branches = Branches(decoder)
-    branches.attach(paths)
-    model.attach(paths, branches)
 
 
 def _by_block(trace: Trace, model: Core) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
+from convolver.convolution.seconds import core_seconds
 from convolver.errors import SchemaError
-from convolver.execution.seconds import core_seconds
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.events import Events, Kind
 from convolver.mpi.join import RunPrediction, predict_run
@@ -54,7 +54,7 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
         machines = list({machine.name: machine for machine in (base, target)}.values())
         rates = hit_rates(trace, machines)
-        cores = core_seconds(trace, machines) or {}
+        cores = core_seconds(trace, machines, rates=rates) or {}
         method = "calibrated" if all(one.calibration for one in machines) else "curves"  # one and the same for both
         options: dict[str, Any] = {"overlap": overlap, "method": method}
         found = {one.name: convolve(trace.signature, rates, one, core=cores.get(one.id), **options) for one in machines}

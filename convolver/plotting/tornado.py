@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver.convolution.convolve import convolve
-from convolver.convolution.falls import Array
+from convolver.convolution.core import CoreSeconds
 from convolver.machine.maps import MEMORY
 from convolver.machine.project import Changes, project
 from convolver.plotting import style
@@ -34,17 +34,17 @@ def changes(machine: MachineProfile, factor: float) -> dict[str, Changes]:
 
 
 def swings(
-    signature: Signature, rates: HitRates, machine: MachineProfile, factor: float = FACTOR, *, core: Array | None = None
+    signature: Signature, rates: HitRates, machine: MachineProfile, factor: float = FACTOR, *, core: CoreSeconds | None = None
 ) -> dict[str, tuple[float, float]]:
     """Return for each number the seconds with it better and with it worse by ``factor``, the widest swing first.
 
-    ``core``: seconds of each block on the machine with all its data near, from executed paths
-    (:func:`convolver.execution.seconds.core_seconds`); the clock scales them, nothing else does.
+    ``core``: seconds of each block on the machine, from executed paths
+    (:func:`convolver.convolution.seconds.core_seconds`); the clock scales them, nothing else does.
     """
 
     def seconds(change: Changes) -> float:
         changed = project(machine, machine.name, change)
-        return convolve(signature, rates, changed, core=None if core is None else core / change.clock).seconds
+        return convolve(signature, rates, changed, core=None if core is None else core.faster(change.clock)).seconds
 
     better, worse = changes(machine, factor), changes(machine, 1 / factor)
     found = {name: (seconds(change), seconds(worse[name])) for name, change in better.items()}
@@ -58,7 +58,7 @@ def draw(
     look: Look,
     *,
     factor: float = FACTOR,
-    core: Array | None = None,
+    core: CoreSeconds | None = None,
 ) -> Figure:
     """Return the picture; ``core`` as for :func:`swings`. Raises what :func:`convolver.convolution.convolve.convolve` does."""
     base = convolve(signature, rates, machine, core=core).seconds

@@ -100,7 +100,7 @@ def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.execution.seconds import core_seconds
+    from convolver.convolution.seconds import core_seconds
     from convolver.plotting.tornado import draw
     from convolver.simulation.cache import hit_rates
 
@@ -108,8 +108,9 @@ def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
     if inputs[TRACE]:
         # As `convolver predict` does it: only a trace has executed paths, and so core times.
         trace = inputs[TRACE][0]
-        core = (core_seconds(trace, [machine]) or {}).get(machine.id)
-        return draw(trace.signature, hit_rates(trace, [machine]), machine, look, core=core)
+        rates = hit_rates(trace, [machine])
+        core = (core_seconds(trace, [machine], rates=rates) or {}).get(machine.id)
+        return draw(trace.signature, rates, machine, look, core=core)
     if not (inputs[SIGNATURE] and inputs[HITS]):
         raise UsageError("A tornado takes a machine and a trace (.cvt), or a machine, a signature and its hit rates.")
     return draw(inputs[SIGNATURE][0], inputs[HITS][0], machine, look)

@@ -11,12 +11,12 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convolver import __version__
 from convolver.convolution.convolve import convolve
+from convolver.convolution.core import CoreSeconds
+from convolver.convolution.seconds import core_seconds
 from convolver.errors import ConvolverError
-from convolver.execution.seconds import core_seconds
 from convolver.machine.profile import MachineProfile
 from convolver.pipeline import load_trace
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
@@ -52,7 +52,7 @@ class _Campaign:
         self.machines: dict[str, MachineProfile] = {}
         self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
         self.runs: Runs
-        self.cores: dict[str, tuple[Signature, dict[str, NDArray[np.float64]]]] = {}
+        self.cores: dict[str, tuple[Signature, dict[str, CoreSeconds]]] = {}
 
     def gather(self, calibrate: bool) -> list[Job]:
         """Prepare, probe and run natively; returns the jobs that can be traced."""
@@ -113,7 +113,8 @@ class _Campaign:
         traced = trace_job(job, self.campaign, mode, self.folder / "traces")
         trace = load_trace(traced.path)
         rates = hit_rates(trace, [self.machines[one.name] for one in conditions])
-        cores = core_seconds(trace, [self.machines[one.name] for one in conditions]) or self._cores_of_paths(job, trace.signature)
+        machines = [self.machines[one.name] for one in conditions]
+        cores = core_seconds(trace, machines, rates=rates) or self._cores_of_paths(job, trace.signature)
         self.cores[job.name] = (trace.signature, cores)
         base = known.get(self.campaign.base_name) or {}
         found = []
@@ -125,7 +126,7 @@ class _Campaign:
                 found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
         return found
 
-    def _cores_of_paths(self, job: Job, signature: Signature) -> dict[str, NDArray[np.float64]]:
+    def _cores_of_paths(self, job: Job, signature: Signature) -> dict[str, CoreSeconds]:
         """Return core times from the paths of the job's earlier trace: one with every reference has none, and what is compared is
         what sampling does to the memory."""
         known, cores = self.cores.get(job.name, (None, {}))
@@ -141,8 +142,9 @@ class _Campaign:
         )
         if joined.height != signature.table.height:
             return {}
-        rows, share = joined["row"].fill_null(0).to_numpy(), (joined["executions"] / joined["executions_known"]).fill_nan(0)
-        return {key: seconds[rows] * share.fill_null(0).to_numpy() for key, seconds in cores.items()}
+        rows = joined["row"].fill_null(0).to_numpy().astype(np.intp)
+        share = (joined["executions"] / joined["executions_known"]).fill_nan(0).fill_null(0).to_numpy()
+        return {key: seconds.of_rows(rows, share) for key, seconds in cores.items()}
 
     def _methods(self) -> dict[str, dict[str, Any]]:
         """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""

@@ -99,28 +99,38 @@ void cv_core_free(cv_core *c) {
     if (!c)
         return;
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->rates, c->credits, c->place_latency, c->cycles, c->executions, c->fetch_queue.free_at,
+                           c->site_owner, c->rates, c->credits, c->place_latency, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(c);
 }
 
-cv_status cv_core_places(cv_core *c, uint32_t places, const float *rates, const uint16_t *latencies) {
-    if (places > CV_CORE_PLACES)
+static int valid_places(const cv_core *c, const cv_core_places_of *given) {
+    if (given->places > CV_CORE_PLACES)
+        return 0;
+    for (size_t i = 0; i < c->sites; i++)
+        if (given->owner[i] >= given->owners)
+            return 0;
+    for (size_t i = 0; i < given->owners * given->places; i++)
+        if (!(given->rates[i] >= 0 && given->rates[i] <= 1))
+            return 0;
+    return 1;
+}
+
+cv_status cv_core_places(cv_core *c, const cv_core_places_of *given) {
+    if (!valid_places(c, given))
         return CV_ERROR_ARGUMENT;
-    const size_t count = c->sites * places;
-    for (size_t i = 0; i < count; i++)
-        if (!(rates[i] >= 0 && rates[i] <= 1))
-            return CV_ERROR_ARGUMENT;
-    free(c->rates), free(c->place_latency), free(c->credits);
-    c->rates = NULL, c->place_latency = NULL;
+    const size_t count = given->owners * given->places;
+    free(c->rates), free(c->place_latency), free(c->credits), free(c->site_owner);
+    c->rates = NULL, c->place_latency = NULL, c->site_owner = NULL;
     c->places = 0;
     c->credits = calloc(count + 1, sizeof *c->credits);
-    if (!c->credits || !copied((void **)&c->rates, rates, count, sizeof *rates) ||
-        !copied((void **)&c->place_latency, latencies, count, sizeof *latencies))
+    if (!c->credits || !copied((void **)&c->rates, given->rates, count, sizeof *given->rates) ||
+        !copied((void **)&c->place_latency, given->latencies, count, sizeof *given->latencies) ||
+        !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
         return CV_ERROR_MEMORY;
-    c->places = places;
+    c->places = given->places;
     return CV_OK;
 }
 

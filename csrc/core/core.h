@@ -6,6 +6,7 @@
 #include "forwarding.h"
 #include "ports.h"
 #include "queues.h"
+#include "../trace/streams.h"
 
 #define LINES 1024 /* entries of the table of lines on their way */
 
@@ -23,8 +24,10 @@ struct cv_core {
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;
     uint32_t places;
+    uint32_t *site_owner;
     float *rates, *credits;
     uint16_t *place_latency;
+    cv_streams streams;      /* which lines come in order, so that they are fetched ahead */
     uint64_t *cycles, *executions, walked;
     const cv_branches *branches;
     const uint8_t *flags;    /* of the piece that is walked, as latency */

@@ -4,18 +4,31 @@
 
 #include "core.h"
 
-/* Cycles until a load has its data; 0: the first level's. Shares of the farther places fall due evenly, the farthest first. */
+#define MOST_OWED 16 /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
+
+/* Does a reference bring a line that no prefetcher sees coming? */
+static inline int irregular(cv_core *c, uint64_t address) {
+    const uint64_t line = address / c->params.line_bytes;
+    uint32_t between;
+    return cv_streams_find(&c->streams, line) == CV_LINE_NEW &&
+           cv_streams_classify(&c->streams, line, &between) == CV_LINE_RANDOM;
+}
+
+/* Cycles until a reference has its line; 0: the first level's. Each reference adds its owner's shares to what is owed, and one that
+ * brings a line out of order pays it, the farthest place first. */
 static inline uint32_t load_place(cv_core *c, const cv_path *path, size_t reference) {
     if (c->latency)
         return c->latency[reference];
     if (!c->places)
         return 0;
-    const size_t first = (size_t)path->sites[reference] * c->places;
+    const size_t first = (size_t)c->site_owner[path->sites[reference]] * c->places;
+    const int pays = irregular(c, path->addresses[reference]);
     uint32_t latency = 0;
     for (uint32_t k = c->places; k-- > 0;) {
-        c->credits[first + k] += c->rates[first + k];
-        if (!latency && c->credits[first + k] >= 1) {
-            c->credits[first + k] -= 1;
+        float *const owed = &c->credits[first + k];
+        *owed = *owed + c->rates[first + k] < MOST_OWED ? *owed + c->rates[first + k] : MOST_OWED;
+        if (pays && !latency && *owed >= 1) {
+            *owed -= 1;
             latency = c->place_latency[first + k];
         }
     }
@@ -103,6 +116,7 @@ static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
             continue;
+        load_place(c, path, at); /* nothing waits for a store's line, but the lines behind it follow */
         const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired);
         queue_put(&c->stores, cached);

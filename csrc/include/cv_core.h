@@ -98,9 +98,18 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
                       cv_core **core);
 void cv_core_free(cv_core *core);
 
-/* Where loads are served: of site s the share rates[s * places + k] comes from place k beyond the first level (the rest from the
- * first), after latencies[s * places + k] cycles. The shares are spread evenly over the site's references. Arrays are copied. */
-cv_status cv_core_places(cv_core *core, uint32_t places, const float *rates, const uint16_t *latencies);
+/* Where lines that come out of order are found: of the references of owner o the share rates[o * places + k] brings one from place k
+ * beyond the first level, which takes latencies[o * places + k] cycles. `owner` has one number below `owners` for each site. */
+typedef struct {
+    uint32_t places;
+    size_t owners;
+    const uint32_t *owner;
+    const float *rates;
+    const uint16_t *latencies;
+} cv_core_places_of;
+
+/* Which reference brings such a line is seen from the path: one whose line was neither used lately nor follows a stream. Arrays are copied. */
+cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
 
 /* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the first
  * level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from convolver.convolution.seconds import core_seconds
 from convolver.execution.core_time import core_time
-from convolver.execution.seconds import core_seconds
 from convolver.machine.cores import find_core
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace

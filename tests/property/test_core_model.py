@@ -35,7 +35,7 @@ def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), site
     code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), *(np.array(c) for c in columns))
     core = Core(params, classes, code)
     if places:
-        core.places(*places)
+        core.places(np.zeros(len(sites)), *places)
     per_visit = len(sites)
     first = np.arange(visits + 1) * per_visit
     tiled = np.tile(np.arange(per_visit), visits)
@@ -75,11 +75,14 @@ def test_a_chain_of_loads_takes_the_load_latency_each(length):
     assert cycles.sum() == length * PARAMS["load_latency"]
 
 
+FAR_APART = 1 << 20  # bytes: no stream goes so far
+
+
 @given(st.integers(2, 60), st.integers(20, 400))
 def test_a_chain_of_loads_from_farther_away_takes_that_latency_each(length, latency):
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
     places = (np.ones((1, 1)), np.full((1, 1), latency))
-    cycles = _walk([chase], length, references=64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
     assert cycles.sum() == length * latency
 
 
@@ -89,8 +92,40 @@ def test_places_share_the_loads_as_their_rates_say(quarters, part):
     length, latency = 4 * quarters, 100
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
     places = (np.full((1, 1), part / 4), np.full((1, 1), latency))
-    cycles = _walk([chase], length, references=64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
     assert cycles.sum() == part * quarters * latency + (4 - part) * quarters * PARAMS["load_latency"]
+
+
+@given(st.integers(2, 60), st.integers(20, 400))
+def test_a_stream_of_lines_is_not_waited_for(length, latency):
+    """Only the first line comes unforeseen; a prefetcher has the others."""
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.ones((1, 1)), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=FAR_APART + 64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    assert cycles.sum() == latency + (length - 1) * PARAMS["load_latency"]
+
+
+@given(st.integers(1, 60), st.integers(20, 400))
+def test_a_copy_through_several_pages_at_once_is_a_stream_a_page(turns, latency):
+    """As glibc copies what is large: a line from each of four pages in turn."""
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.ones((1, 1)), np.full((1, 1), latency))
+    number = np.arange(4 * turns)
+    references = FAR_APART + 4096 * (number % 4) + 64 * (number // 4)
+    cycles = _walk([chase], 4 * turns, references=references, sites=[(0, 8, False)], places=places)
+    assert cycles.sum() == 4 * latency + 4 * (turns - 1) * PARAMS["load_latency"]
+
+
+@given(st.integers(2, 30))
+def test_lines_that_stores_bring_pay_what_is_owed_and_nothing_waits(length):
+    """Every reference owes half a line: the store behind each load pays for both."""
+    store = _op(0, addresses=(3,), flags=native.STORE | native.NO_PORT)
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.full((1, 1), 0.5), np.full((1, 1), 300))
+    sites = [(0, 8, False), (1, 8, True)]
+    near = _walk([chase, store], length, references=FAR_APART * np.arange(1, 2 * length + 1), sites=sites)
+    far = _walk([chase, store], length, references=FAR_APART * np.arange(1, 2 * length + 1), sites=sites, places=places)
+    assert far.sum() == near.sum()
 
 
 @given(st.integers(2, 60), st.booleans())

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'convolver[plot]'")
 
 from convolver.cli.app import app
+from convolver.convolution.core import CoreSeconds
 from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.modeling.model import Model
@@ -245,7 +246,7 @@ def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path
 
 
 def test_a_tornado_with_core_time_is_the_prediction_with_core_time_and_the_clock_moves_it(chain):
-    core = np.full(chain.signature.table.height, chain.prediction.base.seconds)
+    core = CoreSeconds.of(np.full(chain.signature.table.height, chain.prediction.base.seconds))
     found = tornado.swings(chain.signature, chain.hits, chain.base, core=core)
     faster, slower = found["core clock"]
     assert next(iter(found)) == "core clock"

@@ -6,10 +6,11 @@ import polars as pl
 import pytest
 
 from convolver.convolution.convolve import convolve
+from convolver.convolution.core import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.convolution.falls import fold
 from convolver.convolution.paper import kernel_hit_rates
-from convolver.convolution.rates import lines_of, one_chain
+from convolver.convolution.rates import joined, lines_of
 from convolver.errors import ProvenanceError, UsageError
 from convolver.machine.calibration import SCATTERED, Calibration, Residual
 from convolver.machine.profile import MachineProfile
@@ -58,13 +59,13 @@ def test_random_lines_pay_for_places_and_one_latency_a_window():
     times = convolve(signature(loads(1000, pattern="random")), hit_rates([(0, 1000, 800, 300)], one), one)
     places = [500 * 3, 300 * 40]
     window = 10 * 82  # every window of a hundred loads has a line from memory
-    assert times.seconds == pytest.approx(np.sqrt(500**2 + places[0] ** 2 + places[1] ** 2 + window**2) * NS)
+    assert times.seconds == pytest.approx(np.sqrt((500 + places[0]) ** 2 + places[1] ** 2 + window**2) * NS)
 
 
 def test_a_chase_waits_for_every_load():
     one = known(exponent=1.0, random=(0.0, 0.0), window=1e12)
     times = convolve(signature(loads(1000, pattern="dependent")), hit_rates([(0, 1000, 1000, 900)], one), one)
-    assert times.seconds == pytest.approx((1000 * 0.5 + 1000 * 2 + 100 * 5 + 900 * 80) * NS)
+    assert times.seconds == pytest.approx((1000 * 2 + 100 * 5 + 900 * 80) * NS)
 
 
 def test_lines_left_out_and_lines_on_their_way_cost_extra():
@@ -168,13 +169,40 @@ def test_a_projection_scales_the_coefficients_as_stated():
     assert project(machine(), "other", changes).calibration is None
 
 
-def test_core_and_dependent_loads_are_one_chain_where_the_core_is_known_from_paths():
-    """Rows: core, a place, serial, window. The longer of core and serial stays, the others are as they were."""
-    given = np.array([[5.0, 5.0, 2.0], [1.0, 2.0, 3.0], [4.0, 9.0, 2.0], [1.0, 1.0, 1.0]])
-    joined = one_chain(given)
-    assert joined[0].tolist() == [5.0, 0.0, 2.0]
-    assert joined[2].tolist() == [0.0, 9.0, 0.0]
-    assert np.array_equal(joined[[1, 3]], given[[1, 3]])
+def test_parts_join_as_the_formula_says():
+    """The longer of core and serial, what loads bring from nearby on top, stores beside both, the far places by the norm."""
+    core, loaded, stored, memory, pages, serial, window, waiting = 3.0, 2.0, 12.0, 5.0, 0.0, 3.0, 0.0, 0.0
+
+    def seconds(*parts):
+        return float(joined(np.array(parts)[:, None], 2.0, 1.0)[0])
+
+    assert seconds(core, loaded, stored, memory, pages, serial, window, waiting) == pytest.approx(np.hypot(5.0, 12.0) + 5.0)
+    assert seconds(core, loaded, 0.0, memory, pages, 7.0, window, waiting) == pytest.approx(7.0 + 2.0 + 5.0)
+    assert seconds(core, loaded, 0.0, memory, pages, serial, window, 40.0) == 40.0
+
+
+def test_lines_of_stores_do_not_hold_the_loads_up():
+    """Of four lines of the nearest place three were brought by stores: they leave it dirty."""
+    one = known(exponent=1.0, near_exponent=np.inf)
+    row = {**loads(1000), "loads": 250, "stores": 750}
+    rates = hit_rates([(0, 1000, 400, 0, [300, 0])], one)
+    times = convolve(signature(row), rates, one)
+    rest = convolve(signature(row), hit_rates([(0, 1000, 0, 0)], one), one).seconds
+    assert times.seconds - rest == pytest.approx(100 * 4 * NS)
+
+
+def test_a_path_that_waits_longer_than_the_parts_say_counts():
+    one = known()
+    near = np.array([100 * NS])
+    program, rates = signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one)
+    short = convolve(program, rates, one, core=CoreSeconds.of(near)).seconds
+    assert short == pytest.approx(np.hypot(100, 125 * 16) * NS)
+    assert convolve(program, rates, one, core=CoreSeconds(near, np.array([3 * short]))).seconds == pytest.approx(3 * short)
+
+
+def test_a_faster_clock_leaves_what_is_waited_for():
+    seconds = CoreSeconds(np.array([4.0]), np.array([7.0]))
+    assert [value.tolist() for value in seconds.faster(2.0)] == [[2.0], [5.0]]
 
 
 def test_lines_out_of_order_come_from_the_smaller_last_level_and_streams_do_not():

@@ -1,0 +1,35 @@
+"""Where the lines of a block that come out of order are found, for the walk that waits for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from convolver.convolution.falls import Falls
+from convolver.convolution.rates import DEPENDENT, RANDOM, lines_of
+from convolver.errors import PredictionError
+from convolver.execution.core_time import Places
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
+
+MOST_CYCLES = 60_000
+"""Latencies are kept in 16 bits."""
+
+
+def places_of(where: Falls, machine: MachineProfile) -> Places:
+    """Return the places of a calibrated machine; a line whose page's translation is not near takes the walk's latency, too.
+
+    Raises :class:`PredictionError` for a profile without a calibration or a cycle.
+    """
+    calibration = machine.calibration
+    if calibration is None:
+        raise PredictionError(f"'{machine.name}' is not calibrated, so the latencies of its places are not known.")
+    cycle = machine.throughput("cycle").seconds
+    lines = lines_of(where, np.ones(len(where.sampled)))[:, :, RANDOM:].sum(axis=2)
+    lines = np.where(where.sampled[:, None], np.minimum(lines, 1.0), 0.0)
+    walks = where.pages[:, RANDOM] + where.pages[:, DEPENDENT]
+    walked = np.minimum(walks / np.maximum(lines.sum(axis=1), 1e-12), 1.0) * calibration.walk_latency
+    cycles = (np.array(calibration.latency) + walked[:, None]) / cycle
+    return Places(lines.astype(np.float32), np.minimum(np.rint(cycles), MOST_CYCLES).astype(np.uint16))
