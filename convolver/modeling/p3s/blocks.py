@@ -44,6 +44,10 @@ class FaceForm:
         sides = [_sides(one, processes, *where, self.size, self.inner) for one in (self.first, self.second)]
         return float(self.factor * sides[0][0] * sides[1][0])
 
+    def __str__(self) -> str:
+        """Return the form as text, as the table of equations prints it."""
+        return f"{self.factor:.6g}*face of a block of {self.size}, {self.inner} less at borders"
+
 
 def _sides(
     coordinate: Coordinate, processes: int, ranks: npt.NDArray[np.int64], turns: npt.NDArray[np.int64], size: int, inner: int

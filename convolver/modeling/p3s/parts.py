@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import FaceForm
+from convolver.modeling.p3s.edges import EdgeForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine
@@ -40,7 +41,7 @@ class Part:
     span: Rule | None = None
     falling: bool = True
     volume: VolumeForm | None = None
-    faces: FaceForm | None = None
+    faces: FaceForm | EdgeForm | None = None
     work: dict[Turn, Work] = field(default_factory=dict)
 
     def leaves(self) -> Iterator[Part]:

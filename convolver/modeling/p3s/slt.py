@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import Sample, fit_faces
+from convolver.modeling.p3s.edges import fit_edges
 from convolver.modeling.p3s.instructions import groups
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
@@ -165,7 +166,8 @@ def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str
     if part.name != "wait" and part.volume is None:
         means = {p: float(np.mean([sample[2] for sample in all_.bytes])) for p, all_ in seen.items()}
         part.volume = fit_volume(means, sizes_to_try=sizes)
-        part.faces = fit_faces({p: all_.bytes for p, all_ in seen.items()}, sizes) if grid is None else None
+        samples = {p: all_.bytes for p, all_ in seen.items()}
+        part.faces = fit_faces(samples, sizes) if grid is None else fit_edges(samples, sizes, grid)
     works = {turn: {p: all_.work[turn] for p, all_ in seen.items() if all_.work[turn]} for turn in Turn}
     part.work = {}
     for turn in sorted((turn for turn in Turn if works[turn]), key=lambda turn: -len(works[turn])):
@@ -236,7 +238,7 @@ def _grid(root: Part) -> str | None:
 def _form(part: Part) -> str:
     volume, faces = part.volume, part.faces
     if faces is not None:
-        return f"{faces.factor:.6g}*face of a block of {faces.size}, {faces.inner} less at borders"
+        return str(faces)
     if volume is None:
         return ""
     if volume.power is not None:

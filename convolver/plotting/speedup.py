@@ -1,0 +1,45 @@
+"""Speed-up and efficiency over process counts, with the threshold under which more processes are not advised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from convolver.plotting import style
+from convolver.plotting.style import Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from convolver.modeling.p3s.predict import ScalingPoint
+
+
+def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, advice: str, look: Look) -> Figure:
+    """Return the picture: speed-up with the ideal above, efficiency with the threshold below; predicted counts are dashed."""
+    drawn, above = style.figure(8.0, 7.6)
+    above.remove()
+    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    counts = [point.processes for point in points]
+    known = [point for point in points if point.processes <= last_traced]
+    beyond = [point for point in points if point.processes >= last_traced]
+    above.plot(counts, counts, color=look.colour(5), linewidth=1.2, linestyle=style.LINES[1], label="ideal")
+    for axes, name in ((above, "speedup"), (below, "efficiency")):
+        for part, line, label in ((known, "-", "traced counts"), (beyond, (0, (4, 2)), "predicted")):
+            values = [getattr(point, name) for point in part]
+            axes.plot([point.processes for point in part], values, color=look.colour(0), linestyle=line, marker="o", label=label)
+    below.axhline(threshold, color=look.colour(1), linewidth=1.2, label=f"threshold {100 * threshold:.0f} %")
+    above.set_xscale("log", base=2)
+    above.set_yscale("log", base=2)
+    above.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    above.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    below.set_ylim(0, max(1.05, *(1.05 * point.efficiency for point in points)))
+    below.set_xticks(counts)
+    below.minorticks_off()
+    above.set_title("Speed-up and efficiency over processes")
+    above.set_ylabel("speed-up")
+    below.set_ylabel("efficiency")
+    below.set_xlabel("processes")
+    above.legend(loc="upper left")
+    below.legend(loc="lower left")
+    style.note(below, look, advice)
+    return drawn
