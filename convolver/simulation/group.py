@@ -15,7 +15,7 @@ from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
 
-FEED, LEAST_FEED = 1 << 19, 1 << 16
+FEED, LEAST_FEED = 1 << 20, 1 << 16
 LINE_BYTES = 64
 """Line size that set-sampled references are cut to."""
 _NO_DETAILS = Details()

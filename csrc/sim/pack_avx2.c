@@ -3,8 +3,7 @@
 #pragma GCC target("avx2,bmi,bmi2,popcnt")
 #include <immintrin.h>
 
-#include "pack.h"
-#include "select.h"
+#include "pack_plain.h"
 #include "survey.h"
 #include "tally_few.h"
 
@@ -23,18 +22,10 @@ ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
     return 0xff & ~((same4(job, i, lag) | same4(job, i + 4, lag) << 4) & no_first_write);
 }
 
-ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
-    for (; keep; keep &= keep - 1)
-        *out++ = record_of(job, i + (size_t)__builtin_ctz(keep));
-    return out;
-}
-
 ALWAYS uint32_t equal4(const uint64_t *address, __m256i mask, __m256i value) {
     __m256i bits = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)address), mask);
     return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(bits, value)));
 }
-
-ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection) { return false; }
 
 ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
     __m256i mask = _mm256_set1_epi64x((long long)selection.mask), value = _mm256_set1_epi64x((long long)selection.value);

@@ -1,11 +1,13 @@
 /* Which instruction set to use. */
 #include "simd.h"
 
-const cv_simd cv_simd_portable = {"portable", cv_pack_portable, cv_survey_portable, cv_select_portable, cv_lru_portable, cv_tally_portable, cv_charge_portable};
-
+#define TABLE(path)                                                                                                                \
+    const cv_simd cv_simd_##path = {#path,         cv_pack_##path,  cv_survey_##path, cv_select_##path,                            \
+                                    cv_lru_##path, cv_tally_##path, cv_charge_##path};
+TABLE(portable)
 #if defined(__x86_64__)
-const cv_simd cv_simd_avx2 = {"avx2", cv_pack_avx2, cv_survey_avx2, cv_select_avx2, cv_lru_avx2, cv_tally_avx2, cv_charge_avx2};
-const cv_simd cv_simd_avx512 = {"avx512", cv_pack_avx512, cv_survey_avx512, cv_select_avx512, cv_lru_avx512, cv_tally_avx512, cv_charge_avx512};
+TABLE(avx2)
+TABLE(avx512)
 
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"); }
 

@@ -4,24 +4,16 @@
 
 #include "sim.h"
 
-void cv_lru_portable(cv_level *l);
-void cv_lru_avx2(cv_level *l);
-void cv_lru_avx512(cv_level *l);
-size_t cv_pack_portable(cv_pack_job *job, unsigned lag, uint64_t *records);
-size_t cv_pack_avx2(cv_pack_job *job, unsigned lag, uint64_t *records);
-size_t cv_pack_avx512(cv_pack_job *job, unsigned lag, uint64_t *records);
-void cv_select_portable(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_portable(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
-void cv_charge_portable(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
-cv_survey cv_survey_portable(const cv_refs *refs, uint32_t line_shift, bool lines);
-void cv_select_avx2(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_avx2(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
-void cv_charge_avx2(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
-cv_survey cv_survey_avx2(const cv_refs *refs, uint32_t line_shift, bool lines);
-void cv_select_avx512(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);
-void cv_tally_avx512(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
-void cv_charge_avx512(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
-cv_survey cv_survey_avx512(const cv_refs *refs, uint32_t line_shift, bool lines);
+#define CV_PATH(path)                                                                                                              \
+    void cv_lru_##path(cv_level *l);                                                                                               \
+    size_t cv_pack_##path(cv_pack_job *job, unsigned lag, uint64_t *records);                                                      \
+    cv_survey cv_survey_##path(const cv_refs *refs, uint32_t line_shift, bool lines);                                              \
+    void cv_select_##path(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor);   \
+    void cv_tally_##path(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);                                             \
+    void cv_charge_##path(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
+CV_PATH(portable)
+CV_PATH(avx2)
+CV_PATH(avx512)
 
 #ifndef ALWAYS
 #define ALWAYS static inline __attribute__((always_inline))
