@@ -26,7 +26,7 @@ from convolver.simulation.simulate import TraceLike, simulate
 if TYPE_CHECKING:
     import polars as pl
 
-REVISION = 7
+REVISION = 8
 """To be raised whenever columns or meaning of hit rates change, so that older ones in a cache are not used."""
 SETS = 64
 """A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
