@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -133,7 +134,8 @@ def program_row(program: str, columns: list[str], options: argparse.Namespace, f
     if program == HPL:
         from tracer_hpl import slowdowns as hpl_slowdowns
 
-        return {"whole": hpl_slowdowns(columns, options.repeats, options.hpl_size, folder)}
+        own = [column for column in columns if column in TOOL_MODES]
+        return {"whole": hpl_slowdowns(own, options.repeats, options.hpl_size, folder)}
     command = calibrate(build(program, folder), options.seconds)
     start = starts(command, columns, folder) if options.start else {}
     whole, running = slowdowns(command, columns, options.repeats, folder, start)
@@ -144,7 +146,7 @@ def show(program: str, row: Row, columns: list[str]) -> None:
     """Print the lines of one program."""
     for label, kind in ((program, "whole"), ("  running", "running")):
         if kind in row:
-            print(f"{label:12}" + "".join(f"{row[kind][column]:11.1f}" for column in columns), flush=True)
+            print(f"{label:12}" + "".join(f"{row[kind].get(column, math.nan):11.1f}" for column in columns), flush=True)
 
 
 def main() -> None:
