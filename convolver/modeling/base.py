@@ -6,6 +6,7 @@ A modeller is a function ``(data: Observations, **options) -> Model``; a new one
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -73,10 +74,24 @@ def fit(
     ``centre`` makes one point of the repetitions (median, minimum, mean, none). ``units`` names those of the target and of
     parameters, which count as pure numbers otherwise. Further options belong to the model.
     """
+    build = modeler(model)
+    _check_options(model, build, options)
     data = as_table(table, target).observations(target, features, callpath=callpath, centre=centre)
     data = _with_units(data, units or {})
-    fitted = modeler(model)(data, **options)
+    fitted = build(data, **options)
     return complete(fitted, data, name=name or f"{model}-{target}", options=options)
+
+
+def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> None:
+    """Raise :class:`ModelError` for an option that the model does not know or lacks."""
+    known = {p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise ModelError(f"The model '{model}' has no option '{unknown[0]}'; {has}.")
+    missing = [name for name, p in known.items() if p.default is p.empty and name not in options]
+    if missing:
+        raise ModelError(f"The model '{model}' needs {' and '.join(missing)}: give --set NAME=VALUE, or a keyword in Python.")
 
 
 def _with_units(data: Observations, units: Mapping[str, str]) -> Observations:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from convolver.errors import ModelError
@@ -13,10 +11,8 @@ from convolver.modeling.regress import ols
 from convolver.modeling.table import Observations
 
 
-def fit_power_law(data: Observations, /, **options: Any) -> Model:
-    """Fit the power law by least squares of logarithms; raises :class:`ModelError` for values <= 0 or unknown options."""
-    if options:
-        raise ModelError(f"The power law has no option {', '.join(options)}.")
+def fit_power_law(data: Observations, /) -> Model:
+    """Fit the power law by least squares of logarithms; raises :class:`ModelError` for values <= 0."""
     if (data.y <= 0).any() or any((values <= 0).any() for values in data.x.values()):
         raise ModelError("A power law needs values and features above 0; leave other points out.")
     design = np.column_stack([np.ones(len(data)), *(np.log(values) for values in data.x.values())])

@@ -1,4 +1,4 @@
-"""Units of coefficients, and that every kind of fit leaves terms with errors, p and units."""
+"""Units of coefficients, that every kind of fit leaves terms with errors, p and units, and wrong options of a fit."""
 
 import numpy as np
 import pytest
@@ -80,3 +80,16 @@ def test_both_sides_of_a_change_point_have_named_terms():
 def test_units_of_other_names_are_refused():
     with pytest.raises(ModelError, match="'q' is neither"):
         fit("power-law", points(), target="time", features=["p"], units={"q": "s"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "match"),
+    [
+        ("analytic", {"nonsense": 1}, "'analytic' has no option 'nonsense'; it has formula, weights"),
+        ("power-law", {"seed": 1}, "it has none"),
+        ("mecp", {}, "'mecp' needs formula and bounds: give --set"),
+    ],
+)
+def test_options_that_a_model_lacks_or_does_not_know_are_named(kind, options, match):
+    with pytest.raises(ModelError, match=match):
+        fit(kind, points(), target="time", features=["p"], **options)
