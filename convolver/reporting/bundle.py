@@ -104,7 +104,7 @@ def _only(signatures: list[tuple[Path, Signature]]) -> tuple[Path, Signature]:
     if not signatures:
         raise UsageError(
             "A report needs the signature of a program, and there is none; give the folder that `convolver predict -o FOLDER` "
-            "filled, or its .sig.parquet and .times.parquet files."
+            "filled; where it was filled from a trace, with the signature beside that: `convolver report FOLDER APP.sig.parquet`."
         )
     if len(signatures) > 1:
         first = signatures[0][0].as_posix().removesuffix(".sig.parquet")
