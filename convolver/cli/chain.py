@@ -178,6 +178,9 @@ class Chain:
         if self.output is None:
             return found
         wanted: dict[str, Any] = {f"{self.stem}.hits.parquet": self.rates}
+        signature = self.output / f"{self.stem}.sig.parquet"
+        if found.get("signature") != str(signature) and (self.force or not signature.exists()):
+            wanted[signature.name] = self.signature  # of a trace elsewhere: what makes the folder whole for a report
         for one in predictions:
             for times in (one.base, one.target):
                 assert times is not None

@@ -48,8 +48,8 @@ def predict(
     hits: Annotated[Path | None, typer.Option("--hits", help="Hit rates, where a signature is given instead of a trace.")] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
-    interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "10M",
-    sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "1M",
+    interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "1M",
+    sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "30k",
     sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
     data_objects: Annotated[

@@ -93,8 +93,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runs: int = 5
     prepare: list[list[str]] = []
     modes: tuple[Mode, ...] = ("hybrid",)
-    interval: str = "10M"
-    sample: str = "1M"
+    interval: str = "1M"
+    sample: str = "30k"
     sets: int = 32
     probe: Effort = "quick"
 

@@ -89,6 +89,8 @@ def test_signature_and_hit_rates_predict_as_their_trace_does(folder):
     words = ["predict", "cg.sig.parquet", "--hits", "kept/cg.hits.parquet", "-b", "here", "-t", "fast", "--json"]
     second = _run(folder, *words)
     assert json.loads(second.stdout)["base"] == json.loads(first.stdout)["base"]
+    report = _run(folder, "report", "kept", "--json")
+    assert report.returncode == 0, report.stderr  # the folder holds its signature, too
 
 
 def test_hit_rates_of_another_trace_are_refused(folder):
