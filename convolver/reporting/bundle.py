@@ -103,7 +103,8 @@ def gather(words: Sequence[str]) -> Bundle:
 def _only(signatures: list[tuple[Path, Signature]]) -> tuple[Path, Signature]:
     if not signatures:
         raise UsageError(
-            "A report needs the signature of a program, and there is none; give the folder that `convolver predict -o FOLDER` filled."
+            "A report needs the signature of a program, and there is none; "
+            "give the folder that `convolver predict -o FOLDER` filled."
         )
     if len(signatures) > 1:
         first = signatures[0][0].as_posix().removesuffix(".sig.parquet")
