@@ -41,6 +41,7 @@ MODELERS: dict[str, str] = {
     "normal-form": "convolver.modeling.normal_form:fit_normal_form",
     "paths": "convolver.modeling.paths:fit_paths_model",
     "power-law": "convolver.modeling.power:fit_power_law",
+    "scaled-paths": "convolver.modeling.scaled_paths:fit_scaled_paths",
     "segmented": "convolver.modeling.segmented:fit_segmented",
     "semi-empirical": "convolver.modeling.mecp.semi_empirical:fit_semi_empirical",
 }

@@ -123,7 +123,7 @@ def fit_linear(
     """
     if basis not in ("evidence", "paper"):
         raise ModelError(f"The basis '{basis}' is unknown; use evidence or paper.")
-    factors = _factors(data, locality)
+    factors = factors_of(data, locality)
     per_p = fit_per_p(data)
     counts = np.array(sorted(per_p), dtype=np.float64)
     parts, notes = {}, []
@@ -145,7 +145,11 @@ def fit_linear(
     return msgspec.structs.replace(model, tables=lookup, features=features, quality={**model.quality, **quality})
 
 
-def _factors(data: Observations, locality: Mapping[Any, float] | None) -> dict[float, float]:
+def factors_of(data: Observations, locality: Mapping[Any, float] | None) -> dict[float, float]:
+    """Return the locality factor of each P in the observations, 1 where none are given.
+
+    Raises :class:`ModelError` for a missing feature and for a P without a factor.
+    """
     _need(data, ("P", "L", "BW"))
     counts = [float(count) for count in np.unique(data.x["P"])]
     if locality is None:
@@ -170,7 +174,7 @@ def _scaling(counts: Values, values: Values, name: str, basis: str, alpha: float
     return fit if not fit.empty else ols(values, np.ones((len(counts), 1)), ("1",))
 
 
-def _expression(factor: str, function: str, locality: bool) -> str:
+def term_of(factor: str, function: str, locality: bool) -> str:
     """Return the term of a coefficient's basis function: ``LF``, ``L*sqrt(P)``, ``(1/P)/BW``."""
     if factor == "LF" and not locality:
         return function
@@ -183,7 +187,7 @@ def _joint(
     data: Observations, parts: Mapping[str, Fit], factors: Mapping[float, float], locality: bool, notes: list[str]
 ) -> Model:
     """Fit all chosen terms together on all samples; the model is linear in its coefficients."""
-    terms = [_expression(FACTORS[name], function, locality) for name, fit in parts.items() for function in fit.names]
+    terms = [term_of(FACTORS[name], function, locality) for name, fit in parts.items() for function in fit.names]
     if not terms:
         raise ModelError("No coefficient of the sweep is significant at any P; widen the ranges of latency and bandwidth.")
     x = {**data.x, "LF": np.array([factors[count] for count in data.x["P"]])}
@@ -208,7 +212,7 @@ def _separate(
     """Return the model from the regressions of each coefficient over P, as the paper does."""
     terms = [
         Term(
-            expression=_expression(FACTORS[name], function, locality),
+            expression=term_of(FACTORS[name], function, locality),
             coefficient=float(c),
             standard_error=float(e),
             t=float(t),
