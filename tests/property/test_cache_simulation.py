@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from convolver._native.simulator import GROUPS, Geometry, Simulator
 from convolver.machine.hierarchy import Level
 from convolver.simulation.hit_rates import COLUMNS
+from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.simulate import simulate_arrays
 from tests.oracle import cache as oracle
 from tests.reference_streams import arrays, hierarchies, loops, related, streams
@@ -161,6 +162,22 @@ def test_the_classes_of_sets_add_up_to_the_whole(simd, references, classes, ways
                 total[: len(counts)] += counts
         for total, counts in zip(sums, whole.counts(0, level), strict=True):
             assert np.array_equal(total[: len(counts)], counts)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(streams(), st.sampled_from([2, 4, 16]), st.booleans(), st.sampled_from([1, 7, 40]), st.sampled_from([64, 128]))
+def test_threads_that_share_the_sets_count_like_one(simd, references, jobs, sized, times, other_line):
+    geometry = [[Geometry(32, 3, 64), Geometry(48, 4, 64)], [Geometry(16, 2, other_line)]]
+    address, size, write, block = (np.tile(array, times) for array in arrays(references).values())
+    one, several = Simulator(geometry), ParallelSimulator(geometry, jobs)
+    assert len(several.simulators) == jobs
+    for part in (slice(0, len(address) // 3), slice(len(address) // 3, None)):
+        for simulator in (one, several):
+            simulator.feed(address[part], size[part] if sized else None, write[part], block[part])
+    assert several.references == one.references
+    for hierarchy, level in ((0, 0), (0, 1), (1, 0)):
+        for sums, counts in zip(several.grouped_counts(hierarchy, level), one.grouped_counts(hierarchy, level), strict=True):
+            assert np.array_equal(sums, counts)
 
 
 @settings(max_examples=30, deadline=None)

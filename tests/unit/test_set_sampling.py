@@ -146,6 +146,27 @@ def test_threads_count_the_same(jobs):
     assert len({rates.id for rates in parallel}) == 1
 
 
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_threads_count_the_same_over_many_batches(jobs):
+    """Some batches have references that straddle lines, the others have none; the last is short."""
+    count = 300_001
+    references, generator = program(count), np.random.default_rng(5)
+    sizes = np.ones(count, dtype=np.uint16)
+    sizes[generator.integers(150_000, 170_000, 30)] = 200
+    arrays = {"writes": references["writes"], "blocks": references["sites"], "machines": MACHINE}
+    for some in (None, sizes):
+        one, several = (simulate_arrays(references["addresses"], sizes=some, **arrays, jobs=n) for n in (1, jobs))
+        assert several.table.equals(one.table)
+
+
+def test_threads_refuse_an_owner_above_the_limit_and_the_blocks_are_renumbered():
+    references = program(100_000)
+    blocks = references["sites"] + np.uint32(1 << 30)
+    one, two = (simulate_arrays(references["addresses"], blocks=blocks, machines=MACHINE, jobs=n) for n in (1, 2))
+    assert two.table.equals(one.table)
+    assert two.table["block"].min() >= 1 << 30
+
+
 def test_sets_are_cut_into_as_many_shares_as_divide_all_levels():
     hierarchies = [[Geometry(64, 4, 64), Geometry(512, 4, 64)], [Geometry(48, 4, 64)]]
     assert [shares(hierarchies, jobs) for jobs in (0, 1, 2, 3, 5, 100)] == [1, 1, 2, 2, 4, 16]
