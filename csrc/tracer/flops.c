@@ -45,6 +45,7 @@ UInt cv_statement_flops(const IRStmt *statement)
     case Iex_Binop: return lanes(e->Iex.Binop.op);
     case Iex_Triop: return lanes(e->Iex.Triop.details->op);
     case Iex_Qop: return lanes(e->Iex.Qop.details->op);
+    case Iex_CCall: return cv_is_lane_call(statement) ? 2 : 0;
     default: return 0;
     }
 }

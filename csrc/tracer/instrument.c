@@ -203,6 +203,8 @@ IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
     Int first = 0;
     if (cv_options.pack && cv_has_multiply_add(block))
         block = cv_pack(block);
+    if (cv_options.pack && cv_has_multiply_add(block))
+        block = cv_call_lanes(block);
     if (cv_options.fuse)
         block = cv_fuse(block);
     IRSB *out = deepCopyIRSBExceptStmts(block);

@@ -90,7 +90,7 @@ UInt cv_packed_flops(const IRDirty *call)
 Bool cv_is_multiply_add(const IRStmt *statement)
 {
     return (statement->tag == Ist_WrTmp && statement->Ist.WrTmp.data->tag == Iex_Qop)
-           || (statement->tag == Ist_Dirty && cv_packed_flops(statement->Ist.Dirty.details));
+           || cv_is_lane_call(statement) || (statement->tag == Ist_Dirty && cv_packed_flops(statement->Ist.Dirty.details));
 }
 
 Bool cv_is_packed_slot(const IRExpr *address)

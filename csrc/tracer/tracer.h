@@ -304,13 +304,17 @@ IRSB *cv_fuse(IRSB *block);
 /* Is there a lane of a fused multiply-add in the block? */
 Bool cv_has_multiply_add(const IRSB *block);
 
-/* ---- pack.c, fma.c ---- */
+/* ---- pack.c, lanes.c, fma.c ---- */
 
 /* Only on hosts with FMA. */
 IRSB *cv_pack(IRSB *block);
 /* Floating-point operations of a call that cv_pack made; 0 for any other. */
 UInt cv_packed_flops(const IRDirty *call);
-/* A lane of a fused multiply-add, or a call that cv_pack made? */
+/* Only on hosts with FMA; after cv_pack. */
+IRSB *cv_call_lanes(IRSB *block);
+/* A call that cv_call_lanes made? */
+Bool cv_is_lane_call(const IRStmt *statement);
+/* A lane of a fused multiply-add, or a call that cv_pack or cv_call_lanes made? */
 Bool cv_is_multiply_add(const IRStmt *statement);
 /* Memory of cv_pack's calls, not of the guest. */
 Bool cv_is_packed_slot(const IRExpr *address);
