@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -16,11 +19,21 @@ from convolver.schema import VERSIONS
 from convolver.tracing import format as cvt
 
 
+def _lock(file: io.FileIO) -> None:
+    """Lock the file, where its file system has locks; BlockingIOError when another has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+            raise
+
+
 class TraceWriter:
     """Streams a trace to ``path``: memory does not grow with its length.
 
     The file is made beside its place as ``path.part`` and moved there by :meth:`finish`; after a crash the part is a readable,
-    incomplete trace. Every method raises :class:`FormatError` when the disk is full; the chunks before stay whole.
+    incomplete trace. A second writer of the name is refused meanwhile. Every method raises :class:`FormatError` when the disk is
+    full; the chunks before stay whole.
     """
 
     def __init__(self, path: str | Path, meta: Mapping[str, Any]) -> None:
@@ -30,12 +43,27 @@ class TraceWriter:
         self._digest = hashlib.sha256()
         self._whole = 0
         try:
-            self._file = open(self.part, "wb", buffering=0)  # noqa: SIM115 - stays open until finish() or keep()
+            self._file = self._open_alone()
+        except BlockingIOError as error:
+            raise FormatError(f"{self.path} is being written by another run: wait for its end or choose another name.") from error
         except OSError as error:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}.") from error
         header = {"schema": cvt.SCHEMA, "version": VERSIONS[cvt.SCHEMA], **meta}
         self._put(cvt.pack_header())
         self.put(cvt.META, json.dumps(header, ensure_ascii=False, sort_keys=True).encode(), cvt.CRITICAL)
+
+    def _open_alone(self) -> io.FileIO:
+        """Open the part, emptied; BlockingIOError while another writer has it. The lock ends with the file, or its process."""
+        file = open(self.part, "ab", buffering=0)  # noqa: SIM115 - stays open until finish() or keep()
+        try:
+            _lock(file)
+            if not self.part.exists() or not os.path.samestat(os.fstat(file.fileno()), self.part.stat()):
+                raise BlockingIOError  # the other writer moved it to its place in between
+            file.truncate(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     @property
     def id(self) -> str:
@@ -89,13 +117,13 @@ class TraceWriter:
 
     def keep(self) -> None:
         """Move the file to its place as it is: without a trailer it reads as an incomplete trace."""
-        self._file.close()
         try:
-            os.replace(self.part, self.path)
+            os.replace(self.part, self.path)  # while the lock is held
+            self._file.close()
         except OSError as error:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}; the trace is in {self.part}.") from error
 
     def discard(self) -> None:
         """Remove the file."""
-        self._file.close()
         self.part.unlink(missing_ok=True)
+        self._file.close()

@@ -248,3 +248,15 @@ def test_a_full_disk_keeps_what_was_whole(tmp_path):
 def test_crc32c_has_the_known_check_value_and_continues():
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(b"6789", crc32c(b"12345")) == 0xE3069283
+
+
+def test_a_second_writer_of_a_name_is_refused_and_the_first_one_s_trace_stays_whole(tmp_path):
+    first = TraceWriter(tmp_path / "a.cvt", {"command": ["x"], "sampling": {"mode": "counts"}})
+    with pytest.raises(FormatError, match=r"a\.cvt is being written by another run: wait for its end or choose another name\."):
+        TraceWriter(tmp_path / "a.cvt", {"command": ["y"], "sampling": {"mode": "counts"}})
+    TraceWriter(tmp_path / "b.cvt", {"command": ["y"], "sampling": {"mode": "counts"}}).discard()
+    size = first.size_bytes
+    first.keep()
+    assert (tmp_path / "a.cvt").stat().st_size == size
+    TraceWriter(tmp_path / "a.cvt", {"command": ["z"], "sampling": {"mode": "counts"}}).keep()
+    assert b'"z"' in (tmp_path / "a.cvt").read_bytes()
