@@ -82,18 +82,17 @@ def run_missing(
     keep: Callable[[int, Any], Any] = lambda task, result: result,
     executor: Executor | None = None,
     jobs: int | None = None,
-    context: str | None = None,
     advance: Callable[[Any], None] = lambda result: None,
 ) -> None:
     """Call ``function`` with the arguments of every task that is not in the journal, and keep there what ``keep`` returns.
 
     ``executor`` is anything with ``submit`` (``distributed.Client.get_executor()`` too); without one a process pool of ``jobs``
-    workers is used, started the way ``context`` names (of multiprocessing), and rebuilt when a worker dies. Raises
-    :class:`ConvolverError` when workers die again and again.
+    workers is used, and rebuilt when a worker dies. Raises :class:`ConvolverError` when workers die again and again.
     """
     attempts = 0
     while missing := [task for task in tasks if task not in journal.done]:
-        pool = executor or ProcessPoolExecutor(jobs, mp_context=get_context(context))
+        # A forked worker can wait for ever on locks that threads of this process held.
+        pool = executor or ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
         others = active_children()
         try:
             for task, result in _finished(pool, function, {task: tasks[task] for task in missing}, own=executor is None):

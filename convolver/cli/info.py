@@ -57,7 +57,7 @@ def _show(file: Path, document: dict[str, Any]) -> None:
     tables = {name: value for name, value in document.items() if _is_rows(value)}
     if document.get("sampling"):
         document = {**document, "sampling": sampling_words(document["sampling"])}
-    if document.get("system"):
+    if "calls" in (document.get("system") or {}):
         document = {**document, "system": system_words(document["system"])}
     console.print(key_values(f"{file}: {document['meaning']}", _pairs(document, tables)))
     if tables:

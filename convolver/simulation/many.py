@@ -94,7 +94,6 @@ def simulate_many(
             keep=parts.keep,
             executor=executor,
             jobs=jobs,
-            context="spawn",  # a forked worker can wait for ever on locks that threads of this process held
             advance=lambda name: progress.advance(1, name),
         )
     finally:
