@@ -155,7 +155,8 @@ def _calibrated(
         as_streams = joined(parts(larger, machine.calibration, waiting), *exponents)
     bistable = np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams)
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
-    known = _known(where, machine, core)._replace(other=np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0))
+    in_other_state = np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0)
+    known = _known(where, machine, core, in_other_state)
     drawn = draw(shares, exponents, machine.calibration, places, known)
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
@@ -171,7 +172,7 @@ def _calibrated(
     )
 
 
-def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None) -> Known:
+def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_other_state: Array) -> Known:
     served = where.served[:, 1:]
     noise = machine.provenance.get("noise", {}).get("median_spread", DEFAULT_NOISE)
     return Known(
@@ -179,7 +180,7 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None) -> K
         ~where.sampled,
         float(noise),
         "bound" if core is None else "paths",
-        np.ones(len(where.sampled)),
+        in_other_state,
     )
 
 
