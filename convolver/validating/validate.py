@@ -112,8 +112,8 @@ class _Campaign:
             return []
         traced = trace_job(job, self.campaign, mode, self.folder / "traces")
         trace = load_trace(traced.path)
-        rates = hit_rates(trace, [self.machines[one.name] for one in conditions])
         machines = [self.machines[one.name] for one in conditions]
+        rates = hit_rates(trace, machines)
         cores = core_seconds(trace, machines, rates=rates) or self._cores_of_paths(job, trace.signature)
         self.cores[job.name] = (trace.signature, cores)
         base = known.get(self.campaign.base_name) or {}
