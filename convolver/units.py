@@ -52,6 +52,11 @@ def format_count(count: float) -> str:
     return f"{count:.3g} T"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 node`` or ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_seconds(seconds: float) -> str:
     """Return ``1.23 ms`` for 0.00123: three significant digits, SI prefixes."""
     magnitude = abs(seconds)

@@ -85,7 +85,7 @@ def _about(trace: Path, events: Events, config: Path, network: Network, cpu_rati
     """Print what is replayed on what."""
     from convolver.reporting.console import out
     from convolver.reporting.metadata import metadata
-    from convolver.units import format_count, format_seconds
+    from convolver.units import counted, format_count, format_seconds
 
     nodes = network.configuration.node_count
     shared = ", tasks take turns on processors" if network.share_cpus else ""
@@ -94,7 +94,7 @@ def _about(trace: Path, events: Events, config: Path, network: Network, cpu_rati
     console.print(
         metadata(
             ("trace", f"{trace}: {events.ranks} ranks, {format_count(events.records)} records"),
-            ("network", f"{config}: {'1 node' if nodes == 1 else f'{nodes} nodes'}{shared}"),
+            ("network", f"{config}: {counted(nodes, 'node')}{shared}"),
             ("CPU ratio", f"{cpu_ratio:g}"),
             ("measured", None if measured is None else format_seconds(measured)),
         )

@@ -13,7 +13,7 @@ from convolver.errors import PredictionError
 from convolver.plotting import style
 from convolver.plotting.labels import command_label
 from convolver.plotting.style import Look
-from convolver.units import format_seconds
+from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,9 +63,7 @@ def parity_axes(axes: Axes, measured: NDArray[np.float64], predicted: NDArray[np
     axes.set_ylabel("predicted")
     errors = predicted / measured - 1
     worst = errors[np.abs(errors).argmax()]
-    axes.set_title(
-        f"{len(errors)} prediction{'s' * (len(errors) > 1)}: median error {median(abs(errors)):.1%}, worst {worst:+.1%}"
-    )
+    axes.set_title(f"{counted(len(errors), 'prediction')}: median error {median(abs(errors)):.1%}, worst {worst:+.1%}")
 
 
 def _points(axes: Axes, known: Sequence[Prediction], look: Look) -> None:

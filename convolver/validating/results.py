@@ -8,7 +8,7 @@ from typing import Any
 
 from convolver.errors import ToolNotFoundError
 from convolver.schema import write_atomically
-from convolver.units import format_seconds
+from convolver.units import counted, format_seconds
 from convolver.validating.markdown import markdown
 from convolver.validating.validation import Validation
 
@@ -61,8 +61,8 @@ def print_result(result: Validation) -> None:
 
     console = out()
     conditions = list(dict.fromkeys(row["condition"] for row in result.rows))
-    count = len({row["program"] for row in result.rows})
-    measured = f"{count} program{'s' * (count != 1)} under {', '.join(conditions)}"
+    programs = len({row["program"] for row in result.rows})
+    measured = f"{counted(programs, 'program')} under {', '.join(conditions)}"
     console.print(metadata(("campaign", result.header.get("campaign")), ("measured", measured), inputs={"validation": result.id}))
     console.print()
     words = ["program", "input", "condition", "trace", "method"]
