@@ -106,19 +106,25 @@ def test_a_reader_that_goes_away_does_not_disturb_the_program(runner, ends, tmp_
     assert wire.read_counters(tmp_path / "counters").finished
 
 
+def read_slowly(pipe: int, most: int, *, every: int, pause: float) -> bytes:
+    """Read a pipe to its end in pieces of at most so many bytes, with a pause where the bytes so far divide by ``every``."""
+    data = bytearray()
+    while piece := os.read(pipe, most):
+        data += piece
+        if len(data) % every == 0:
+            time.sleep(pause)
+    os.close(pipe)
+    return bytes(data)
+
+
 def test_a_slow_reader_of_a_nonblocking_pipe_gets_everything(runner, ends, tmp_path):
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     process = start(runner, [ends, "exit"], write_end, tmp_path / "counters", "--mode=full")
     os.close(write_end)
-    data = bytearray()
-    while piece := os.read(read_end, 7001):
-        data += piece
-        if len(data) % 5 == 0:
-            time.sleep(0.001)
-    os.close(read_end)
+    data = read_slowly(read_end, 7001, every=5, pause=0.001)
     process.communicate(timeout=60)
-    _, segments, events = wire.read_stream(bytes(data))
+    _, segments, events = wire.read_stream(data)
     counters = wire.read_counters(tmp_path / "counters")
     visits = Counter(event.segment for event in events if isinstance(event, wire.Visit))
     assert all(visits[s.id] == counters.values[s.counter] for s in segments if s.sites)
@@ -131,15 +137,10 @@ def test_a_pipe_whose_reader_falls_behind_gets_the_bytes_of_a_file(runner, tmp_p
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
     process = start(runner, command, write_end, tmp_path / "counters", "--mode=full")
     os.close(write_end)
-    data = bytearray()
-    while piece := os.read(read_end, 100_003):
-        data += piece
-        if len(data) % 3 == 0:
-            time.sleep(0.02)
-    os.close(read_end)
+    data = read_slowly(read_end, 100_003, every=3, pause=0.02)
     process.communicate(timeout=60)
     assert len(expected) > 3 << 20
-    assert bytes(data) == expected
+    assert data == expected
 
 
 def test_a_forked_child_does_not_disturb_what_lies_in_its_parents_pipe(runner, ends, tmp_path):
