@@ -13,7 +13,7 @@ from convolver.errors import UsageError
 if TYPE_CHECKING:
     from convolver.modeling.p3s.points import Rates
     from convolver.modeling.p3s.slt import ScalableTrace
-    from convolver.modeling.p3s.trace import Trace
+    from convolver.mpi.time_independent import Trace
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Traces: TypeAlias = Annotated[
@@ -55,7 +55,7 @@ def scale_command(
       convolver model scale bt.4.parquet bt.9.parquet --at 16 --point small.4.parquet,small.4.mpi -o bt.16.parquet
     """
     from convolver.modeling.p3s.signature import signature as reduced
-    from convolver.modeling.p3s.trace import to_events
+    from convolver.mpi.time_independent import to_events
 
     new_file(output, force)
     scalable, rates = scalable_of(traces, size, point)

@@ -39,9 +39,9 @@ def speedup_command(
       convolver model speedup cg.2.parquet cg.4.parquet cg.8.parquet --at 16 --config net.cfg --threshold 0.5 -o cg.svg
     """
     from convolver.modeling.p3s.predict import advice, scaling_curve
-    from convolver.modeling.p3s.trace import to_events
     from convolver.mpi.replay import Replayer
     from convolver.mpi.sources import load_network
+    from convolver.mpi.time_independent import to_events
     from convolver.plotting import style
 
     path = None if output is None else new_file(style.check_format(output), force)

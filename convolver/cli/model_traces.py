@@ -16,7 +16,9 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file
 
 
 def sweep_command(
-    traces: Annotated[list[Path], typer.Argument(help="MPI traces (.dim, .parquet, ...) of one program, one a process count.")],
+    traces: Annotated[
+        list[Path], typer.Argument(help="MPI traces (.dim, .parquet, SMPI's .txt, ...) of one program, one a process count.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Measurement table to write.")],
     points: Annotated[int, typer.Option(help="Platforms a trace.", min=1)] = 200,
     latency: Annotated[str, typer.Option(help="Seconds, LOW:HIGH or LOW:HIGH:log.")] = "1e-6:1e-4:log",
@@ -38,6 +40,7 @@ def sweep_command(
     Examples:
       convolver model sweep bt.4.dim bt.9.dim bt.16.dim -o bt.parquet
       convolver model sweep bt.*.dim -o bt.csv --points 400 --latency 1e-6:5e-5 --jobs 4
+      convolver model sweep bt.4.txt bt.9.txt bt.16.txt --wire -o bt.parquet
     """
     from convolver.fanout import dask_executor
     from convolver.modeling.storm import locality_factors, sweep_replays, total_cpu_seconds
@@ -59,7 +62,7 @@ def sweep_command(
     scaled = factors if correct else None
     with dask_executor(dask) as executor:
         sweep_replays(files, plan, wire=wire, locality=scaled, output=output, executor=executor, jobs=jobs, progress=progress)
-    say("Locality factors: " + ", ".join(f"P = {count}: {factor:.4f}" for count, factor in factors.items()))
+    say("Locality factors, for 'convolver model fit': -s locality=" + ",".join(f"{n}:{f:.6g}" for n, f in factors.items()))
     wrote(output)
 
 

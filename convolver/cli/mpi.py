@@ -99,16 +99,14 @@ def count_command(
       convolver mpi count -o cg.4.parquet -- mpirun -np 4 ./cg
       convolver mpi count -o bt.16.txt -- smpirun -np 16 -platform p.xml -hostfile hosts ./bt
     """
-    from convolver.modeling.p3s.sources import WORK_PER_SECOND
-    from convolver.modeling.p3s.trace import read_ti, to_events
     from convolver.mpi.counted import count
     from convolver.mpi.events import Kind
     from convolver.mpi.sources import load_events
+    from convolver.mpi.time_independent import WORK_PER_SECOND
 
     new_file(output, force)
     status = count(command, output, mpicc=mpicc)
-    real = output.suffix == ".parquet"
-    events = load_events(output) if real else to_events(read_ti(output), seconds_per_work=1 / WORK_PER_SECOND)
+    events = load_events(output)
     calls = int((events.columns["kind"] != Kind.BURST).sum())
     total = float(events.columns["seconds"].sum()) * WORK_PER_SECOND
     say(f"{events.ranks} ranks, {calls} MPI events, {total:.6g} instructions between them.")

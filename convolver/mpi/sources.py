@@ -14,7 +14,8 @@ from convolver.progress import SILENT, Progress
 
 
 def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
-    """Read MPI events: a .dim, Paraver or OTF2 trace, an events artifact or a folder of ``convolver mpi trace``."""
+    """Read MPI events: a .dim, Paraver or OTF2 trace, a time-independent one of SimGrid (.txt), an events artifact or a folder of
+    ``convolver mpi trace``."""
     path = Path(path)
     if path.is_dir():
         from convolver.mpi.recording import read_recording
@@ -35,6 +36,10 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
         from convolver.mpi.prv import read_prv
 
         return read_prv(path)
+    if path.suffix == ".txt" and not magic.startswith(b"#DIMEMAS"):
+        from convolver.mpi.time_independent import read_events
+
+        return read_events(path)
     return read_dim(path, progress=progress)
 
 

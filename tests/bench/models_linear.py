@@ -19,10 +19,10 @@ from models_p3s import read as read_counted
 
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
-from convolver.modeling.p3s.trace import read_ti, to_events
 from convolver.modeling.storm import ReplaySimulator, locality_factors, platforms_of, sweep, total_cpu_seconds
 from convolver.mpi.events import Events, Kind
 from convolver.mpi.sweep import Range, SweepPlan
+from convolver.mpi.time_independent import read_ti, to_events
 
 RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_second": Range(2e7, 1e9, "log")}
 

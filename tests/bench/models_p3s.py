@@ -15,10 +15,10 @@ import numpy as np
 
 from convolver.modeling.baseline import baselines
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.trace import Trace, read_ti, to_events
 from convolver.modeling.table import Observations
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.replay import Replayer
+from convolver.mpi.time_independent import Trace, read_ti, to_events
 
 
 def read(path: str) -> Trace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from convolver.modeling.p3s.trace import Operation
+from convolver.mpi.time_independent import Operation
 
 WINDOW = 160
 

@@ -17,9 +17,9 @@ from convolver.modeling.p3s.communication import general_equation
 from convolver.modeling.p3s.fold import Node, fold
 from convolver.modeling.p3s.parts import Part, bits_of
 from convolver.modeling.p3s.rules import GRIDS, Partner, Rule
-from convolver.modeling.p3s.trace import Operation, Trace
 from convolver.modeling.p3s.weight import DISPLACEMENTS, fit_weight
 from convolver.modeling.p3s.work import Place, place_of
+from convolver.mpi.time_independent import Operation, Trace
 
 Traces = Mapping[int, Trace]
 Leaf = Callable[[Mapping[int, Operation]], Part]

@@ -15,7 +15,7 @@ import numpy as np
 from convolver.errors import ModelError
 from convolver.modeling.p3s.parts import Part, Turn
 from convolver.modeling.p3s.pattern import check
-from convolver.modeling.p3s.trace import Trace
+from convolver.mpi.time_independent import Trace
 
 Key = tuple[int, Turn]
 """An operation (id of its part) and the turn of the loop around it."""

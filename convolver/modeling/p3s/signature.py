@@ -18,9 +18,9 @@ from convolver.modeling.p3s.parts import Part, Step, Turn, turn_of
 from convolver.modeling.p3s.points import Rates
 from convolver.modeling.p3s.predict import predicted_time
 from convolver.modeling.p3s.slt import ScalableTrace
-from convolver.modeling.p3s.trace import MARK, to_events
 from convolver.mpi.events import Events
 from convolver.mpi.play import Marks
+from convolver.mpi.time_independent import MARK, to_events
 
 TURNS = 4
 """Turns of a long loop that are kept: its first, two middle ones and its last."""

@@ -23,11 +23,11 @@ from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
 from convolver.modeling.p3s.points import Rates
 from convolver.modeling.p3s.rules import GRIDS
-from convolver.modeling.p3s.trace import Operation, Trace, to_events
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.replay import Replayer
+from convolver.mpi.time_independent import Operation, Trace, to_events
 
 SIMILARITY = 0.95
 """Ranks whose instructions differ by less are one group (the paper's)."""

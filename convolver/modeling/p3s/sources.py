@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from convolver.errors import ModelError
-from convolver.modeling.p3s.trace import Operation, Trace, read_ti
 from convolver.mpi.events import IMMEDIATE, Events, Kind, Op, Sync
 from convolver.mpi.sources import load_events
+from convolver.mpi.time_independent import WORK_PER_SECOND, Operation, Trace, read_ti
 from convolver.progress import SILENT, Progress
 
-WORK_PER_SECOND = 1e9
-"""Work of a burst of one second: counted events (``convolver mpi count``) have a nanosecond an instruction."""
 _POINT = {Kind.RECV: "recv", Kind.IRECV: "irecv", Kind.WAIT: "wait"}
 
 

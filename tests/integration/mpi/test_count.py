@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from convolver.modeling.p3s.trace import read_ti
+from convolver.mpi.time_independent import read_ti
 
 PROGRAM = r"""
 #include <mpi.h>

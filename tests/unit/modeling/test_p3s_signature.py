@@ -11,11 +11,11 @@ from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.signature import phase_times, signature
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.p3s.sources import from_events, read_trace
-from convolver.modeling.p3s.trace import MARK, Operation, to_events
 from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventsBuilder, Kind, Op
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.play import LARGEST, Marks, marks_of, packed
 from convolver.mpi.replay import Replayer
+from convolver.mpi.time_independent import MARK, Operation, to_events
 
 STEPS = 30
 

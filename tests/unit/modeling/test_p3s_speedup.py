@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from convolver.cli.app import app
 from convolver.modeling.p3s.rules import Rule
-from convolver.modeling.p3s.trace import Operation, to_events
 from convolver.mpi.cfg_writer import write_cfg
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.time_independent import Operation, to_events
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from convolver.modeling.model import Model
 from convolver.modeling.p3s.fold import fold
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.trace import Operation, read_ti, to_events
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.replay import Replayer
+from convolver.mpi.time_independent import Operation, read_ti, to_events
 
 MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
 STEPS = 5
@@ -253,7 +253,7 @@ def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path):
     for count in (16, 36, 49):
         run("scale", "t9.txt", "t16.txt", "t25.txt", "--at", str(count), "--size", str(SIZE), "-o", f"e{count}.parquet")
     swept = run("sweep", "e16.parquet", "e36.parquet", "e49.parquet", "-o", "s.parquet", "--points", "12")
-    assert "P = 49: 1.0000" in swept.stderr
+    assert "-s locality=16:1,36:1,49:1" in swept.stderr
     run("fit", "s.parquet", "-k", "linear", "-t", "time", "-f", "P,L,BW", "-o", "m.json")
     model = Model.load(tmp_path / "m.json")
     truth = seconds(multi_partition(36), bandwidth=3e8)

@@ -6,10 +6,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from convolver.errors import UsageError
+from convolver.errors import FormatError, UsageError
 from convolver.mpi.events import IMMEDIATE, EventsBuilder, Kind, Op, Sync
 from convolver.mpi.network import Network, flat_configuration
+from convolver.mpi.replay import Replayer
 from convolver.mpi.simgrid import format_platform, write_ti
+from convolver.mpi.sources import load_events
+from convolver.mpi.time_independent import read_ti
 
 
 def test_a_trace_has_one_file_a_rank_with_one_action_a_record(tmp_path):
@@ -67,3 +70,32 @@ def test_the_command_line_exports_and_imports(tmp_path):
     assert done.exit_code == 0, done.output
     again = load_events(tmp_path / "again.parquet")
     assert again.columns["bytes"].sum() == events.columns["bytes"].sum() == 128
+
+
+def test_an_exported_trace_is_read_again_with_the_same_time(tmp_path):
+    builder = EventsBuilder(3)
+    for rank in range(3):
+        builder.burst(rank, 0.25 * (rank + 1)).collective(rank, Op.ALLREDUCE, sent=800, received=800)
+        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=Kind.IRECV)
+        builder.send(rank, (rank + 1) % 3, 5000, tag=7).burst(rank, 1e-3)
+        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=Kind.WAIT).collective(rank, Op.BARRIER)
+    events = builder.build()
+    again = load_events(write_ti(events, tmp_path / "ti"))
+    network = Network(flat_configuration(3, latency_seconds=1e-4, bandwidth_bytes_per_second=1e7))
+    seconds = [Replayer(one).seconds(network) for one in (events, again)]
+    assert again.ranks == 3
+    assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
+    assert seconds[0].max() > 0.75
+
+
+def test_sizes_count_elements_of_the_type_that_an_action_names_and_bytes_without_one(tmp_path):
+    lines = ["0 init", "0 send 0 1 10 0", "0 send 0 1 10", "0 bcast 4 0 1", "0 bcast 4 0", "0 allreduce 5 0 0", "0 allreduce 5 0"]
+    (tmp_path / "rank-0.ti").write_text("\n".join(lines) + "\n")
+    (tmp_path / "t.txt").write_text("rank-0.ti\n")
+    assert [operation.bytes for operation in read_ti(tmp_path / "t.txt")[0]] == [80, 10, 16, 4, 40, 5]
+
+
+def test_a_list_of_files_that_are_not_there_is_refused(tmp_path):
+    (tmp_path / "t.txt").write_text("rank-0.ti\n")
+    with pytest.raises(FormatError, match=r"t\.txt is no time-independent trace"):
+        load_events(tmp_path / "t.txt")

@@ -1,6 +1,7 @@
-"""Traces for P3S: per rank a list of MPI operations with the work before each; read from time-independent traces and to events.
+"""SimGrid's time-independent traces: per rank a list of MPI operations with the work before each; read, and made to events.
 
-Work is counted (instructions or operations), so that a trace of an oversubscribed machine is as good as that of a large one.
+Work is counted (instructions or operations), so that a trace of an oversubscribed machine is as good as that of a large one. In
+events a unit of work is a nanosecond, as in all counted ones.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from convolver.mpi.events import IMMEDIATE, MARK_EVENT, Events, EventsBuilder, K
 POINT = ("send", "isend", "recv", "irecv")
 TYPE_BYTES = {0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1}
 """Bytes of the type codes of SimGrid's time-independent traces."""
+_NUMBERS = {"bcast": 2, "reduce": 3, "allreduce": 2, "gather": 3, "scatter": 3, "allgather": 2, "alltoall": 2, "scan": 2}
+"""Numbers of a collective's action before its types, where there are any; without a type sizes are bytes."""
 MARK = "mark"
 """Name of what is no call: the beginning of the phase whose number is the partner."""
+WORK_PER_SECOND = 1e9
+"""Work of a burst of one second in events that were counted (``convolver mpi count``)."""
 COLLECTIVES = {op.name.lower(): op for op in Op}
 """Collective operations by the names that they have in traces."""
 
@@ -76,16 +81,22 @@ def _rank(path: Path, text: str) -> list[Operation]:
 def _operation(name: str, values: list[int], rank: int, work: float) -> Operation | None:
     """Return the operation of an action; None for the wait of a send, whose buffer is free at once here."""
     if name in POINT:
-        return Operation(name, values[0], values[2] * TYPE_BYTES[values[3]], values[1], work)
+        return Operation(name, values[0], values[2] * (TYPE_BYTES[values[3]] if len(values) > 3 else 1), values[1], work)
     if name == "wait":
         source, destination, tag = values
         return None if source == rank != destination else Operation("wait", source, 0, tag, work)
     if name == "waitall":
         return Operation("waitall", -1, 0, 0, work)
     if name in COLLECTIVES:
-        size = values[0] * TYPE_BYTES.get(values[-1], 8) if values else 0
+        typed = len(values) > _NUMBERS.get(name, 0)
+        size = values[0] * (TYPE_BYTES.get(values[-1], 8) if typed else 1) if values else 0
         return Operation(name, -1, 0 if name == "barrier" else size, 0, work)
     raise ValueError("unknown action")
+
+
+def read_events(path: str | Path) -> Events:
+    """Read a time-independent trace as events whose bursts last a nanosecond a unit of work; raises :class:`FormatError`."""
+    return to_events(read_ti(path), seconds_per_work=1 / WORK_PER_SECOND, name=Path(path).name)
 
 
 def to_events(trace: Trace, *, seconds_per_work: float, name: str = "p3s") -> Events:
