@@ -104,12 +104,13 @@ def _rows(validation: Validation) -> list[str]:
 
 
 def _ratios(ratios: Sequence[dict[str, Any]], base: str) -> list[str]:
-    columns = ["program", "input", f"{base} over", "trace", "method", "predicted", "measured", "error"]
+    columns = ["program", "input", f"{base} over", "trace", "method", "predicted", "measured", "± rounds", "error"]
     rows = [
         [
             *(str(row[name]) for name in ("program", "input", "condition", "mode", "method")),
             f"{row['predicted']:.3f}",
             f"{row['measured']:.3f}",
+            _percent(row["spread"]),
             _signed(row["error"]),
         ]
         for row in ratios

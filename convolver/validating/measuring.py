@@ -1,13 +1,13 @@
-"""Native runs of a whole campaign, interleaved: every round runs every program under every condition once.
+"""Native runs of a whole campaign, interleaved: every round runs every program once under each condition, one behind another.
 
-So a drift of the machine's speed reaches all of them alike. Each run is kept in a file as it ends; an interrupted campaign goes
-on behind the last one.
+So a drift of the machine's speed reaches all conditions of a program alike, and its runs of one round can be compared as a
+pair. A run waits until its core is alone (:mod:`convolver.validating.sharing`); where too few were, the program gets more rounds.
+Each run is kept in a file as it ends; an interrupted campaign goes on behind the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,12 @@ import msgspec
 from convolver.errors import ConvolverError, FormatError
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
+from convolver.validating.rows import undisturbed
 from convolver.validating.running import Run, control_group, hogs, run_once
+from convolver.validating.sharing import instruction_cycles, wait_until_alone
+
+REPEATED_ROUNDS = 2
+"""Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""
 
 
 class Runs:
@@ -49,36 +54,56 @@ class Runs:
         """Tell whether this round's run was made, whatever came of it."""
         return any(run.job == job.key and run.condition == condition.name and run.round == number for run in self.all)
 
+    def alone(self, condition: Condition) -> float:
+        """Return the cycles of an instruction with the core alone: the least seen under a condition; 0 where nobody looked."""
+        looked = (run.instruction_cycles for run in self.all if run.condition == condition.name)
+        return min((cycles for cycles in looked if cycles > 0), default=0.0)
+
+    def lacks(self, job: Job, condition: Condition, wanted: int) -> bool:
+        """Tell whether fewer than the wanted runs went undisturbed, though runs end well."""
+        good, alone = self.of(job, condition), self.alone(condition)
+        return bool(good) and sum(undisturbed(run, alone) for run in good) < wanted
+
 
 def measure_all(
-    jobs: Sequence[Job], conditions: Sequence[Condition], rounds: int, runs: Runs, cpu: int, progress: Progress = SILENT
+    jobs: Sequence[Job],
+    conditions: Sequence[Condition],
+    rounds: int,
+    runs: Runs,
+    cpu: int,
+    progress: Progress = SILENT,
+    *,
+    repeated: int = 0,
 ) -> dict[str, str]:
-    """Make all runs that are missing; returns why a condition could not be had, by its name."""
+    """Make all runs that are missing, and up to ``repeated`` rounds more of programs whose runs were disturbed; returns why a
+    condition could not be had, by its name."""
     refused: dict[str, str] = {}
     local = [condition for condition in conditions if not condition.profile]
     missing = sum(not runs.tried(job, one, number) for job in jobs for one in local for number in range(rounds))
     progress.start("running natively", float(missing))
     try:
-        for number in range(rounds):
-            for condition in local:
-                if condition.name in refused:
-                    continue
-                todo = [job for job in jobs if not runs.tried(job, condition, number)]
-                try:
-                    _round(todo, condition, number, runs, cpu, progress)
-                except ConvolverError as error:
-                    refused[condition.name] = str(error)
+        for number in range(rounds + repeated):
+            for job in jobs:
+                if number < rounds or any(runs.lacks(job, one, rounds) for one in local):
+                    _pair(job, [one for one in local if one.name not in refused], number, runs, cpu, refused)
+                if number < rounds:
+                    progress.advance(float(len(local)), job.name)
     finally:
         progress.finish()
     return refused
 
 
-def _round(jobs: Sequence[Job], condition: Condition, number: int, runs: Runs, cpu: int, progress: Progress) -> None:
-    if not jobs:
-        return
-    with ExitStack() as stack:
-        group = stack.enter_context(control_group(condition))
-        stack.enter_context(hogs(condition, cpu))
-        for job in jobs:
-            runs.add(run_once(job, condition, number, cpu, group))
-            progress.advance(1.0, f"{job.name} under {condition.name}")
+def _pair(job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cpu: int, refused: dict[str, str]) -> None:
+    """Run a program once under each condition where that was not done; notes conditions that cannot be had."""
+    for condition in conditions:
+        if runs.tried(job, condition, number):
+            continue
+        try:
+            with control_group(condition) as group, hogs(condition, cpu):
+                before = wait_until_alone(cpu, runs.alone(condition))
+                run = run_once(job, condition, number, cpu, group)
+                cycles = round(max(before, instruction_cycles(cpu)), 4)
+        except ConvolverError as error:
+            refused[condition.name] = str(error)
+            continue
+        runs.add(msgspec.structs.replace(run, instruction_cycles=cycles))

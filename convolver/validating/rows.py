@@ -9,34 +9,50 @@ from typing import Any
 from convolver.convolution.block_times import BlockTimes
 from convolver.validating.campaign import Condition, Job, Mode
 from convolver.validating.running import Run
+from convolver.validating.sharing import is_shared
 
 DISTURBED = 0.1
 """Share of all CPUs that others and the hypervisor may take during a run before it counts as disturbed."""
 
 
-def chosen_runs(runs: Sequence[Run]) -> Sequence[Run]:
+def undisturbed(run: Run, alone: float) -> bool:
+    """Tell whether nothing disturbed a run: neither other programs nor a thread on the same core, whose instructions take
+    ``alone`` cycles by themselves (0: unknown)."""
+    return run.others + run.steal <= DISTURBED and not is_shared(run.instruction_cycles, alone)
+
+
+def chosen_runs(runs: Sequence[Run], alone: float = 0.0) -> Sequence[Run]:
     """Return the runs that count: the undisturbed ones; where there is none, the shortest, since disturbances only add time.
 
     Predictions are for a machine as its probe found it, and a probe keeps its quietest samples, too.
     """
-    undisturbed = [run for run in runs if run.others + run.steal <= DISTURBED]
-    return undisturbed or [min(runs, key=lambda run: run.processor_seconds)]
+    kept = [run for run in runs if undisturbed(run, alone)]
+    return kept or [min(runs, key=lambda run: run.processor_seconds)]
 
 
-def measured_fields(condition: Condition, runs: Sequence[Run], elsewhere: float | None) -> dict[str, Any] | None:
+def timed_by(condition: Condition) -> str:
+    """Return the clock that counts: processor time, or, under a CPU quota, the wall's, since that is all a quota changes."""
+    return "wall" if condition.cpu_quota < 1 else "processor"
+
+
+def _taken(run: Run, timed: str) -> float:
+    return run.wall_seconds if timed == "wall" else run.processor_seconds
+
+
+def measured_fields(
+    condition: Condition, runs: Sequence[Run], elsewhere: float | None, alone: float = 0.0
+) -> dict[str, Any] | None:
     """Return the medians of a job's runs under a condition that count (:func:`chosen_runs`); None where there is none.
 
-    Processor time is compared, user and system together; under a CPU quota it is the time on the wall, since that is all a quota
-    changes.
+    User and system time are compared together, or the time on the wall (:func:`timed_by`).
     """
     if elsewhere is not None:
         times = {"measured_seconds": elsewhere, "wall_seconds": None, "user_seconds": None, "system_seconds": None}
         return {**times, "timed": "processor", "spread": 0.0, "runs": 0, "others": None, "steal": None}
     if not runs:
         return None
-    runs = chosen_runs(runs)
-    timed = "wall" if condition.cpu_quota < 1 else "processor"
-    values = [run.wall_seconds if timed == "wall" else run.processor_seconds for run in runs]
+    runs, timed = chosen_runs(runs, alone), timed_by(condition)
+    values = [_taken(run, timed) for run in runs]
     return {
         "measured_seconds": median(values),
         "wall_seconds": median(run.wall_seconds for run in runs),
@@ -50,6 +66,13 @@ def measured_fields(condition: Condition, runs: Sequence[Run], elsewhere: float 
     }
 
 
+def paired_ratios(base: Sequence[Run], runs: Sequence[Run], timed: str) -> list[float]:
+    """Return base time / time of the rounds in which both were run, given the runs of either condition that count."""
+    first = {run.round: _taken(run, timed) for run in base}
+    pairs = [(first[run.round], _taken(run, timed)) for run in runs if run.round in first]
+    return [one / other for one, other in pairs if other > 0]
+
+
 def row(
     job: Job,
     condition: Condition,
@@ -59,8 +82,10 @@ def row(
     measured: Mapping[str, Any],
     traced_seconds: float,
     native_seconds: float | None,
+    pairs: Sequence[float] = (),
 ) -> dict[str, Any]:
-    """Return one row: what was predicted, what was measured, and how far they lie apart."""
+    """Return one row: what was predicted, what was measured, and how far they lie apart; ``pairs`` are the CPU ratios of single
+    rounds."""
     scale = 1 / condition.cpu_quota
     predicted, low, high = (value * scale for value in times.total)
     return {
@@ -75,6 +100,8 @@ def row(
         "low_seconds": low,
         "high_seconds": high,
         **measured,
+        "measured_ratio": median(pairs) if pairs else None,
+        "ratio_spread": (max(pairs) - min(pairs)) / 2 / median(pairs) if pairs else None,
         "error": predicted / measured["measured_seconds"] - 1,
         "covered": low <= measured["measured_seconds"] <= high,
         "memops": int(times.table["memops"].sum()),

@@ -24,7 +24,8 @@ _PERIOD_MICROSECONDS = 20_000
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
-    hypervisor's."""
+    hypervisor's. ``instruction_cycles``: what an independent instruction took right before or right after, the larger (0: nobody
+    looked)."""
 
     job: str
     condition: str
@@ -35,6 +36,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     others: float
     steal: float
+    instruction_cycles: float = 0.0
 
     @property
     def processor_seconds(self) -> float:

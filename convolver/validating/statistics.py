@@ -57,7 +57,9 @@ def coverage(rows: Iterable[dict[str, Any]]) -> float | None:
 def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     """Return the CPU ratio (base time / other time) of every program between the base and each other condition.
 
-    ``error`` is relative: predicted ratio / measured ratio - 1.
+    Measured is the median over the rounds in which the program ran undisturbed under both, where there was one, else the quotient
+    of the medians. ``error`` is relative: predicted ratio / measured ratio - 1. ``spread``: half the range of the rounds' ratios
+    over their median, None for a quotient of medians.
     """
     keep = ("program", "input", "mode", "method")
     rows = list(rows)
@@ -70,10 +72,10 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
         predicted = first["predicted_seconds"] / row["predicted_seconds"]
         # Where the other condition is timed by the clock on the wall, so is the base.
         start = first["wall_seconds"] if row["timed"] == "wall" else first["measured_seconds"]
-        measured = start / row["measured_seconds"]
+        measured = row.get("measured_ratio") or start / row["measured_seconds"]
         found.append(
             {**{name: row[name] for name in keep}, "condition": row["condition"], "predicted": predicted, "measured": measured}
-            | {"error": predicted / measured - 1}
+            | {"error": predicted / measured - 1, "spread": row.get("ratio_spread")}
         )
     return found
 

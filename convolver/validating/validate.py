@@ -27,9 +27,9 @@ from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machines import measured_elsewhere, profiles
-from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.measuring import REPEATED_ROUNDS, Runs, measure_all
 from convolver.validating.preparing import prepare
-from convolver.validating.rows import measured_fields, row
+from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
 
@@ -63,7 +63,8 @@ class _Campaign:
         )
         self.runs = Runs(self.folder / "runs.jsonl")
         wanted = [condition for condition in self.campaign.condition if condition.name in self.machines]
-        refused = measure_all(jobs, wanted, self.campaign.runs, self.runs, self.cpu, self.progress)
+        rounds = self.campaign.runs
+        refused = measure_all(jobs, wanted, rounds, self.runs, self.cpu, self.progress, repeated=REPEATED_ROUNDS)
         self.refused.update(refused)
         for condition in wanted:
             if condition.profile:
@@ -123,7 +124,9 @@ class _Campaign:
                 machine = self.machines[one.name]
                 times = convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
                 measured = known[one.name] or {}
-                found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, base.get("measured_seconds")))
+                native = base.get("measured_seconds")
+                pairs = self._pairs(job, one)
+                found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, native, pairs))
         return found
 
     def _cores_of_paths(self, job: Job, signature: Signature) -> dict[str, CoreSeconds]:
@@ -155,7 +158,16 @@ class _Campaign:
         if condition.profile:
             seconds = self.elsewhere.get(condition.name, {}).get((job.program, job.input))
             return None if seconds is None else measured_fields(condition, [], seconds)
-        return measured_fields(condition, self.runs.of(job, condition)[: self.campaign.runs], None)
+        return measured_fields(condition, self.runs.of(job, condition), None, self.runs.alone(condition))
+
+    def _pairs(self, job: Job, condition: Condition) -> list[float]:
+        """Return the measured CPU ratios of single rounds between the base and a condition."""
+        base = next(one for one in self.campaign.condition if one.name == self.campaign.base_name)
+        found = [(self.runs.of(job, one), self.runs.alone(one)) for one in (base, condition)]
+        if condition is base or not all(runs for runs, _ in found):
+            return []
+        first, own = (chosen_runs(runs, alone) for runs, alone in found)
+        return paired_ratios(first, own, timed_by(condition))
 
     def machine(self, waited: float) -> dict[str, Any]:
         """Return what is said of the machine that this ran on, and how quiet it was."""

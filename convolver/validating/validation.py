@@ -23,9 +23,10 @@ def _columns() -> dict[str, Any]:
     seconds = ("predicted", "predicted_system", "low", "high", "measured", "wall", "user", "system")
     numbers = dict.fromkeys([f"{name}_seconds" for name in seconds], pl.Float64)
     rest = {"timed": pl.String, "spread": pl.Float64, "runs": pl.Int64, "others": pl.Float64, "steal": pl.Float64}
+    pairs = dict.fromkeys(("measured_ratio", "ratio_spread"), pl.Float64)
     ends = {"error": pl.Float64, "covered": pl.Boolean, "memops": pl.Int64}
     shares = dict.fromkeys(("coverage", "sampled_share", "slowdown"), pl.Float64)
-    return {**text, **numbers, **rest, **ends, **shares}
+    return {**text, **numbers, **rest, **pairs, **ends, **shares}
 
 
 def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from convolver.errors import TracerError, UsageError
 from convolver.probing.probe import default_cpu
+from convolver.validating import sharing
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.measuring import Runs, measure_all
 from convolver.validating.preparing import prepare
@@ -73,12 +75,39 @@ def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
     assert measure_all(jobs, conditions, 2, first, default_cpu()) == {}
     assert len(first.all) == 8
     assert [run.round for run in first.all] == [0] * 4 + [1] * 4
+    assert [run.condition for run in first.all] == ["quiet", "small pages"] * 4
+    assert all(run.instruction_cycles > 0 for run in first.all)
     lines = (folder / "runs.jsonl").read_text().splitlines()
     (folder / "runs.jsonl").write_text("\n".join(lines[:5]) + '\n{"job": "half a li')
     again = Runs(folder / "runs.jsonl")
     assert again.all == first.all[:5]
     measure_all(jobs, conditions, 2, again, default_cpu())
     assert len(again.all) == 8
+
+
+def test_a_program_whose_runs_were_disturbed_gets_more_rounds(folder):
+    _, jobs, _ = prepared(folder)
+    quiet = Condition(name="quiet")
+    runs = Runs(folder / "runs.jsonl")
+    measure_all(jobs, [quiet], 1, runs, default_cpu())
+    kept = [msgspec.structs.replace(run, others=0.9) for run in runs.all]
+    (folder / "runs.jsonl").write_text("".join(msgspec.json.encode(run).decode() + "\n" for run in kept))
+    again = Runs(folder / "runs.jsonl")
+    measure_all(jobs, [quiet], 1, again, default_cpu(), repeated=1)
+    short, fails = jobs
+    assert [run.round for run in again.of(short, quiet)] == [0, 1]
+    assert len([run for run in again.all if run.job == fails.key]) == 1
+
+
+def test_a_core_that_seems_shared_is_waited_for_only_so_long(monkeypatch):
+    looks = [0.4, 0.4, 0.28]
+    monkeypatch.setattr(sharing, "instruction_cycles", lambda cpu: looks.pop(0))
+    assert sharing.wait_until_alone(0, 0.27) == 0.28
+    assert sharing.is_shared(0.4, 0.27)
+    assert not sharing.is_shared(0.4, 0.0)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(sharing, "instruction_cycles", lambda cpu: 0.4)
+    assert sharing.wait_until_alone(0, 0.27) == 0.4
 
 
 def test_runs_with_another_exit_status_do_not_count(folder):
@@ -107,8 +136,6 @@ def test_a_program_that_does_not_start_is_named(folder):
 
 def test_half_a_cpu_doubles_the_time_on_the_wall(folder):
     _, (job, _), _ = prepared(folder)
-    import msgspec
-
     long = msgspec.structs.replace(job, command=("./spin", "100000000"))
     half = Condition(name="half", cpu_quota=0.5)
     try:

@@ -15,7 +15,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.validating import machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.markdown import markdown
-from convolver.validating.rows import measured_fields
+from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios
 from convolver.validating.running import Run
 from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
 from convolver.validating.validation import Validation
@@ -191,17 +191,18 @@ def test_a_campaign_without_a_result_says_why():
         Validation.make([], inputs={}, **HEADER)
 
 
-def run(seconds, others):
+def run(seconds, others=0.0, number=0, cycles=0.0):
     return Run(
         job="j",
         condition="quiet",
-        round=0,
+        round=number,
         wall_seconds=seconds,
         user_seconds=seconds,
         system_seconds=0.0,
         status=0,
         others=others,
         steal=0.0,
+        instruction_cycles=cycles,
     )
 
 
@@ -210,6 +211,31 @@ def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest():
     assert measured_fields(quiet, [run(1.0, 0.0), run(9.0, 0.5), run(1.2, 0.05)], None)["measured_seconds"] == pytest.approx(1.1)
     disturbed = measured_fields(quiet, [run(3.0, 0.5), run(2.0, 0.6)], None)
     assert (disturbed["measured_seconds"], disturbed["runs"]) == (2.0, 1)
+
+
+def test_runs_on_a_shared_core_count_only_where_all_are():
+    runs = [run(1.0, cycles=0.27), run(1.9, cycles=0.37), run(1.1, cycles=0.28), run(1.2)]
+    assert chosen_runs(runs, 0.27) == [runs[0], runs[2], runs[3]]
+    assert chosen_runs(runs) == runs
+    assert chosen_runs(runs[1:2], 0.27) == runs[1:2]
+
+
+def test_cpu_ratios_are_measured_round_by_round_where_both_runs_count():
+    base = [run(1.0), run(1.5, number=1), run(1.0, number=2)]
+    found = paired_ratios(base, [run(3.0, number=1), run(2.2, number=2), run(9.0, number=7)], "processor")
+    assert found == pytest.approx([0.5, 1 / 2.2])
+
+
+@given(st.lists(st.floats(0.5, 2), min_size=1, max_size=8), st.floats(0.1, 10))
+def test_a_drift_that_reaches_both_runs_of_a_round_alike_leaves_their_ratio_alone(drift, factor):
+    base = [run(speed, number=number) for number, speed in enumerate(drift)]
+    other = [run(factor * speed, number=number) for number, speed in enumerate(drift)]
+    assert paired_ratios(base, other, "wall") == pytest.approx([1 / factor] * len(drift))
+
+
+def test_a_ratio_of_rounds_goes_before_the_quotient_of_medians():
+    (found,) = ratios([row(), row(condition="hog", predicted=2.0, measured=3.0, measured_ratio=0.5, ratio_spread=0.1)], "quiet")
+    assert (found["measured"], found["error"], found["spread"]) == (0.5, 0.0, 0.1)
 
 
 def test_programs_are_halved_by_their_names_alone():

@@ -1,0 +1,49 @@
+"""Does another thread share the core just now?
+
+The hypervisor of a virtual machine may run somebody else's thread on the same core, for seconds at a time. Nothing that a guest
+can read shows it: not its own load, not stolen time, not the processor time of its programs, which take up to twice as long.
+Independent instructions show it: two threads take turns in issuing them, so each of them costs more cycles, while a chain of
+dependent ones, which says how long a cycle is, hardly changes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import msgspec
+
+from convolver.probing.runner import probe_binary
+from convolver.probing.samples import Line
+
+SHARED = 1.1
+"""Factor by which an instruction must cost more cycles than on the core alone for the core to count as shared."""
+PATIENCE_SECONDS = 1.0
+"""How long a run waits for the core to be alone."""
+_LOOK = ("--sample", "0.0005", "--limit", "0.004", "--warmup", "0.0005", "--precision", "0.01", "--least", "3", "--most", "5")
+_PAUSE_SECONDS = 0.05
+
+
+def instruction_cycles(cpu: int) -> float:
+    """Return the cycles that one of the probe's independent instructions takes on a CPU now (a look of 6 ms); 0 where the probe
+    does not tell."""
+    command = [str(probe_binary()), "--cpu", str(cpu), *_LOOK]
+    try:
+        done = subprocess.run(command, input="instruction 0 1\n", capture_output=True, text=True, timeout=10, check=False)
+        line = msgspec.json.decode(done.stdout, type=Line)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
+        return 0.0
+    return min(line.samples_seconds, default=0.0) / line.cycle_seconds if line.cycle_seconds > 0 else 0.0
+
+
+def is_shared(cycles: float, alone: float) -> bool:
+    """Tell whether the core is shared, given the cycles of an instruction now and on the core alone; either is 0 if unknown."""
+    return alone > 0 and cycles > SHARED * alone
+
+
+def wait_until_alone(cpu: int, alone: float) -> float:
+    """Wait until nothing shares the core, or as long as patience lasts; return what an instruction takes then."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while is_shared(cycles := instruction_cycles(cpu), alone) and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+    return cycles
