@@ -16,6 +16,8 @@ from convolver.machine.profile import MachineProfile
 
 FEW_PAGES, MANY_PAGES = 256, 8192
 """Pages in the mappings of ``page.few`` and ``page.many``: what is reused soon is still in a cache."""
+FEW_HUGE, MANY_HUGE = 8, 64
+"""The same of ``page.huge`` and ``page.huge_many``."""
 
 SPREAD = 1.5
 """The model's own error, a 90 % interval: between 1 / SPREAD and SPREAD times what is said (docs/theory.md)."""
@@ -68,20 +70,26 @@ def lacking(system: Mapping[str, Any] | None, machine: MachineProfile) -> str | 
     return None
 
 
+def _between(count: int, few: tuple[int, float], many: tuple[int, float]) -> float:
+    """Return the cost of one of so many pages, from the costs with few and with many of them: linear in the logarithms."""
+    (least, low), (most, high) = few, many
+    reach = math.log(max(count, 1) / least) / math.log(most / least)
+    return float(low * (high / low) ** min(max(reach, 0.0), 1.0))
+
+
 def _page_seconds(pages: Mapping[str, int], costs: Mapping[str, float], huge: tuple[int, int]) -> float:
     """Return the time of all faults; ``huge``: anonymous pages that huge ones replace, and how many these are."""
     replaced, regions = huge if "page.huge" in costs else (0, 0)
-    few = costs["page.few"]
-    many = costs.get("page.many", few)
+    few, huge_few = costs["page.few"], costs.get("page.huge", 0.0)
     single = max(pages["anonymous"] - replaced - pages["populated"], 0)
-    reach = math.log(max(single, 1) / FEW_PAGES) / math.log(MANY_PAGES / FEW_PAGES)
-    each = few * (many / few) ** min(max(reach, 0.0), 1.0)
+    each = _between(single, (FEW_PAGES, few), (MANY_PAGES, costs.get("page.many", few)))
+    each_huge = _between(regions, (FEW_HUGE, huge_few), (MANY_HUGE, costs.get("page.huge_many", huge_few))) if huge_few else 0.0
     return (
         single * each
         + pages["populated"] * costs.get("page.populated", few)
         + pages["shared"] * costs.get("page.shared", each)
         + pages["windows"] * costs.get("page.window", few)
-        + regions * costs.get("page.huge", 0.0)
+        + regions * each_huge
     )
 
 

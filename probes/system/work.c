@@ -320,6 +320,7 @@ const struct cv_work cv_works[] = {
     {"page.shared", cv_shared, 256, CV_SHORT, NULL},
     {"page.window", cv_window, FILE_BYTES / WINDOW_BYTES, CV_SHORT, NULL},
     {"page.huge", cv_huge, 8, CV_LONG, NULL},
+    {"page.huge_many", cv_huge, 64, CV_LONG, NULL},
     {"call.least", cv_call, 2000, CV_SHORT, NULL},
     {"call.mapping", cv_mapping, 200, CV_SHORT, NULL},
     {"call.open", cv_open, 300, CV_SHORT, NULL},

@@ -68,6 +68,16 @@ def test_huge_pages_take_the_place_of_small_ones_as_the_machine_allows(policy, s
     assert parts(had(**HUGE), kernel(transparent_huge_pages=policy))["page_seconds"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("regions", "each"), [(2, 1e-4), (8, 1e-4), (23, 2e-4), (64, 4e-4), (1000, 4e-4)])
+def test_many_huge_pages_cost_more_than_few(regions, each):
+    profile = kernel(transparent_huge_pages="always")
+    profile = msgspec.structs.replace(
+        profile, kernel=(*profile.kernel, KernelCost(name="page.huge_many", seconds=4e-4, low=4e-4, high=4e-4))
+    )
+    used = had(anonymous=512 * regions, huge_pages=512 * regions, huge_regions=regions)
+    assert parts(used, profile)["page_seconds"] == pytest.approx(regions * each, rel=0.02)
+
+
 def test_a_machine_that_was_probed_with_huge_pages_has_them():
     profile = msgspec.structs.replace(kernel(transparent_huge_pages="madvise"), provenance={"pages": "thp"})
     assert parts(had(**HUGE), profile)["page_seconds"] == pytest.approx(100e-6 + 4e-4)
