@@ -179,7 +179,7 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         where.errors / np.where(served > 0, served, 1.0),
         ~where.sampled,
         float(noise),
-        "bound" if core is None else "paths",
+        core is not None,
         in_other_state,
     )
 

@@ -103,6 +103,27 @@ def test_the_interval_holds_the_prediction_and_grows_with_the_models_error():
     assert sizes[1] > 2 * sizes[0]
 
 
+def test_errors_of_chains_widen_chains_alone():
+    chains = tuple(Residual(kernel=f"chase_{n}", working_set_bytes=4096, place="memory", error=n / 5) for n in range(-4, 5))
+    sizes = []
+    for one in (known(), known(residuals=KNOWN.residuals + chains)):
+        for pattern in ("unit", "dependent"):
+            rates = hit_rates([(0, 1000, 1000, 1000)], one)
+            times = convolve(signature(loads(1000, pattern=pattern)), rates, one)
+            sizes.append((times.interval[1] - times.interval[0]) / times.seconds)
+    assert sizes[2] == pytest.approx(sizes[0], rel=0.1)  # the profile's noise is another one
+    assert sizes[3] > 2 * sizes[1]
+
+
+def test_an_interval_lies_where_the_model_erred():
+    low = tuple(msgspec.structs.replace(one, error=one.error - 0.3) for one in KNOWN.residuals)  # predicted too short
+    one = known(residuals=low)
+    core = CoreSeconds.of(np.array([1e-12]))
+    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one, core=core)
+    assert np.log(np.median(times.draws) / times.seconds) == pytest.approx(0.3, abs=0.05)
+    assert times.interval[0] == times.seconds
+
+
 def test_what_both_machines_err_alike_cancels_in_the_ratio():
     base = known("base")
     target = project(base, "target", parse_changes([], ["memory.bandwidth=2"]))
@@ -119,6 +140,14 @@ def test_a_machine_against_itself_has_a_ratio_without_doubt():
     one = known()
     times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
     assert cpu_ratio(times, times).interval == pytest.approx((1.0, 1.0))
+
+
+def test_a_block_errs_alike_whatever_is_drawn_beside_it():
+    one = known()
+    rates = hit_rates([(0, 1000, 0, 0), (1, 900, 0, 0)], one)
+    alone = convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
+    beside = convolve(signature(loads(1000), loads(900)), rates, one)
+    assert beside.block_draws[0] == pytest.approx(alone.block_draws[0], rel=1e-2)
 
 
 def test_ratios_of_two_methods_are_refused():

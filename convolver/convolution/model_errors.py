@@ -1,0 +1,70 @@
+"""Errors that the model was measured to have, to draw from: those of kernels left out of the calibration, and of core times.
+
+A prediction's blocks are to the model what a kernel is that its fit has not seen. So each draw picks one kernel, for all blocks
+and all places, and for each block one of that kernel's points in the place: like blocks err alike as far as one kernel's points
+do. The same kernel is picked for every machine, and so two machines have in common what their calibrations have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.convolution.falls import Array
+from convolver.machine.calibration import Calibration
+
+CHAINS = "chase"
+"""Beginning of the names of kernels whose loads wait for one another: latencies decide their time, not what places deliver."""
+UNKNOWN_DEVIATION = 0.18
+"""Deviation of the model's logarithmic errors where a calibration holds no residual of it."""
+_PERCENTILES = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100)
+_OF_CORES = (-0.246, -0.126, -0.077, -0.006, 0.0, 0.013, 0.053, 0.104, 0.144, 0.215, 0.281, 0.436, 0.624)
+"""Percentiles of log(measured / predicted) cycles of 22 functions in L1 that the core model had not seen, three builds each, from
+executed paths: ``tests/bench/core_time.py --set frozen`` with the published table (docs/theory.md)."""
+CORE_COMMON = 0.71
+"""Share of these errors' variance that lies between functions: the builds of one function have it in common (intraclass
+correlation of the same runs)."""
+
+
+class Chances(NamedTuple):
+    """Which errors are drawn, as numbers in 0..1: of the kernels, shape (draws, 1); of their points, shape (draws, blocks)."""
+
+    kernels: Array
+    points: Array
+
+
+def core_errors(normal: Array) -> Array:
+    """Return log(true / estimated) core times from executed paths, distributed as measured, by standard normal numbers."""
+    from scipy.special import ndtr
+
+    return np.interp(100 * ndtr(normal), _PERCENTILES, _OF_CORES)
+
+
+def _by_kernel(calibration: Calibration, places: Sequence[str], chains: bool) -> list[Array]:
+    """Return log(measured / model) of the points in these places, an array a kernel, by their names."""
+    found: dict[str, list[float]] = {}
+    for one in calibration.residuals:
+        if one.place in places and one.kernel.startswith(CHAINS) == chains:
+            found.setdefault(one.kernel, []).append(-one.error)
+    return [np.array(found[name]) for name in sorted(found)]
+
+
+def drawn_errors(calibration: Calibration, places: Sequence[str], chances: Chances, *, chains: bool = False) -> Array:
+    """Return log(true / model) of what places take to deliver lines, shape (draws, blocks), or, of ``chains``, of latencies.
+
+    Without a residual, by :data:`UNKNOWN_DEVIATION`.
+    """
+    kernels = _by_kernel(calibration, places, chains)
+    if not kernels:
+        from scipy.special import ndtri
+
+        return np.asarray(UNKNOWN_DEVIATION * ndtri(np.clip(chances.points, 1e-6, 1 - 1e-6)))
+    which = _picked(chances.kernels[:, 0], len(kernels))
+    return np.stack([kernels[one][_picked(row, len(kernels[one]))] for one, row in zip(which, chances.points, strict=True)])
+
+
+def _picked(chance: Array, count: int) -> NDArray[np.intp]:
+    return np.minimum((chance * count).astype(np.intp), count - 1)
