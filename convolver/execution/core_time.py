@@ -69,16 +69,23 @@ def core_time(
 def core_times(trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT) -> list[pl.DataFrame]:
     """Return what :func:`core_time` does for each of several walks, from one pass through the trace."""
     operated: dict[bytes, Operations] = {}
-    prepared = []
-    for walk in walks:
-        key = msgspec.json.encode(walk.table)
+    keys = [msgspec.json.encode(walk.table) for walk in walks]
+    for key, walk in zip(keys, walks, strict=True):
         operated[key] = operated.get(key) or operations(trace.definitions, walk.table)
-        prepared.append((walk, operated[key]))
+    prepared = [(walk, operated[key]) for key, walk in zip(keys, walks, strict=True)]
     models: list[Core] = []
     if trace.whole_paths and len(trace.definitions.instructions):
         models = [_model(trace, *one) for one in prepared]
         walk_paths(trace, lambda decoder, paths: _attach(models, decoder, paths), progress=progress)
-    return [_frame(trace, *one, models[number] if models else None) for number, one in enumerate(prepared)]
+    static: dict[bytes, NDArray[np.float64]] = {}  # the code alone knows nothing of where data are: once a table
+    frames = []
+    for number, (key, (walk, ops)) in enumerate(zip(keys, prepared, strict=True)):
+        cycles, seen = _by_block(trace, models[number] if models else None)
+        if key not in static:
+            unseen = (seen < LEAST_EXECUTIONS) & (trace.blocks.counts["executions"] > 0)
+            static[key] = static_cycles(trace.definitions, trace.blocks, ops, walk.table, np.flatnonzero(unseen))
+        frames.append(_frame(trace, cycles, seen, static[key]))
+    return frames
 
 
 def _model(trace: Trace, walk: Walk, ops: Operations) -> Core:
@@ -96,15 +103,12 @@ def _attach(models: Sequence[Core], decoder: Any, paths: Any) -> None:
         model.attach(paths, branches)
 
 
-def _frame(trace: Trace, walk: Walk, ops: Operations, model: Core | None) -> pl.DataFrame:
+def _frame(trace: Trace, cycles: NDArray[np.float64], seen: NDArray[np.float64], static: NDArray[np.float64]) -> pl.DataFrame:
     import polars as pl
 
     blocks = trace.blocks
-    none = np.zeros(len(blocks))
-    cycles, seen = (none, none) if model is None else _by_block(trace, model)
     executions = blocks.counts["executions"].astype(float)
     window = seen >= LEAST_EXECUTIONS
-    static = static_cycles(trace.definitions, blocks, ops, walk.table, np.flatnonzero(~window & (executions > 0)))
     return pl.DataFrame(
         {
             "block": np.arange(len(blocks), dtype=np.uint32),
@@ -115,9 +119,11 @@ def _frame(trace: Trace, walk: Walk, ops: Operations, model: Core | None) -> pl.
     )
 
 
-def _by_block(trace: Trace, model: Core) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return cycles and executions of each block in the windows."""
+def _by_block(trace: Trace, model: Core | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return cycles and executions of each block in the windows, none where nothing was walked."""
     blocks = trace.blocks
+    if model is None:
+        return np.zeros(len(blocks)), np.zeros(len(blocks))
     of = blocks.instruction_blocks
     cycles = np.bincount(of, weights=model.cycles.astype(float), minlength=len(blocks))
     own = (trace.definitions.instructions["flags"] & CONTINUED) == 0
