@@ -26,7 +26,8 @@ def core_seconds(
     """Return the seconds of each block (row of the signature) on the core, by the id of the machine.
 
     With the ``rates`` of the machines' caches the blocks of calibrated ones are also walked with their lines as far away as they
-    are; without, :attr:`CoreSeconds.waiting` is the time with all data near.
+    are; without, :attr:`CoreSeconds.waiting` is the time with all data near. The core runs at its usual clock
+    (:attr:`MachineProfile.usual_cycle`).
 
     None where they are not known for all the machines alike: the trace holds no executed paths (counts alone, a trace of another
     tool, a run that was not stored), or a profile does not say how long a cycle takes.
@@ -34,6 +35,7 @@ def core_seconds(
     if not isinstance(trace, Trace) or not trace.whole_paths or not len(trace.definitions.segments):
         return None
     cycles: dict[str, float] = {}
+    clocks: dict[str, float] = {}
     walks: dict[bytes, Walk] = {}
     keys: dict[str, tuple[bytes, bytes]] = {}
     for machine in machines:
@@ -41,6 +43,7 @@ def core_seconds(
             cycles[machine.id] = machine.throughput("cycle").seconds
         except PredictionError:
             return None
+        clocks[machine.id] = 1 / machine.usual_cycle
         near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes)
         key = msgspec.json.encode((near.table, near.line_bytes))
         walks.setdefault(key, near)
@@ -53,4 +56,5 @@ def core_seconds(
     frames = dict(zip(walks, core_times(trace, list(walks.values()), progress), strict=True))
     executions = trace.blocks.counts["executions"].astype(float)
     totals = {key: frame["cycles_per_execution"].to_numpy() * executions for key, frame in frames.items()}
-    return {name: CoreSeconds(*(totals[key] * cycles[name] for key in own)) for name, own in keys.items()}
+    found = {name: CoreSeconds(*(totals[key] * cycles[name] for key in own)) for name, own in keys.items()}
+    return {name: core.faster(clocks[name]) for name, core in found.items()}

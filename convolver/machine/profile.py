@@ -228,6 +228,19 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise PredictionError(self._missing(f"no measured '{operation}' throughput"))
         return min(candidates, key=lambda entry: abs(math.log(entry.width_bytes / width_bytes)))
 
+    @property
+    def usual_cycle(self) -> float:
+        """How long a cycle of the core usually is, relative to that of the profile's near figures, at least 1.
+
+        A probe keeps the shortest samples of each point, so those of the fastest clock; programs run at the clock that there
+        usually is, the median of the probe's looks at it. 1 where the profile does not say; that of its base for a projection.
+        """
+        if self.projected:
+            return float(self.provenance.get("base", {}).get("usual_cycle", 1.0))
+        usual = self.provenance.get("noise", {}).get("cycle_seconds_median", 0.0)
+        fastest = [entry.seconds for entry in self.floating_point if entry.operation == "cycle"]
+        return max(usual / min(fastest), 1.0) if fastest else 1.0
+
     def flop_rate(self, operation: str = "mixed", *, width_bytes: int = 8) -> float:
         """Return floating-point operations per second with operands in registers.
 

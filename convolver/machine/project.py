@@ -187,7 +187,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         "measured": False,
         "note": note or "Derived from a measured machine by the stated changes; none of its numbers was measured.",
         "method": "capacities move the knees of all curves; factors scale the times of the level in which a working set lies",
-        "base": _origin(base.provenance, base.cpu),
+        "base": {**_origin(base.provenance, base.cpu), "usual_cycle": round(base.usual_cycle, 5)},
     }
     return MachineProfile(
         name=name,

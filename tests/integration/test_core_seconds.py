@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+import msgspec
 import pytest
 
 from convolver.convolution.seconds import core_seconds
 from convolver.execution.core_time import core_time
 from convolver.machine.cores import find_core
+from convolver.machine.profile import Throughput
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
 from tests.synthetic import machine
@@ -69,3 +71,20 @@ def test_no_seconds_without_paths_or_clock(folder):
     assert core_seconds(counts, [bare]) is None
     sampled = trace([str(folder / "loops")], output=folder / "sampled.cvt", sampling=SamplingPlan())
     assert core_seconds(sampled, [bare]) is None
+
+
+def test_the_core_runs_at_the_clock_that_there_usually_is(folder):
+    """And blocks that no window shows cost the same in every walk of one core."""
+    traced = trace([str(folder / "loops")], output=folder / "clock.cvt", sampling=SamplingPlan(mode="full", paths=True))
+    cycle = Throughput(kernel="cycle", operation="cycle", seconds=0.25e-9)
+    fastest, usual = (
+        msgspec.structs.replace(
+            machine(name), floating_point=(cycle,), provenance={"noise": {"cycle_seconds_median": clock * cycle.seconds}}
+        )
+        for name, clock in (("fastest", 1.0), ("usual", 1.08))
+    )
+    found = core_seconds(traced, [fastest, usual])
+    assert found is not None
+    near = [found[one.id].near for one in (fastest, usual)]
+    assert near[1] == pytest.approx(1.08 * near[0])
+    assert near[0].sum() > 22 * TURNS * cycle.seconds

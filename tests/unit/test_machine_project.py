@@ -1,5 +1,6 @@
 """Projected machines: what changes, what stays, and what cannot be asked for."""
 
+import msgspec
 import pytest
 
 from convolver.errors import HierarchyError, UsageError
@@ -146,3 +147,12 @@ def test_the_cores_figures_are_cycles_that_no_clock_changes():
 def test_whatever_else_a_level_has_is_kept():
     bare = MachineProfile(name="m", hierarchy=(Level(level="L1", size_bytes=32 << 10, ways=8, policy="fifo"),))
     assert derive(bare, "L1.size=64KiB").hierarchy[0] == Level(level="L1", size_bytes=64 << 10, ways=8, policy="fifo")
+
+
+def test_a_projection_runs_at_the_usual_clock_of_its_base(base):
+    cycle = Throughput(kernel="cycle", operation="cycle", seconds=0.25e-9)
+    clocked = msgspec.structs.replace(base, floating_point=(cycle,), provenance={"noise": {"cycle_seconds_median": 0.27e-9}})
+    assert base.usual_cycle == 1
+    assert clocked.usual_cycle == pytest.approx(1.08)
+    twice = project(clocked, "twice", parse_changes([], ["core.clock=2"]))
+    assert twice.usual_cycle == pytest.approx(1.08)
