@@ -8,6 +8,7 @@ not undo a published figure. Profiles of older probes have only a few kernels, o
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
@@ -41,11 +42,15 @@ SAME_LATENCY = {
 """Kinds whose vectors of 16 bytes take as long as scalars on all cores we know."""
 UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
 """Kinds whose unit is busy for as long as independent ones take each."""
+SIZES = ("front.targets", "front.code")
+"""Figures that are numbers, not cycles."""
 BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
 NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
 """Latencies that are not those of one kind."""
 RESOLVED = 1
 """Cycles from a number to the branch that tests it, in the probe of mispredictions."""
+_LINE_BYTES = 64
+"""Of the probe's lines of code."""
 COMMITTED = 2
 """Cycles from the data of two stores to one line until both are in the first level."""
 
@@ -57,7 +62,7 @@ def _whole(exact: float, rounding: float = ROUNDING) -> int | None:
 
 
 def _settled(figure: CoreFigure) -> bool:
-    narrow = NARROW_WINDOW if figure.name.startswith("window.") else NARROW
+    narrow = NARROW_WINDOW if figure.name.startswith("window.") or figure.name in SIZES else NARROW
     return figure.high - figure.low <= narrow * figure.value
 
 
@@ -170,8 +175,30 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
     if fetched is not None:
         result.param("vector_load_latency", max(fetched - result.table.kind("v_to_general").latency, 1))
     _memory_and_front_end(result, value, both, whole)
+    _front_end(result, value)
     for buffer in BUFFERS:
         result.param(buffer, whole(value(f"window.{buffer}")))
+
+
+def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Tables of targets and lines have powers of two of entries; where few and many jumps take the same, all are near."""
+
+    def rounded(name: str) -> int | None:
+        exact = value(name)
+        return None if exact is None else _whole(exact, ROUNDING)
+
+    near, far, line, targets, code = rounded("front.near"), rounded("front.far"), rounded("front.line"), *map(value, SIZES)
+    result.param("taken_cycles", near)
+    if near is not None and far is not None:
+        result.param("far_taken_cycles", far)
+        result.param("near_targets", 0 if far <= near else None if targets is None else _power(targets))
+    if code is not None:
+        result.param("code_line_cycles", line)
+        result.param("code_bytes", _power(code * _LINE_BYTES))
+
+
+def _power(exact: float) -> int:
+    return int(2 ** round(math.log2(exact)))
 
 
 def _transfers(result: _Calibration, moved: int | None, converted: int | None) -> None:

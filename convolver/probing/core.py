@@ -14,6 +14,7 @@ from statistics import median
 
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
+from convolver.probing.front import front_figures
 from convolver.probing.runner import probe_binary
 from convolver.progress import SILENT, Progress
 
@@ -48,6 +49,12 @@ class _Process:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
+
+    def cycles(self, name: str, count: int) -> list[float]:
+        """Return the sorted samples of what is asked for; empty when the probe has ended."""
+        self.ask(f"{name} {count}")
+        answer = self.answer()
+        return [] if answer is None else answer[1]
 
     def answer(self) -> tuple[str, list[float]] | None:
         """Return a name and the cycles of its samples; None when the probe has ended."""
@@ -114,6 +121,7 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
                 found.append(_figure(*answer))
             if answer is not None:
                 found += [_window(process, name, step) for name, step in WINDOWS.items()]
+                found += front_figures(process.cycles, capacity, _figure)
     except OSError:
         return ()
     finally:

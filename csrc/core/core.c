@@ -14,7 +14,9 @@ static int valid_params(const cv_core_params *p) {
         if (bounded[i] > largest)
             return 0;
     /* An instruction of 255 slots must fit. */
-    return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest;
+    return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest &&
+           p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
+           p->code_latency < largest;
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes) {
@@ -72,7 +74,8 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
 static int buffers(cv_core *c) {
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
-           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && heap_new(&c->waiting, p->scheduler);
+           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && heap_new(&c->waiting, p->scheduler) &&
+           near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS);
 }
 
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
@@ -100,7 +103,8 @@ void cv_core_free(cv_core *c) {
         return;
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->rates, c->credits, c->place_latency, c->cycles, c->executions, c->fetch_queue.free_at,
-                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave};
+                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave,
+                           c->targets.key, c->code.key};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(c);

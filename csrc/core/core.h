@@ -4,6 +4,7 @@
 
 #include "cv_core.h"
 #include "forwarding.h"
+#include "front.h"
 #include "ports.h"
 #include "queues.h"
 #include "../trace/streams.h"
@@ -28,6 +29,8 @@ struct cv_core {
     float *rates, *credits;
     uint16_t *place_latency;
     cv_streams streams;      /* which lines come in order, so that they are fetched ahead */
+    near_sets targets, code; /* taken branches by their addresses, lines of code */
+    uint64_t code_line;      /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
     const cv_branches *branches;
     const uint8_t *flags;    /* of the piece that is walked, as latency */
@@ -49,7 +52,10 @@ struct cv_core {
     uint32_t loop_turns, loop_slots;
     int repeated;                         /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
-    int taken;                            /* the last instruction was a taken branch */
+    uint32_t taken;                       /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
+    uint64_t block_fetched;               /* cycle in which the last target was fetched */
+    uint32_t lines_missing;               /* lines of code to wait for before the next instruction */
+    int restarted;                        /* nothing was fetched since a mispredicted branch */
     int64_t blamed;                       /* operation that the next cycles belong to: a mispredicted branch; -1: none */
     queue fetch_queue, reorder, loads, stores, fills;
     heap waiting;

@@ -10,7 +10,9 @@ static void empty_pipeline(cv_core *c) {
     c->fetched = c->issued = c->retired = c->serial = c->committed = 0;
     c->committed_line = UINT64_MAX;
     c->group = c->slots = c->retiring = c->folded = 0;
-    c->taken = c->repeated = 0;
+    c->taken = c->lines_missing = 0;
+    c->block_fetched = 0;
+    c->repeated = c->restarted = 0;
     c->loop_head = c->loop_turns = c->loop_slots = 0;
     c->blamed = -1;
     queue_clear(&c->fetch_queue);
@@ -31,19 +33,41 @@ static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots) {
     }
 }
 
+/* The cycles until lines of code are there that were not near. Fetch runs ahead along the predicted path, so lines come one after the
+ * other; only the first one behind a mispredicted branch is waited for from beginning to end. */
+static uint32_t code_cycles(cv_core *c) {
+    const uint32_t missing = c->lines_missing, waited = c->restarted && missing;
+    c->lines_missing = 0;
+    c->restarted = 0;
+    return waited ? c->params.code_latency + (missing - 1) * c->params.code_line_cycles : missing * c->params.code_line_cycles;
+}
+
+/* Behind a taken branch, or at a line of code that is not near. Targets are looked up while the block before is fetched, so a slow one
+ * costs what that block was too short to hide. */
+static void follow(cv_core *c, uint32_t late) {
+    const uint64_t target = c->block_fetched + c->taken;
+    const uint32_t least = c->taken ? 1 : 0;
+    c->fetched += late > least ? late : least;
+    if (c->taken && target > c->fetched)
+        c->fetched = target;
+    if (c->taken)
+        c->block_fetched = c->fetched;
+    c->group = 0;
+    c->taken = 0;
+}
+
 /* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
 static void fetch(cv_core *c, uint32_t slots) {
     c->loop_slots += slots;
     if (c->loop_turns >= LOOP_TURNS && c->loop_slots <= c->params.loop_buffer) {
-        c->taken = 0;
+        c->taken = c->lines_missing = 0;
         c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
         c->group = 0;
         return;
     }
-    if (c->taken) {
-        c->fetched += c->params.taken_cycles;
-        c->group = 0;
-        c->taken = 0;
+    const uint32_t late = code_cycles(c);
+    if (c->taken || late) {
+        follow(c, late);
     } else if (c->group + slots > c->params.fetch_width) {
         c->fetched++;
         c->group = 0;
@@ -177,14 +201,29 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch) {
     const uint64_t cycle = resolved + c->params.penalty;
     c->blamed = branch;
     c->taken = 0;
+    c->restarted = 1;
     if (cycle > c->issued) {
-        c->issued = c->fetched = cycle;
+        c->issued = c->fetched = c->block_fetched = cycle;
         c->slots = c->group = 0;
     }
 }
 
-static void take(cv_core *c, uint64_t target) {
-    c->taken = 1;
+/* A segment is fetched: which of its lines were not near? */
+static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind) {
+    if (!c->code.sets || behind <= address)
+        return;
+    for (uint64_t line = address / c->params.line_bytes; line <= (behind - 1) / c->params.line_bytes; line++) {
+        if (line == c->code_line)
+            continue;
+        c->code_line = line;
+        c->lines_missing += !near_use(&c->code, line, line);
+    }
+}
+
+/* A taken branch whose bytes end at `behind` goes to `target`. */
+static void take(cv_core *c, uint64_t behind, uint64_t target) {
+    const int near = near_use(&c->targets, behind / c->params.line_bytes, behind);
+    c->taken = near ? c->params.taken_cycles : c->params.far_taken_cycles;
     c->loop_turns = target == c->loop_head && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 0;
     c->loop_head = target;
     c->loop_slots = 0;
@@ -200,6 +239,7 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
         if (path->sites[k] >= c->sites)
             return CV_ERROR_ARGUMENT;
     const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
+    fetch_lines(c, c->address[segment], c->next_address[segment]);
     uint64_t done = c->issued;
     for (uint32_t number = first; number < last; number++) {
         const size_t begin = at;
@@ -213,7 +253,7 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
     if (c->flags && (c->flags[i] & CV_VISIT_MISPREDICTED))
         restart(c, done, last - 1);
     else if (next < c->segments && c->address[next] != c->next_address[segment])
-        take(c, c->address[next]);
+        take(c, c->next_address[segment], c->address[next]);
     return CV_OK;
 }
 

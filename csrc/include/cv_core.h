@@ -58,6 +58,11 @@ typedef struct {
     uint32_t fetch_width;     /* slots a cycle up to a taken branch */
     uint32_t queue;           /* slots between fetch and issue */
     uint32_t taken_cycles;    /* fetch cycles that a taken branch ends */
+    uint32_t near_targets;    /* taken branches for which this holds, the ones used last; 0: all */
+    uint32_t far_taken_cycles; /* fetch cycles that another one ends */
+    uint32_t code_bytes;      /* of the first level that holds code; 0: all code is near */
+    uint32_t code_line_cycles; /* of fetch for a line of code from the next level, while fetch runs ahead */
+    uint32_t code_latency;    /* of such a line right behind a mispredicted branch */
     uint32_t reorder_buffer;  /* slots */
     uint32_t scheduler;       /* instructions that wait for operands or a port */
     uint32_t load_buffer, store_buffer;

@@ -97,6 +97,10 @@ BODY(w_wait_second, "lea (%rbp, %rcx), %r11")
 BODY(w_load, "mov (%rsp), %r11")
 BODY(w_store, "mov %r9, -64(%rsp)")
 
+/* Jumps over the rest of 16 bytes, and of a line of code. */
+BODY(j_jump, ".byte 0xeb, 14\n .skip 14, 0x90\n")
+BODY(j_line, ".byte 0xeb, 62\n .skip 62, 0x90\n")
+
 static int cv_has_fma(void) { return __builtin_cpu_supports("fma"); }
 static int cv_has_avx(void) { return __builtin_cpu_supports("avx"); }
 static int cv_has_count(void) { return __builtin_cpu_supports("popcnt"); }
@@ -183,6 +187,9 @@ const struct cv_filler cv_fillers[] = {
 };
 const size_t cv_filler_count = sizeof cv_fillers / sizeof *cv_fillers;
 
+const struct cv_jump cv_jumps[] = {{"front.jumps", PIECE(j_jump)}, {"front.lines", PIECE(j_line)}};
+const size_t cv_jump_count = sizeof cv_jumps / sizeof *cv_jumps;
+
 const struct cv_piece cv_addition = PIECE(addition), cv_multiplication = PIECE(multiplication), cv_first_load = PIECE(first_load),
                       cv_second_load = PIECE(second_load);
 
@@ -192,6 +199,8 @@ const struct cv_body cv_bodies[] = {{0}};
 const size_t cv_body_count = 0;
 const struct cv_filler cv_fillers[] = {{0}};
 const size_t cv_filler_count = 0;
+const struct cv_jump cv_jumps[] = {{0}};
+const size_t cv_jump_count = 0;
 const struct cv_piece cv_addition = {0}, cv_multiplication = {0}, cv_first_load = {0}, cv_second_load = {0};
 
 #endif

@@ -19,10 +19,18 @@ struct cv_filler {
     unsigned instructions;          /* in a piece */
 };
 
+/* A jump to the next piece: any number of them tells how many the front end follows at which pace. */
+struct cv_jump {
+    const char *name; /* front.jumps, front.lines */
+    struct cv_piece piece;
+};
+
 extern const struct cv_body cv_bodies[];
 extern const size_t cv_body_count;
 extern const struct cv_filler cv_fillers[];
 extern const size_t cv_filler_count;
+extern const struct cv_jump cv_jumps[];
+extern const size_t cv_jump_count;
 extern const struct cv_piece cv_addition, cv_multiplication, cv_first_load, cv_second_load; /* dependent; the loads of a window */
 
 #endif

@@ -18,6 +18,7 @@
 #define SAME_CLOCK 0.02         /* a clock that changed more between two looks says nothing of the time between them */
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
+#define JUMPS 40000             /* about as many in a sample */
 
 /* A double whose lower half is the same number as a single. */
 static uint64_t cv_both(double value)
@@ -129,6 +130,26 @@ static int cv_time_window(const struct cv_filler *filler, unsigned filled, const
     return count;
 }
 
+/* Times so many jumps, each to the next. */
+static int cv_time_jumps(struct cv_piece piece, unsigned jumps, const struct cv_clock *clock, struct cv_code *code,
+                         struct cv_registers registers, double *cycles, const volatile sig_atomic_t *stop)
+{
+    if (!jumps || cv_make(code, piece, jumps, 0))
+        return 0;
+    const uint64_t turns = 1 + JUMPS / jumps;
+    int count = 0;
+    cv_seconds(code, &registers, turns); /* so that all jumps are known */
+    for (int attempt = 0; attempt < ATTEMPTS && count < WINDOW_SAMPLES && !*stop; attempt++) {
+        const long switches = cv_switches();
+        const double before = cv_cycle(clock, registers), seconds = cv_seconds(code, &registers, turns);
+        const double after = cv_cycle(clock, registers);
+        if (cv_switches() == switches && before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
+            cycles[count++] = seconds / ((before + after) / 2) / (double)(turns * jumps);
+    }
+    return count;
+}
+
+/* Answers lines from the standard input until it ends. */
 static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clock *clock, struct cv_code *code,
                        const volatile sig_atomic_t *stop)
 {
@@ -139,11 +160,16 @@ static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clo
     cv_prepare(arena, cv_find_kernel("chase_2"), bytes / CV_LINE * CV_LINE, &state);
     struct cv_registers chains = cv_start(arena->hot);
     chains.rdi = (uintptr_t)state.cursor[0], chains.rbp = (uintptr_t)state.cursor[1];
-    while (!*stop && fgets(line, sizeof line, stdin) && sscanf(line, "%63s %u", name, &filled) == 2)
+    while (!*stop && fgets(line, sizeof line, stdin) && sscanf(line, "%63s %u", name, &filled) == 2) {
         for (size_t i = 0; i < cv_filler_count; i++)
             if (!strcmp(name, cv_fillers[i].name))
                 cv_print_cycles(name, filled, cycles,
                                 cv_time_window(&cv_fillers[i], filled, clock, code, &chains, cycles, stop));
+        for (size_t i = 0; i < cv_jump_count; i++)
+            if (!strcmp(name, cv_jumps[i].name))
+                cv_print_cycles(name, filled, cycles,
+                                cv_time_jumps(cv_jumps[i].piece, filled, clock, code, chains, cycles, stop));
+    }
 }
 
 int cv_core_probe(struct cv_arena *arena, size_t bytes, const volatile sig_atomic_t *stop)

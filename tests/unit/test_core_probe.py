@@ -53,6 +53,21 @@ def test_figures_replace_the_published_values():
     assert used == {"divide_64.latency": 18, "divide_64.busy": 10, "issue_width": 4, "reorder_buffer": 224}
 
 
+def test_figures_of_the_front_end_replace_the_published_values():
+    figures = {"front.near": 1.02, "front.far": 1.9, "front.line": 3.99, "front.targets": 272.0, "front.code": 1088.0}
+    table, used = calibrated_core(SEED, _profile(**figures))
+    assert used == {
+        **{"taken_cycles": 1, "far_taken_cycles": 2, "near_targets": 256},
+        **{"code_line_cycles": 4, "code_bytes": 1 << 16},
+    }
+    assert table.params["code_latency"] == SEED.params["code_latency"]
+
+
+def test_where_many_jumps_take_what_few_do_all_targets_are_near():
+    table, _ = calibrated_core(SEED, _profile(**{"front.near": 1.0, "front.far": 1.05}))
+    assert (table.params["near_targets"], table.params["code_bytes"]) == (0, SEED.params["code_bytes"])
+
+
 def test_a_figure_with_a_wide_interval_changes_nothing():
     wide = CoreFigure(name="window.scheduler", value=60.0, low=40.0, high=97.0)
     assert calibrated_core(SEED, msgspec.structs.replace(_profile(), core=(wide,))) == (SEED, {})
@@ -103,6 +118,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert names <= known
     assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
+    assert {"front.near", "front.far", "front.line"} <= set(figures)
 
 
 def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):

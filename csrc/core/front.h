@@ -1,0 +1,40 @@
+/* Which code the front end has near: targets of taken branches that it knows at once, and lines of code in its cache. Both are sets
+ * whose entries lie in the order of their last use. They outlast gaps between paths: the code of a program stays. */
+#ifndef CV_CORE_FRONT_H
+#define CV_CORE_FRONT_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TARGET_WAYS 4 /* taken branches in a line of code that are near */
+#define CODE_WAYS 8
+
+typedef struct {
+    uint64_t *key; /* sets * ways, + 1; 0: empty */
+    uint32_t sets, ways;
+} near_sets;
+
+/* Room for so many entries, none: nothing is kept, and all counts as near. */
+static inline int near_new(near_sets *n, uint32_t entries, uint32_t ways) {
+    n->ways = ways;
+    n->sets = entries ? (entries + ways - 1) / ways : 0;
+    n->key = calloc((size_t)n->sets * ways + 1, sizeof *n->key);
+    return n->key != NULL;
+}
+
+/* Is the entry near? It is from now on. */
+static inline int near_use(near_sets *n, uint64_t set, uint64_t key) {
+    if (!n->sets)
+        return 1;
+    uint64_t *const first = n->key + (set % n->sets) * n->ways;
+    uint32_t at = 0;
+    while (at < n->ways - 1 && first[at] != key + 1)
+        at++;
+    const int found = first[at] == key + 1;
+    memmove(first + 1, first, at * sizeof *first);
+    first[0] = key + 1;
+    return found;
+}
+
+#endif
