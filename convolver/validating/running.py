@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import subprocess
 import time
@@ -20,6 +21,9 @@ from convolver.validating.campaign import Condition, Job
 _PR_SET_THP_DISABLE = 41
 _PERIOD_MICROSECONDS = 20_000
 """Length of the control group's accounting period: short against a run of 0.1 s."""
+_LEAVING_SECONDS = 2.0
+"""How long the processes of a program that has ended may take to leave its control group."""
+_GROUPS = itertools.count()
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +103,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
 def _make_group(quota: float) -> Path:
     """Make a control group with a CPU quota; raises :class:`UsageError` where this process may not."""
     root = Path("/sys/fs/cgroup")
-    name = f"convolver-{os.getpid()}"
+    name = f"convolver-{os.getpid()}-{next(_GROUPS)}"
     allowed = round(quota * _PERIOD_MICROSECONDS)
     try:
         if (root / "cgroup.controllers").exists() and "cpu" in (root / "cgroup.controllers").read_text().split():
@@ -128,7 +132,20 @@ def control_group(condition: Condition) -> Iterator[Path | None]:
     try:
         yield group
     finally:
-        group.rmdir()
+        _remove_group(group)
+
+
+def _remove_group(group: Path) -> None:
+    """Remove a control group as soon as the last process has left it, which helpers of a program may do a little after it; one
+    that they never leave stays, and takes nothing."""
+    end = time.monotonic() + _LEAVING_SECONDS
+    while True:
+        try:
+            return group.rmdir()
+        except OSError:
+            if time.monotonic() >= end:
+                return
+        time.sleep(0.01)
 
 
 @contextmanager

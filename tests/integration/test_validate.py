@@ -146,6 +146,20 @@ def test_half_a_cpu_doubles_the_time_on_the_wall(folder):
     assert run.wall_seconds > 1.7 * run.processor_seconds
 
 
+def test_a_helper_that_outlives_its_program_may_leave_the_control_group_later(folder):
+    _, (job, _), _ = prepared(folder)
+    helper = msgspec.structs.replace(job, command=("sh", "-c", "sleep 0.3 & exit 0"))
+    half = Condition(name="half", cpu_quota=0.5)
+    try:
+        with control_group(half) as group:
+            run_once(helper, half, 0, default_cpu(), group)
+            assert group is not None
+            assert (group / "cgroup.procs").read_text().strip()
+    except UsageError:
+        pytest.skip("no control groups here")
+    assert not group.exists()
+
+
 def test_more_hogs_than_cpus_are_refused():
     with pytest.raises(UsageError, match="10000 CPUs"), hogs(Condition(name="hog", hogs=10000), default_cpu()):
         pass
