@@ -26,6 +26,25 @@ MORE_COUNTS = (
 COLUMNS = ("block", "machine", "level", *COUNTS)
 
 
+def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Mapping[str, Any] | None) -> pl.DataFrame:
+    """Return rows of a machine with the counts of those that are not from their level's sample as if they were.
+
+    Blocks that an even set sample has too few references of are from bursts (:mod:`convolver.simulation.tables`), which are
+    another part of all references: sums over the blocks of a level would weigh them wrongly.
+    """
+    import polars as pl
+
+    samples = {level["level"]: level["sample"] for level in document.get("samples", [])}
+    if "sample" not in rows.columns or not sampling or not sampling.get("sample") or not samples:
+        return rows
+    own = pl.col("level").replace_strict(samples, default=None, return_dtype=pl.String)
+    other = (pl.col("sample") != own).fill_null(False)
+    weight = sampling.get("interval", 1) / sampling["sample"] / (sampling.get("sets") or 1)
+    counts = [name for name in (*COUNTS, *PATTERN_MISSES) if name in rows.columns]
+    scaled = [pl.when(other).then((pl.col(name) * weight).round().cast(pl.UInt64)).otherwise(name).alias(name) for name in counts]
+    return rows.with_columns(scaled).with_columns(hits=pl.col("accesses") - pl.col("misses"))
+
+
 def _check_columns(table: pl.DataFrame) -> None:
     import polars as pl
 
@@ -95,12 +114,13 @@ class HitRates(TableArtifact):
         raise UsageError(f"The machine '{machine}' was not simulated; these were: {', '.join(self.machines)}.")
 
     def totals(self, machine: str) -> list[dict[str, Any]]:
-        """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks, and where it is known
-        the sample and the standard error of the miss rate."""
+        """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks, in references of the
+        level's sample, and where it is known that sample and the standard error of the miss rate."""
         import polars as pl
 
-        samples = {level["level"]: level for level in self._document(machine).get("samples", [])}
-        rows = self.table.filter(pl.col("machine") == machine)
+        document = self._document(machine)
+        samples = {level["level"]: level for level in document.get("samples", [])}
+        rows = in_one_sample(self.table.filter(pl.col("machine") == machine), document, self.header.get("sampling"))
         counts = [*COUNTS, *(name for name in MORE_COUNTS if name in rows.columns and rows[name].null_count() < rows.height)]
         sums = rows.group_by("level").agg(pl.col(counts).sum())
         by_level = {row["level"]: row for row in sums.iter_rows(named=True)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
-from convolver.simulation.hit_rates import COUNTS, HitRates
+from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,7 +37,8 @@ class ObjectHits(TableArtifact):
     @classmethod
     def make(cls, table: pl.DataFrame, objects: Sequence[Mapping[str, Any]], rates: HitRates) -> ObjectHits:
         """Return the artifact of a table; ``rates`` are the hit rates of the same pass."""
-        extra = {"objects": [dict(one) for one in objects], "machines": rates.header["machines"]}
+        extra = {name: rates.header[name] for name in ("machines", "sampling")}
+        extra |= {"objects": [dict(one) for one in objects]}
         return cls(table, table_header(SCHEMA, table, rates.inputs, extra))
 
     @classmethod
@@ -60,6 +61,16 @@ class ObjectHits(TableArtifact):
         found = next(one for one in self.header["machines"] if one["machine"] == machine)
         return [level["level"] for level in found["hierarchy"]]
 
+    def _in_one_sample(self) -> pl.DataFrame:
+        import polars as pl
+
+        sampling = self.header.get("sampling")
+        parts = [
+            in_one_sample(self.table.filter(pl.col("machine") == document["machine"]), document, sampling)
+            for document in self.header["machines"]
+        ]
+        return pl.concat(parts) if parts else self.table
+
     def by_object(self) -> pl.DataFrame:
         """Return one row for every machine, data object and level of cache.
 
@@ -75,7 +86,7 @@ class ObjectHits(TableArtifact):
             for depth, level in enumerate(self.levels(machine))
         ]
         schema = {"machine": pl.String, "level": pl.String, "place": pl.Int64, "depth": pl.Int64}
-        sums = self.table.group_by("machine", "object", "level").agg(pl.col(COUNTS).sum())
+        sums = self._in_one_sample().group_by("machine", "object", "level").agg(pl.col(COUNTS).sum())
         sums = sums.join(pl.DataFrame(levels, schema=schema), on=["machine", "level"])
         described = pl.DataFrame(
             [{name: one[name] for name in ("object", *OBJECTS)} for one in self.objects],

@@ -130,7 +130,7 @@ def _object_hits(
 
     blocks = site_blocks[attribution.sites].astype(np.uint64)
     keys, key_of = np.unique(attribution.objects.astype(np.uint64) << np.uint64(32) | blocks, return_inverse=True)
-    regrouped = runs.regrouped(Blocks(key_of.astype(np.uint32), owners))
+    regrouped = runs.regrouped(Blocks(key_of.astype(np.uint32), owners), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32))
     rows = pl.concat([regrouped.rows(machine) for machine in machines], how="diagonal")
     here = keys[rows["block"].to_numpy()]
     table = rows.with_columns(

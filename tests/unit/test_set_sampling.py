@@ -67,6 +67,47 @@ def test_the_first_level_comes_from_the_bursts_and_the_others_from_the_sets():
     assert rates.table.filter(pl.col("level") == "L1")["standard_error"].null_count() == 2  # one burst, as nobody told them apart
 
 
+def hammered(count: int = 400_000) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Two walks over 2 MiB in blocks 4 and 9, and block 11: a twentieth of the references, all to one line outside of the sample,
+    and the exact references of all blocks."""
+    sites = np.arange(count, dtype=np.uint32) % 40
+    sites = np.where(sites % 20 == 10, 2, sites % 2).astype(np.uint32)
+    walks = [(n << 30) + 8 * (np.cumsum(sites == n) % (1 << 18)) for n in range(2)]
+    address = np.where(sites == 2, (1 << 40) + 64 * 6, np.where(sites == 1, walks[1], walks[0])).astype(np.uint64)
+    return {"addresses": address, "writes": np.zeros(count, dtype=bool), "sites": sites}, np.bincount(
+        np.array([4, 9, 11])[sites], minlength=12
+    ).astype(np.uint64)
+
+
+def hammered_trace(plan=HYBRID):
+    references, memops = hammered()
+    trace = recorded(references, plan)
+    trace.site_blocks, trace.block_memops = np.array([4, 9, 11], dtype=np.uint32), memops
+    return trace
+
+
+def test_a_block_that_an_even_set_sample_lacks_comes_from_the_bursts():
+    rates = simulate(hammered_trace(), MACHINE)
+    first = rates.table.filter(level="L1").sort("block")
+    assert first.select("block", "sample").rows() == [(4, "sets 1/16"), (9, "sets 1/16"), (11, "bursts")]
+    assert first.filter(block=11).select("accesses", "misses").row(0) == (400, 1)
+    assert rates.totals("m")[0]["sample"] == "sets 1/16"
+
+
+def test_totals_weigh_blocks_from_the_bursts_as_the_set_sample_would():
+    references, memops = hammered()
+    whole = simulate_arrays(references["addresses"], writes=references["writes"], machines=MACHINE).totals("m")[0]
+    part = simulate(hammered_trace(), MACHINE).totals("m")[0]
+    assert part["accesses"] == pytest.approx(memops.sum() / CLASSES, rel=0.01)
+    assert part["hits"] + part["misses"] == part["accesses"]
+    assert part["misses"] / part["accesses"] == pytest.approx(whole["misses"] / whole["accesses"], abs=0.001)
+
+
+def test_without_bursts_such_a_block_has_no_sample():
+    rates = simulate(hammered_trace({**HYBRID, "sample": 0}), MACHINE)
+    assert rates.table["block"].unique().sort().to_list() == [4, 9]
+
+
 def test_a_set_sample_gives_the_miss_rates_of_the_larger_levels_within_its_standard_error():
     references = program()
     whole = simulate_arrays(references["addresses"], writes=references["writes"], machines=MACHINE)
