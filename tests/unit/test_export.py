@@ -108,6 +108,29 @@ def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):
     assert {event["tid"] for event in begins} == set(timeline.ranks["rank"])
 
 
+def test_trace_events_fit_the_published_format_in_microseconds(chain):
+    document = json.loads(export(chain, "chrome", "ring.timeline.parquet"))
+    assert "displayTimeUnit" not in document  # Perfetto divides all times by a thousand where it is "ns"
+    needed = {"M": {"name", "args"}, "B": {"name", "cat", "ts"}, "E": {"ts"}, "s": {"name", "cat", "id", "ts"}}
+    needed["f"] = needed["s"] | {"bp"}
+    for event in document["traceEvents"]:
+        assert needed[event["ph"]] | {"pid", "tid"} <= event.keys()
+        assert all(isinstance(event[name], int) for name in ("pid", "tid"))
+        assert event.get("ts", 0) >= 0
+
+
+def test_a_flow_never_ends_before_it_begins_and_always_in_an_interval(chain):
+    found = json.loads(export(chain, "chrome", "ring.timeline.parquet"))["traceEvents"]
+    flows = {kind: {event["id"]: event for event in found if event["ph"] == kind} for kind in "sf"}
+    timeline = Timeline.load(chain.path("ring.timeline.parquet"))
+    assert (timeline.messages["logical_receive"] < timeline.messages["logical_send"]).any()  # posted receives
+    ends = [event for event in found if event["ph"] == "E"]
+    for number, start in flows["s"].items():
+        assert start["ts"] <= flows["f"][number]["ts"]
+    for event in [*flows["s"].values(), *flows["f"].values()]:
+        assert event["ts"] <= max(end["ts"] for end in ends if end["tid"] == event["tid"])
+
+
 def test_intervals_of_a_rank_follow_each_other_and_never_nest(chain):
     found = json.loads(export(chain, "chrome", "ring.timeline.parquet"))["traceEvents"]
     for rank in range(4):

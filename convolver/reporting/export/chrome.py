@@ -1,6 +1,7 @@
 """A replayed run as Chrome trace events: Perfetto (ui.perfetto.dev) and chrome://tracing open it.
 
-Format: Google, "Trace Event Format": begins and ends (B, E), flows (s, f) for messages, metadata (M), in microseconds.
+Format: Google, "Trace Event Format": begins and ends (B, E), flows (s, f) for messages, metadata (M), in microseconds. Without
+``displayTimeUnit``: Perfetto takes the "ns" that is meant for display as the unit of all times, which are then a thousandth.
 """
 
 from __future__ import annotations
@@ -45,11 +46,16 @@ def _intervals(timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 
 def _messages(timeline: Timeline) -> Iterator[dict[str, Any]]:
+    """Yield a flow for each message, from the call that sends it to when it is there and asked for.
+
+    Not to the call that asks for it, which may come before the message is sent: readers drop flows that end before they begin.
+    """
     for number, row in enumerate(timeline.messages.iter_rows(named=True)):
         same = {"name": "message", "cat": "message", "id": number, "pid": PROCESS}
         details = {"bytes": row["bytes"], "tag": row["tag"]}
         yield {**same, "ph": "s", "tid": row["source"], "ts": _microseconds(row["logical_send"]), "args": details}
-        yield {**same, "ph": "f", "bp": "e", "tid": row["destination"], "ts": _microseconds(row["logical_receive"])}
+        end = max(row["logical_receive"], row["physical_receive"])
+        yield {**same, "ph": "f", "bp": "e", "tid": row["destination"], "ts": _microseconds(end)}
 
 
 def trace_events(timeline: Timeline) -> Iterator[dict[str, Any]]:
@@ -67,7 +73,7 @@ def trace_events(timeline: Timeline) -> Iterator[dict[str, Any]]:
 def lines(timeline: Timeline) -> Iterator[str]:
     """Yield the JSON document line by line: one event a line, so that a large one is never held in memory as text."""
     about = {"predicted_seconds": timeline.predicted_seconds, "timeline": timeline.id}
-    yield f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(about)}, "traceEvents": ['
+    yield f'{{"otherData": {json.dumps(about)}, "traceEvents": ['
     before = ""
     for event in trace_events(timeline):
         if before:
