@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder, Op
@@ -55,11 +58,27 @@ def _row(index: int, memops: int, **more: Any) -> dict[str, Any]:
     return {"executions": memops // 2 + 1, "instructions": 3 * memops + 5, **counts, **name, **more}
 
 
-def make_chain(folder: Path, blocks: int = 12, **header: Any) -> Chain:
-    """Write the artifacts of a program with so many blocks, hot ones first, one of them without a sample, to the folder."""
+CALLS = {"page_bytes": 4096, "pages": None, "forks": 0, "threads": 0}
+CALLS |= {"calls": [{"call": "getpid", "target": "", "calls": 100, "bytes": 0}]}
+"""What a program had of the kernel: a hundred calls."""
+
+
+def _with_kernel(machine: MachineProfile, call_seconds: float | None) -> MachineProfile:
+    """Return the machine with the cost of a system call; None: as it is."""
+    known = [] if call_seconds is None else [("page.few", call_seconds), ("call.least", call_seconds)]
+    costs = tuple(KernelCost(name=name, seconds=cost, low=cost, high=cost) for name, cost in known)
+    return msgspec.structs.replace(machine, kernel=costs)
+
+
+def make_chain(folder: Path, blocks: int = 12, call_seconds: Sequence[float | None] = (None, None), **header: Any) -> Chain:
+    """Write the artifacts of a program with so many blocks, hot ones first, one of them without a sample, to the folder.
+
+    ``call_seconds``: what a system call takes on base and target, where that is known.
+    """
     source = folder / "app.c"
     source.write_text(SOURCE)
-    base, target = synthetic.machine("base"), synthetic.machine("target", scale=0.5)
+    plain = synthetic.machine("base"), synthetic.machine("target", scale=0.5)
+    base, target = (_with_kernel(*one) for one in zip(plain, call_seconds, strict=True))
     rows, hits = [], []
     for index in range(blocks):
         memops = max(2, int(4_000_000 / (index + 1) ** 1.2))

@@ -149,7 +149,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
-    from convolver.reporting.program import threshold
+    from convolver.reporting.program import no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
     from convolver.reporting.tables import predictions as table
 
@@ -177,19 +177,10 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
     for machine, note in sorted(notes):
         console.print(f"Assumed for {machine}: {note}.")
-    for sentence in no_system_time(sides):
+    for sentence in no_system_time((side["machine"], side.get("system_note")) for side in sides):
         console.print(sentence, markup=False)
     for name, path in artifacts.items():
         console.print(f"{name:<22} {path}", soft_wrap=True)
-
-
-def no_system_time(sides: list[dict[str, Any]]) -> list[str]:
-    """Return one sentence for each reason why system time is not predicted, with the machines."""
-    notes: dict[str, list[str]] = {}
-    for side in sides:
-        if side.get("system_note"):
-            notes.setdefault(side["system_note"], []).append(side["machine"])
-    return [f"For {', '.join(machines)} {note}." for note, machines in notes.items()]
 
 
 def _sides(prediction: Prediction) -> list[dict[str, Any]]:

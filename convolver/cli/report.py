@@ -12,6 +12,8 @@ from convolver.cli.common import Csv, Json
 if TYPE_CHECKING:
     from convolver.reporting.bundle import Bundle
 
+KERNEL = "(system time)"
+"""Stands for a function in the row of ``--csv`` that no block has."""
 HELP = """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
 
 Takes the folder that `convolver predict -o FOLDER` filled, or single artifacts: the signature, block times (the base first),
@@ -60,8 +62,15 @@ def report(
 
 def document(bundle: Bundle, top: int) -> dict[str, Any]:
     """Return what ``--json`` prints: the signature's summary, and by machine its times with hot blocks and functions."""
+    from convolver.reporting.program import totals
+
     machines = [
-        {**one.summary(), "blocks": one.table.head(top).to_dicts(), "functions": one.by_function().head(top).to_dicts()}
+        {
+            **one.summary(),
+            **totals(one, bundle.base),
+            "blocks": one.table.head(top).to_dicts(),
+            "functions": one.by_function().head(top).to_dicts(),
+        }
         for one in bundle.times
     ]
     objects = {
@@ -72,14 +81,20 @@ def document(bundle: Bundle, top: int) -> dict[str, Any]:
 
 
 def _rows(bundle: Bundle) -> list[dict[str, Any]]:
-    """Every block on every machine, for ``--csv``."""
-    return [{"machine": times.machine, **row} for times in bundle.times for row in times.table.iter_rows(named=True)]
+    """Every block on every machine, for ``--csv``, and in a row without a block its system time, where that is known."""
+    rows: list[dict[str, Any]] = []
+    for times in bundle.times:
+        rows += [{"machine": times.machine, **row} for row in times.table.iter_rows(named=True)]
+        if times.system is not None:
+            nothing = dict.fromkeys(times.table.columns)
+            rows.append({**nothing, "machine": times.machine, "function": KERNEL, "seconds": times.system.seconds})
+    return rows
 
 
 def _print(bundle: Bundle, top: int) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.metadata import about_program, machine_names
-    from convolver.reporting.program import by_machine, hot_functions, threshold
+    from convolver.reporting.program import by_machine, hot_functions, no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
 
     console = out()
@@ -95,6 +110,8 @@ def _print(bundle: Bundle, top: int) -> None:
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
+    for sentence in no_system_time((one.machine, (one.header.get("system") or {}).get("note")) for one in bundle.times):
+        console.print(sentence, markup=False)
     console.print()
     _print_objects(bundle, top)
 

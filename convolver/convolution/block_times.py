@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.system_time import SystemTime, with_system
+from convolver.convolution.system_time import SystemTime, ratio_with_system, with_system
 from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
@@ -135,6 +135,12 @@ class BlockTimes(TableArtifact):
     def total(self) -> tuple[float, float, float]:
         """Predicted user and, where it is known, system time, and the ends of its interval."""
         return with_system(self.seconds, self.interval, self.system)
+
+    def ratio_to(self, target: BlockTimes) -> float | None:
+        """Return this time / the target's, with system time where both know theirs; None where the target takes none."""
+        if not target.seconds:
+            return None
+        return ratio_with_system(self.seconds / target.seconds, target.seconds, (self.system, target.system))
 
     @property
     def coverage(self) -> float:

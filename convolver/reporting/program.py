@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
@@ -37,17 +37,43 @@ def hot_functions(times: BlockTimes, count: int) -> Table:
 
 
 def by_machine(all_times: Sequence[BlockTimes]) -> Table:
-    """Return time, interval and hit rates of every machine, side by side."""
+    """Return predicted time, its interval, user and system time and hit rates of every machine, side by side."""
     levels = list(dict.fromkeys(level for times in all_times for level in times.levels))
-    heads = ["seconds", "interval", *(f"{level} hits" for level in levels), "CPU ratio"]
-    table = grid(["machine"], heads, "Machines")
+    heads = ["predicted", "interval", "user", "system", *(f"{level} hits" for level in levels), "CPU ratio"]
+    table = grid(["machine"], heads, "Machines", WIDEST)
     for times in all_times:
-        low, high = times.interval
-        ratio = f"{all_times[0].seconds / times.seconds:.3g}" if times.seconds else "-"
+        whole, low, high = times.total
+        ratio = all_times[0].ratio_to(times)
         served = [percent(served_by(times, level)) for level in levels]
+        system = "-" if times.system is None else format_seconds(times.system.seconds)
+        spent = [format_seconds(whole), f"{format_seconds(low)} .. {format_seconds(high)}", format_seconds(times.seconds), system]
         name = machine_label(times.machine, bool(times.header.get("projected")))
-        table.add_row(name, format_seconds(times.seconds), f"{format_seconds(low)} .. {format_seconds(high)}", *served, ratio)
+        table.add_row(name, *spent, *served, "-" if ratio is None else f"{ratio:.3g}")
     return table
+
+
+def no_system_time(notes: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return one sentence for each reason why system time is not predicted, with the machines, from pairs of machine and reason
+    (None: it is predicted)."""
+    found: dict[str, list[str]] = {}
+    for machine, note in notes:
+        if note:
+            found.setdefault(note, []).append(machine)
+    return [f"For {', '.join(machines)} {note}." for note, machines in found.items()]
+
+
+def totals(times: BlockTimes, base: BlockTimes) -> dict[str, Any]:
+    """Return the predicted time of a machine as a prediction says it: user and system time, together and each, with intervals."""
+    whole, low, high = times.total
+    system = times.system
+    return {
+        "seconds": whole,
+        "interval_seconds": [low, high],
+        "user_seconds": times.seconds,
+        "system_seconds": None if system is None else system.seconds,
+        "system_interval_seconds": None if system is None else [system.low, system.high],
+        "cpu_ratio": base.ratio_to(times),
+    }
 
 
 def served_by(times: BlockTimes, level: str) -> float | None:

@@ -4,11 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from convolver.cli.predict import no_system_time
 from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaError
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.pipeline import Prediction, predict
+from convolver.reporting.program import no_system_time
 from convolver.simulation.cache import hit_rates, join_hit_rates
 from tests.synthetic import LEVELS, NS, loads, machine, signature
 
@@ -101,7 +101,7 @@ def test_an_older_trace_is_predicted_without_system_time(trace):
     base = predict(trace, base=costs(machine("a"), 1e-6)).document["base"]
     assert base["system_seconds"] is None
     assert "the trace does not say" in base["system_note"]
-    assert no_system_time([base]) == [f"For a {base['system_note']}."]
+    assert no_system_time([("a", base["system_note"])]) == [f"For a {base['system_note']}."]
 
 
 def test_hierarchies_that_were_simulated_cost_nothing(trace):

@@ -1,5 +1,7 @@
 """Reports: what belongs together, sums that agree, and a page that refers to nothing outside of itself."""
 
+import csv
+import io
 import json
 import os
 import re
@@ -14,7 +16,8 @@ from convolver.reporting.annotate import by_line, hot_files, read_source
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.data import page_data, unpack
 from convolver.reporting.html.page import render
-from tests.views import make_chain, make_objects, make_timeline
+from convolver.units import format_seconds
+from tests.views import CALLS, make_chain, make_objects, make_timeline
 
 RUNNER = CliRunner()
 
@@ -127,6 +130,39 @@ def test_json_has_the_same_machines_and_totals(chain):
     assert [machine["machine"] for machine in document["machines"]] == ["base", "target"]
     assert document["signature"]["totals"] == chain.signature.totals
     assert len(document["machines"][0]["blocks"]) == 2
+
+
+def test_system_time_stands_in_every_form_of_the_report_as_in_the_prediction(tmp_path):
+    chain = make_chain(tmp_path, call_seconds=(2e-5, 1e-5), system=CALLS)
+    document = chain.prediction.document
+    machines = json.loads(run(tmp_path, "--json").stdout)["machines"]
+    fields = ("seconds", "interval_seconds", "user_seconds", "system_seconds", "system_interval_seconds")
+    for machine, side in zip(machines, (document["base"], document["target"]), strict=True):
+        assert [machine[name] for name in fields] == [side[name] for name in fields]
+    assert machines[1]["cpu_ratio"] == pytest.approx(chain.prediction.cpu_ratio)
+    assert [machine["system_seconds"] for machine in machines] == pytest.approx([2e-3, 1e-3])
+
+    rows = list(csv.DictReader(io.StringIO(run(tmp_path, "--csv").stdout)))
+    for machine in machines:
+        own = [row for row in rows if row["machine"] == machine["machine"]]
+        assert sum(float(row["seconds"]) for row in own) == pytest.approx(machine["seconds"])
+        assert [float(row["seconds"]) for row in own if not row["block"]] == [machine["system_seconds"]]
+
+    shown, page = run(tmp_path).stdout, render(gather([str(tmp_path)]))
+    words = [format_seconds(machines[0][name]) for name in ("seconds", "user_seconds", "system_seconds")]
+    line = next(line for line in shown.splitlines() if line.startswith("base ") and ".." in line)
+    assert all(word in line for word in words)
+    assert f"<dd>{words[0]}<small>" in page
+    assert f"{words[2]} of it system time" in page
+    assert f"predicted {100 * document['error']:+.1f} %" in page
+    assert f"<dd>{chain.prediction.cpu_ratio:.3g}<small>" in page
+
+
+def test_a_machine_without_costs_of_the_kernel_is_named(tmp_path):
+    chain = make_chain(tmp_path, call_seconds=(2e-5, None), system=CALLS)
+    shown = " ".join(run(tmp_path).stdout.split())
+    assert "For target system time is not predicted: the profile has no costs of the kernel" in shown
+    assert json.loads(run(tmp_path, "--json").stdout)["machines"][1]["cpu_ratio"] == chain.prediction.cpu_ratio
 
 
 def test_a_source_is_printed_with_its_costs_and_an_unknown_one_names_the_known(chain):

@@ -64,11 +64,11 @@ def _cards(bundle: Bundle) -> str:
     cards = [_time_card(base)]
     measured = bundle.measured_seconds
     if measured:
-        error = (base.seconds - measured) / measured
+        error = (base.total[0] - measured) / measured
         cards.append(_card(f"Measured on {base.machine}", format_seconds(measured), f"predicted {100 * error:+.1f} %"))
     for times in bundle.times[1:]:
         cards.append(_time_card(times))
-        ratio = base.seconds / times.seconds if times.seconds else 0.0
+        ratio = base.ratio_to(times) or 0.0
         scaled = (
             f"measured time / ratio: {format_seconds(measured / ratio)}" if measured and ratio else "above 1 the target is faster"
         )
@@ -79,9 +79,12 @@ def _cards(bundle: Bundle) -> str:
 
 
 def _time_card(times: BlockTimes) -> str:
-    low, high = times.interval
+    whole, low, high = times.total
     name = machine_label(times.machine, bool(times.header.get("projected")))
-    return _card(f"Predicted on {name}", format_seconds(times.seconds), f"{format_seconds(low)} to {format_seconds(high)}")
+    detail = f"{format_seconds(low)} to {format_seconds(high)}"
+    if times.system is not None:
+        detail += f"; {format_seconds(times.system.seconds)} of it system time"
+    return _card(f"Predicted on {name}", format_seconds(whole), detail)
 
 
 def _warnings(bundle: Bundle) -> str:
