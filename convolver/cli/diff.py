@@ -10,6 +10,8 @@ import typer
 from convolver.cli.common import Csv, Json, printed
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from convolver.reporting.diff import Difference
 
 HELP = """Compare two runs, machines or versions of a program block by block.
@@ -45,7 +47,7 @@ def diff(
     found = difference(one, other, by=by, measure=measure)
     if not printed(as_json, as_csv, lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
         _about({"before": one, "after": other})
-        _show(found, top)
+        _show(found, (one, other), top)
 
 
 def _about(sides: dict[str, Any]) -> None:
@@ -64,33 +66,61 @@ def _about(sides: dict[str, Any]) -> None:
     console.print()
 
 
-def _show(found: Difference, top: int) -> None:
+def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
     import polars as pl
 
     from convolver.plotting.labels import place
     from convolver.reporting.console import out
     from convolver.reporting.grid import WIDEST, grid
-    from convolver.reporting.tables import percent
     from convolver.units import format_count, format_seconds
 
     console = out()
     shown = format_seconds if found.measure == "seconds" else format_count
-    heads = ["before", "after", "change", "of the total", ""]
-    table = grid(["function", "line"], heads, f"{found.measure}: {found.names[0]} -> {found.names[1]}", WIDEST)
     changed = found.table.filter(pl.col("change") != 0)
+    if not changed.height:
+        console.print(_nothing(found, shown(found.before)), markup=False)
+        return
+    by_function = found.matched_by == "function"
+    one, other = found.names
+    title = f"{found.measure}: {one} -> {other}" if one != other else f"{found.measure}: {one}, before -> after"
+    table = grid(
+        ["function", "module" if by_function else "line"], ["before", "after", "change", "of the total", ""], title, WIDEST
+    )
     for row in changed.head(top).iter_rows(named=True):
-        where = place(row) if row.get("line") is not None else row.get("module") or ""
+        where = row.get("module") or "" if by_function or row.get("line") is None else place(row)
         sign = "+" if row["change"] > 0 else "-"
         cells = [shown(row["before"]), shown(row["after"]), sign + shown(abs(row["change"])), f"{100 * row['share']:+.1f} %"]
         table.add_row(row["function"] or "?", where, *cells, "" if row["significant"] else "within the errors")
     console.print(table)
-    ratio = "-" if found.ratio is None else f"{100 * (found.ratio - 1):+.2f} %"
-    console.print(f"Total: {shown(found.before)} -> {shown(found.after)} ({ratio}), matched by {found.matched_by}.", markup=False)
-    significant = int(changed["significant"].sum())
-    sizes = [abs(change) for change in changed["change"]]
-    held = sum(sizes[:top]) / (sum(sizes) or 1.0)
-    counts = f"{changed.height} of {found.table.height} rows changed, {significant} significantly"
-    console.print(f"{counts}; {percent(held)} of the change shown.", markup=False)
+    ratio = "" if found.ratio is None else f" ({100 * (found.ratio - 1):+.2f} %)"
+    name = "User time" if found.measure == "seconds" else "Total"
+    console.print(f"{name}: {shown(found.before)} -> {shown(found.after)}{ratio}, matched by {found.matched_by}.", markup=False)
+    if found.measure == "seconds":
+        before, after = (format_seconds(side.system.seconds) if side.system else "not predicted" for side in sides)
+        console.print(f"System time: {before} -> {after}.", markup=False)
+    console.print(_counted(found, changed, top), markup=False)
+
+
+def _nothing(found: Difference, total: str) -> str:
+    """Return the sentence for two sides that are the same."""
+    from convolver.units import counted
+
+    what = f"{total} of user time" if found.measure == "seconds" else f"{total} {found.measure}"
+    return f"Nothing changed: {what} before and after, in {counted(found.table.height, found.matched_by)}."
+
+
+def _counted(found: Difference, changed: pl.DataFrame, top: int) -> str:
+    """Return the sentence that says how many rows changed, by more than their errors, and how much of it is shown."""
+    from convolver.reporting.tables import percent
+    from convolver.units import counted
+
+    sizes = changed["change"].abs()
+    held = sum(sizes[:top]) / sum(sizes)
+    known = ""
+    if found.measure == "seconds":
+        known = f", {int(changed['significant'].sum())} of them by more than the errors"
+    whole = counted(found.table.height, found.matched_by)
+    return f"{changed.height} of {whole} changed{known}; {percent(held)} of the change shown."
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.convolution.block_times import BlockTimes
@@ -100,13 +101,26 @@ def _key(one: BlockTimes | Signature, other: BlockTimes | Signature, by: str | N
     if by in ("line", "function"):
         return by
     if isinstance(one, Signature) and isinstance(other, Signature):
-        if set(one.table["build_id"]) & set(other.table["build_id"]) - {""}:
+        if _same_build(one, other):
             return "identity"
     elif one.inputs.get("signature") == other.inputs.get("signature"):
         return "block"
     if by == "block":
         raise UsageError("These blocks are of two runs or builds, so their numbers mean nothing; compare --by line or function.")
     return "line"
+
+
+def _same_build(one: Signature, other: Signature) -> bool:
+    """Return whether two runs share modules and none of these was built anew in between; libraries are shared by all versions."""
+    builds = [{Path(module).name: build for module, build in _modules(side)} for side in (one, other)]
+    shared = builds[0].keys() & builds[1].keys()
+    return bool(shared) and all(builds[0][name] == builds[1][name] for name in shared)
+
+
+def _modules(side: Signature) -> list[tuple[str, str]]:
+    """Return path and build-id of the modules that have one."""
+    rows = side.table.select("module", "build_id").unique().iter_rows()
+    return [(module, build) for module, build in rows if build]
 
 
 def _summed(artifact: BlockTimes | Signature, key: str, measure: str) -> pl.DataFrame:

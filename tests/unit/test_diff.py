@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import polars as pl
 import pytest
@@ -12,9 +13,10 @@ from convolver.cli.app import app
 from convolver.convolution.convolve import convolve
 from convolver.errors import UsageError
 from convolver.reporting.diff import difference
+from convolver.units import format_seconds
 from tests import synthetic
 from tests.strategies import signature_rows
-from tests.views import make_chain
+from tests.views import CALLS, make_chain
 
 RUNNER = CliRunner()
 
@@ -71,6 +73,23 @@ def test_blocks_of_two_builds_are_matched_by_line_in_whatever_folder_they_were_b
     assert found.table["change"].to_list() == [0.0]
 
 
+def test_a_library_of_both_versions_does_not_make_them_one_build():
+    library = synthetic.loads(100) | {
+        "module": "/lib/libc.so.6",
+        "build_id": "c" * 40,
+        "function": "memcpy",
+        "file": "",
+        "line": 0,
+    }
+    row = synthetic.loads(1000) | {"file": "app.c", "line": 3, "module": "/bin/app"}
+    before = synthetic.signature({**row, "build_id": "a" * 40}, library)
+    after = synthetic.signature({**row, "build_id": "b" * 40, "offset": 4096}, library)
+    found = difference(before, after)
+    assert found.matched_by == "line"
+    assert set(found.table["change"]) == {0.0}
+    assert difference(before, before).matched_by == "block"
+
+
 def test_contradictions_are_refused(chain, tmp_path):
     other = make_chain(tmp_path, blocks=3)
     with pytest.raises(UsageError, match="two tables of block times or two signatures"):
@@ -83,11 +102,38 @@ def test_contradictions_are_refused(chain, tmp_path):
         difference(chain.signature, chain.signature, by="colour")
 
 
+def test_two_equal_sides_are_said_to_be_so(chain):
+    times = chain.path("app@base.times.parquet")
+    text = RUNNER.invoke(app, ["diff", times, times]).stdout
+    assert (
+        f"Nothing changed: {format_seconds(chain.prediction.base.seconds)} of user time before and after, in 12 blocks." in text
+    )
+    assert "->" not in text
+
+
+def test_system_time_stands_beside_the_user_time_that_blocks_have(tmp_path):
+    chain = make_chain(tmp_path, call_seconds=(2e-5, None), system=CALLS)
+    text = RUNNER.invoke(app, ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet")]).stdout
+    assert f"User time: {format_seconds(chain.prediction.base.seconds)} -> " in text
+    assert "System time: 2 ms -> not predicted." in text
+
+
+def test_functions_are_named_with_their_module_and_counts_have_no_errors(tmp_path):
+    for name, blocks in (("one", 12), ("other", 14)):
+        (tmp_path / name).mkdir()
+        make_chain(tmp_path / name, blocks=blocks)
+    files = [str(tmp_path / name / "app.sig.parquet") for name in ("one", "other")]
+    text = RUNNER.invoke(app, ["diff", *files, "--by", "function"]).stdout
+    assert re.search(r"function +module +before", text)
+    assert "app.c" not in text
+    assert "2 of 7 functions changed; 100.0 % of the change shown." in text
+
+
 def test_the_verb_prints_a_table_json_and_csv_that_agree(chain):
     words = ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet")]
     text = RUNNER.invoke(app, [*words, "--top", "2"]).stdout
     assert "matched by block" in text
-    assert "12 of 12 rows changed" in text
+    assert re.search(r"12 of 12 blocks changed, \d+ of them by more than the errors", text)
     document = json.loads(RUNNER.invoke(app, [*words, "--json", "--top", "2"]).stdout)
     assert len(document["rows"]) == 2
     table = pl.read_csv(io.StringIO(RUNNER.invoke(app, [*words, "--csv"]).stdout))
