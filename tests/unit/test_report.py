@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -105,6 +106,23 @@ def test_the_overview_can_be_read_without_a_script(chain, page):
     for words in ("CPU ratio base / target", "Measured on base", "Coverage", chain.signature.id, "Hot blocks"):
         assert words in text
     assert chain.prediction.cpu_ratio == pytest.approx(2)
+
+
+def test_states_of_the_timeline_differ_in_grey_in_both_looks(page):
+    looks = re.findall(r"--line: #(\w{6}).*?((?:--t\d: #\w{6}; )+)", page.replace("\n", " "))
+    assert len(looks) == 2
+    for line, states in looks:
+        colours = [line, *re.findall(r"--t\d: #(\w{6})", states)]
+        weights = zip((0.299, 0.587, 0.114), zip(*(bytes.fromhex(one) for one in colours), strict=True), strict=True)
+        greys = sorted(
+            sum(parts) for parts in zip(*([share * value for value in values] for share, values in weights), strict=True)
+        )
+        assert len(greys) == 7
+        assert min(after - before for before, after in itertools.pairwise(greys)) >= 14
+
+
+def test_a_printed_page_has_no_room_for_rows_that_are_not_drawn(page):
+    assert re.search(r"@media print {.*\.spacer { display: none; }", page)
 
 
 def test_names_from_the_program_cannot_break_the_page(tmp_path):

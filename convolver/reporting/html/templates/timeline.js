@@ -1,7 +1,6 @@
 // What every rank does over time.
-const STATE_COLOURS = { 2: 4, 3: 3, 4: 0, 5: 4, 6: 1, 7: 2 };
-// Computation is the pale background of the rest.
-function stateColour(state) { return state in STATE_COLOURS ? `var(--s${STATE_COLOURS[state]})` : "var(--line)"; }
+// Computation, and waiting for a processor, is the background of the rest; the others differ in lightness, too.
+function stateColour(state) { return state >= 2 && state <= 7 ? `var(--t${state})` : "var(--line)"; }
 
 function drawTimeline(view, note, timeline) {
   const bar = Math.max(4, Math.min(26, 520 / timeline.ranks)), high = bar * timeline.ranks + 56, left = 60;
