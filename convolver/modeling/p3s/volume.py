@@ -54,6 +54,7 @@ SHAPES: dict[str, Shape] = {
     "1/P^2": lambda p, n: 1 / p**2,
 }
 """One-coefficient shapes; q = sqrt(P), R x C the process grid, N the problem size."""
+_ROUNDING = 1e-12
 _OFFSETS = ("1/P", "1/q", "(floor(N/q)+1)", "ceil(N/q)", "N/C", "N/R")
 
 
@@ -117,7 +118,8 @@ def fit_volume(sizes: Mapping[int, float], *, sizes_to_try: tuple[int, ...] = ()
     forms = [form for n in (sizes_to_try or (1,)) for name in SHAPES if (form := _usable(name, sizes, n)) is not None]
     if sizes_to_try:
         forms += [f for n in sizes_to_try for name in _OFFSETS if (f := _with_offset(name, sizes, n)) and f.error < 1e-4]
-    best = min(forms, key=lambda form: form.error + 1e-4 * (form.offset != 0), default=law)
+    # Exact forms tie but for rounding; the first of them is the simplest.
+    best = min(forms, key=lambda form: max(form.error, _ROUNDING) + 1e-4 * (form.offset != 0), default=law)
     return best if best.error <= max(0.02, 0.0) and best.error <= law.error + 1e-3 else law
 
 
