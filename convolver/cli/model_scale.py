@@ -27,7 +27,7 @@ Rate: TypeAlias = Annotated[
 ]
 Point: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(help="COUNTED,TIMED: traces of one run of a smaller workload, for seconds of instructions; repeatable."),
+    typer.Option(help="COUNTED,TIMED[,TIMED...]: traces of a smaller workload, for seconds of instructions; repeatable."),
 ]
 
 
@@ -89,13 +89,13 @@ def _rates(scalable: ScalableTrace, points: list[str]) -> Rates | None:
     from convolver.modeling.p3s.points import measured_rates
     from convolver.modeling.p3s.sources import read_trace
 
-    pairs = []
+    read = []
     for text in points:
-        counted, comma, timed = text.partition(",")
-        if not comma or not timed:
-            raise UsageError(f"'{text}' is no point of measurement; give --point COUNTED,TIMED, two traces of one run.")
-        pairs.append((read_trace(counted), read_trace(timed)))
-    return measured_rates(scalable.root, pairs) if pairs else None
+        names = text.split(",")
+        if len(names) < 2 or not all(names):
+            raise UsageError(f"'{text}' is no point of measurement; give --point COUNTED,TIMED, two traces of one run or more.")
+        read.append([read_trace(name) for name in names])
+    return measured_rates(scalable.root, read) if read else None
 
 
 def _show_equations(scalable: ScalableTrace, json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import Dask, Jobs, new_file, say, wrote
+from convolver.cli.model_points import points_command
 from convolver.cli.model_scale import scale_command
 from convolver.cli.model_speedup import speedup_command
 from convolver.errors import UsageError
@@ -70,4 +71,5 @@ def add(models: typer.Typer) -> None:
     """Add the verbs to ``convolver model``."""
     models.command("sweep")(sweep_command)
     models.command("scale")(scale_command)
+    models.command("points")(points_command)
     models.command("speedup")(speedup_command)

@@ -26,12 +26,14 @@ def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, adv
     for axes, name in ((above, "speedup"), (below, "efficiency")):
         for part, line, label in ((known, "-", "traced counts"), (beyond, (0, (4, 2)), "predicted")):
             values = [getattr(point, name) for point in part]
-            axes.plot([point.processes for point in part], values, color=look.colour(0), linestyle=line, marker="o", label=label)
+            said = label if axes is above else None
+            axes.plot([point.processes for point in part], values, color=look.colour(0), linestyle=line, marker="o", label=said)
     below.axhline(threshold, color=look.colour(1), linewidth=1.2, label=f"threshold {100 * threshold:.0f} %")
     above.set_xscale("log", base=2)
     above.set_yscale("log", base=2)
     above.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     above.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    below.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     below.set_ylim(0, max(1.05, *(1.05 * point.efficiency for point in points)))
     below.set_xticks(counts)
     below.minorticks_off()

@@ -21,8 +21,13 @@ from convolver.mpi.replay import Replayer
 from convolver.mpi.time_independent import Trace, read_ti, to_events
 
 
+def begun(trace: Trace) -> Trace:
+    """Return a trace without what runs before the first MPI call."""
+    return [[replace(rank[0], work=0.0), *rank[1:]] for rank in trace]
+
+
 def read(path: str) -> Trace:
-    return [[replace(rank[0], work=0.0), *rank[1:]] for rank in read_ti(path)]
+    return begun(read_ti(path))
 
 
 def seconds(trace: Trace) -> float:

@@ -21,7 +21,7 @@ from convolver.modeling.p3s.edges import fit_edges
 from convolver.modeling.p3s.instructions import groups
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
-from convolver.modeling.p3s.points import Rates
+from convolver.modeling.p3s.points import Key, Rates, RatesAt
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
@@ -58,7 +58,21 @@ class ScalableTrace:
                 raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
         sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
         grid = _grid(self.root)
-        return [list(self._rank(rank, processes, run(rank), sizes, grid, rates)) for rank in range(processes)]
+        known = None if rates is None else rates.at(self.instructions(processes))
+        return [list(self._rank(rank, processes, run(rank), sizes, grid, known)) for rank in range(processes)]
+
+    def instructions(self, processes: int) -> float:
+        """Return the work of one process in the mean over a whole run at a process count."""
+        grid = _grid(self.root)
+        works = (self._works(rank, processes, grid) for rank in range(processes))
+        steps = (sum(work.get((id(p), t), 0.0) for p, _, t, _ in self.root.run(r, processes)) for r, work in enumerate(works))
+        return sum(steps) / processes
+
+    def _works(self, rank: int, processes: int, grid: str | None) -> dict[Key, float]:
+        """Return the work before each operation, by its turn, where a rank is on the grid."""
+        sides = GRIDS[grid](processes) if grid else None
+        place = place_of(rank, sides) if sides else (0, 0)
+        return {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
 
     def _rank(
         self,
@@ -67,11 +81,9 @@ class ScalableTrace:
         run: Iterator[Step],
         sizes: Mapping[int, int],
         grid: str | None,
-        rates: Rates | None,
+        rates: RatesAt | None,
     ) -> Iterator[Operation]:
-        sides = GRIDS[grid](processes) if grid else None
-        place = place_of(rank, sides) if sides else (0, 0)
-        work = {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
+        work = self._works(rank, processes, grid)
         if rates is not None:
             work = {key: rates.seconds(*key, value) for key, value in work.items()}
         for part, partner, turn, number in run:
