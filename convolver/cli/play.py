@@ -115,8 +115,10 @@ def _print(trace: Path, document: dict[str, Any]) -> None:
             table.add_row(row["operations"], row["turn"], *numbers)
         console.print(table)
     error = "" if document["error"] is None else f", off by {100 * document['error']:.1f} %"
-    console.print(f"Predicted: {format_seconds(document['predicted_seconds'])}{error}")
-    share = "" if document["overhead"] is None else f", {100 * document['overhead']:.1f} % of the run's time"
+    if document["phases"] or error:
+        console.print(f"Predicted: {format_seconds(document['predicted_seconds'])}{error}")
+    known = document["overhead"] is not None and (document["phases"] or actual is not None)
+    share = f", {100 * document['overhead']:.1f} % of the run's time" if known else ""
     console.print(f"Took {format_seconds(document['signature_seconds'])}, {document['core_hours']:.3g} core hours{share}.")
 
 
