@@ -70,8 +70,8 @@ def draw(base: BlockTimes, target: BlockTimes, look: Look, *, top: int = 12) -> 
     axes.margins(x=0.09)
     axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")
-    axes.set_xlabel("predicted time")
-    axes.set_title(f"{command_label(base.header.get('command'))}: CPU ratio {base.machine} / {target.machine} = {ratio:.3g}")
+    axes.set_xlabel("predicted user time")
+    axes.set_title(f"{command_label(base.header.get('command'))}: user time, {base.machine} / {target.machine} = {ratio:.3g}")
     style.note(
         axes,
         look,

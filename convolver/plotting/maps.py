@@ -118,8 +118,9 @@ def draw(machine: MachineProfile, times: BlockTimes | None, look: Look, *, top: 
         style.note(
             axes,
             look,
-            f"Circles: basic blocks, area = predicted time ({held:.1%} of {format_seconds(times.seconds)}), at their rate and "
-            "the working set at which the curves give it." + (" At the top edge: hardly any time on memory." if beyond else ""),
+            f"Circles: basic blocks, area = predicted user time ({held:.1%} of {format_seconds(times.seconds)}), at their rate "
+            "and the working set at which the curves give it."
+            + (" At the top edge: hardly any time on memory." if beyond else ""),
         )
         circles(axes, points, "working_set_bytes", "shown_rate", look, top)
     axes.legend(loc="lower left", fontsize=9)

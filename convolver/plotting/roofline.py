@@ -98,7 +98,7 @@ def draw(machine: MachineProfile, signature: Signature, times: BlockTimes, look:
     style.note(
         axes,
         look,
-        f"Circles: blocks with floating-point work, area = predicted time ({held:.1%} of {format_seconds(times.seconds)}). "
+        f"Circles: blocks with floating-point work, area = predicted user time ({held:.1%} of {format_seconds(times.seconds)}). "
         "Roofs: unit-stride loads as measured, widest operands.",
     )
     axes.legend(loc="lower right")

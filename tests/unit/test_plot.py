@@ -17,7 +17,7 @@ from convolver.mpi.timeline import Timeline
 from convolver.plotting import blocks, maps, misses, parity, ranks, roofline, scaling, style, tornado
 from convolver.plotting.views import VIEWS
 from tests import synthetic
-from tests.views import make_chain, make_model, make_timeline
+from tests.views import CALLS, make_chain, make_model, make_timeline
 
 RUNNER = CliRunner()
 
@@ -87,6 +87,16 @@ def test_circles_on_the_maps_have_areas_in_the_ratio_of_the_blocks_times(chain):
     shares = [point["share"] for point in maps.block_points(chain.base, chain.prediction.base)]
     assert np.allclose(sizes / sizes[0], np.array(shares) / shares[0])
     assert 0.9 < sum(shares) <= 1
+
+
+def test_bars_of_blocks_are_said_to_be_user_time_also_where_system_time_is_known(tmp_path):
+    chain = make_chain(tmp_path, call_seconds=(2e-5, 2e-5), system=CALLS)
+    base, target = chain.prediction.base, chain.prediction.target
+    assert chain.prediction.cpu_ratio < 1.99  # that of user time is 2
+    with style.drawing(style.LIGHT):
+        axes = blocks.draw(base, target, style.LIGHT).axes[0]
+    assert axes.get_title(loc="left").endswith("user time, base / target = 2")
+    assert axes.get_xlabel() == "predicted user time"
 
 
 def test_a_block_lies_where_the_curves_give_its_rate(chain):
