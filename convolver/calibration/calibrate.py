@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from convolver.calibration.fit import Start, fit, left_out
+from convolver.calibration.fit import LIKE, TUPLES, WALKS, Start, fit, left_out
 from convolver.calibration.rows import Measured, Rows, make_rows, measured_points, runs
 from convolver.convolution.costs import pattern_cost
 from convolver.convolution.falls import Array
@@ -33,6 +33,10 @@ BETTER = 0.97
 PAGE_ENTRIES = (1024, 1536, 2048, 3072)
 """Translations that the last level of a TLB may keep; none (pages cost nothing) is tried, too."""
 LEAST_ROWS = 60
+LIKE_KEY = "calibrated_like"
+"""Key of a profile's provenance with the id of the profile that it was calibrated like."""
+FITTED = (*TUPLES, "between", "coming", "window", "near_exponent", "exponent")
+"""Coefficients that two states of one machine have in common where no row tells them apart."""
 _JACKKNIFE = 1.96
 
 
@@ -47,8 +51,8 @@ def _fitting(level: Level, size_bytes: float) -> Level:
     return msgspec.structs.replace(level, size_bytes=max(round(size_bytes / step), 1) * step)
 
 
-def candidates(profile: MachineProfile) -> list[MachineProfile]:
-    """Return the profile with the hierarchies that are tried: its own first.
+def candidates(profile: MachineProfile, like: MachineProfile | None = None) -> list[MachineProfile]:
+    """Return the profile with the hierarchies that are tried: its own first, and that of ``like``.
 
     Where the last level was seen to be far smaller than reported, its size depends on how fast a program goes through it; the
     sizes tried are those between the level before and the reported one.
@@ -57,13 +61,14 @@ def candidates(profile: MachineProfile) -> list[MachineProfile]:
     if not profile.hierarchy_reported or not inner:
         return [profile]
     least, most = 2 * inner[-1].size_bytes, min(profile.hierarchy_reported[-1].size_bytes, LARGEST_TRIED)
-    levels = dict.fromkeys(_fitting(last, last.size_bytes * factor) for factor in LAST_LEVELS)
+    sizes = [last.size_bytes * factor for factor in LAST_LEVELS] + ([] if like is None else [like.hierarchy[-1].size_bytes])
+    levels = dict.fromkeys(_fitting(last, size) for size in sizes)
     kept = [one for one in levels if least <= one.size_bytes <= most]
     return [msgspec.structs.replace(profile, hierarchy=(*inner, one)) for one in kept] or [profile]
 
 
-def starting_point(profile: MachineProfile, page_entries: int = 0) -> Start:
-    """Return coefficients that are right in size: from the curves of the plain kernels."""
+def starting_point(profile: MachineProfile, page_entries: int = 0, like: MachineProfile | None = None) -> Start:
+    """Return coefficients that are right in size, from the curves of the plain kernels, or those of ``like``."""
     levels = profile.hierarchy
     chase, load = pattern_cost(profile.curve("chase"), levels), pattern_cost(profile.curve("unit", "load"), levels)
     random = pattern_cost(profile.curve("random"), levels)
@@ -72,27 +77,30 @@ def starting_point(profile: MachineProfile, page_entries: int = 0) -> Start:
     def positive(values: Sequence[float]) -> tuple[float, ...]:
         return tuple(max(value, least) for value in values)
 
-    return Start(
-        Calibration(
-            simulator="",
-            exponent=2.7,
-            sequential=positive(load.line_seconds),
-            random=positive(random.line_seconds),
-            write_back=positive([0.2 * seconds for seconds in load.line_seconds]),
-            latency=tuple(chase.reference_seconds + seconds for seconds in chase.line_seconds),
-            page_entries=page_entries,
-            walk=positive([0.2 * random.line_seconds[-1]])[0],
-            walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
-            first_latency=chase.reference_seconds,
-            between=0.6,
-            coming=0.5 * load.reference_seconds,
-            window=150.0,
-            points=0,
-            median_error=0.0,
-            mean_error=0.0,
-            intervals={},
-        )
+    found = Calibration(
+        simulator="",
+        exponent=2.7,
+        sequential=positive(load.line_seconds),
+        random=positive(random.line_seconds),
+        write_back=positive([0.2 * seconds for seconds in load.line_seconds]),
+        latency=tuple(chase.reference_seconds + seconds for seconds in chase.line_seconds),
+        page_entries=page_entries,
+        walk=positive([0.2 * random.line_seconds[-1]])[0],
+        walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
+        first_latency=chase.reference_seconds,
+        between=0.6,
+        coming=0.5 * load.reference_seconds,
+        window=150.0,
+        points=0,
+        median_error=0.0,
+        mean_error=0.0,
+        intervals={},
     )
+    if like is None or like.calibration is None:
+        return Start(found)
+    known = {name: getattr(like.calibration, name) for name in FITTED}
+    walks = {name: getattr(like.calibration, name) for name in WALKS} if like.calibration.page_entries else {}
+    return Start(msgspec.structs.replace(found, **known, **walks), LIKE)
 
 
 class _Tried(NamedTuple):
@@ -105,19 +113,34 @@ class _Tried(NamedTuple):
     vector: Array
 
 
-def _best(profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates) -> _Tried:
-    """Return the hierarchy and the number of translations with which the fit costs least: another last level than the first, or
-    pages that cost something, only where that is clearly better. Rows near an edge count nowhere, so that all compare."""
+def _best(
+    profiles: Sequence[MachineProfile],
+    points: Sequence[Measured],
+    run: KernelRuns,
+    rates: HitRates,
+    like: MachineProfile | None = None,
+) -> _Tried:
+    """Return the hierarchy and the number of translations with which the fit costs least: another last level than the first (or
+    that of ``like``), or pages that cost something (or more or fewer translations than there), only where that is clearly better.
+    Rows near an edge count nowhere, so that all compare."""
     tried = []
     for entries in (0, *(PAGE_ENTRIES if small_pages(profiles[0]) else ())):
         for number, profile in enumerate(profiles):
             rows = make_rows(points, run, rates, str(number), profile, _pages_name(entries) if entries else "")
-            start = starting_point(profile, entries)
+            start = starting_point(profile, entries, like)
             vector, cost = fit(rows, start)
             tried.append(_Tried(cost / max(rows.weight.sum(), 1.0), profile, rows, start, vector))
-    own, best = tried[0], min(tried, key=lambda one: one.cost)
+    own, best = next((one for one in tried if _alike(one, like)), tried[0]), min(tried, key=lambda one: one.cost)
     best = best if best.cost < BETTER * own.cost else own
     return min([best, *_scattered(best, profiles, points, run, rates)], key=lambda one: one.cost)
+
+
+def _alike(tried: _Tried, like: MachineProfile | None) -> bool:
+    """Tell whether the last level is that of ``like``, and the translations, too, where pages are small."""
+    if like is None or like.calibration is None:
+        return False
+    same = tried.start.calibration.page_entries == like.calibration.page_entries or not small_pages(tried.profile)
+    return same and tried.profile.hierarchy[-1].size_bytes == like.hierarchy[-1].size_bytes
 
 
 def _scattered(
@@ -132,7 +155,7 @@ def _scattered(
             continue
         pages = _pages_name(known.page_entries) if known.page_entries else ""
         rows = make_rows(points, run, rates, numbers[size], best.profile, pages, number)
-        start = Start(msgspec.structs.replace(known, scattered_share=smaller / size))
+        start = Start(msgspec.structs.replace(known, scattered_share=smaller / size), best.start.pull)
         vector, cost = fit(rows, start)
         tried = _Tried(cost / max(rows.weight.sum(), 1.0), best.profile, rows, start, vector)
         found += [tried] if tried.cost < BETTER * best.cost else []
@@ -148,8 +171,12 @@ def _pages_name(entries: int) -> str:
     return f"{PAGES} {entries}"
 
 
-def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> MachineProfile:
+def calibrate(profile: MachineProfile, *, like: MachineProfile | None = None, progress: Progress = SILENT) -> MachineProfile:
     """Return the profile with its calibration, and the last level that explains its curves best where that is uncertain.
+
+    ``like`` is a calibrated profile of the same machine in another state (beside other work): what the curves
+    do not tell apart stays as it is there, so that a ratio of the two states holds what changed, not what two fits happened to
+    find. One of another processor, or without a calibration, is left aside.
 
     A projected profile should be projected from a calibrated one instead, which scales the coefficients; where its base is
     gone, its curves stand for measured ones. Raises :class:`MachineError` for a profile without enough curves.
@@ -161,7 +188,8 @@ def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> Machin
             f"'{profile.name}' has {len(points)} measured points, {LEAST_ROWS} are needed; calibrate a profile that "
             "`convolver probe` wrote."
         )
-    profiles = candidates(profile)
+    like = like if like is not None and alike(like, profile) else None
+    profiles = candidates(profile, like)
     run = runs(points, max(one.hierarchy[-1].size_bytes for one in profiles), str(profile.provenance.get("pages", "default")))
     machines = [
         {"name": str(number), "hierarchy": [msgspec.to_builtins(level) for level in one.hierarchy]}
@@ -173,15 +201,28 @@ def calibrate(profile: MachineProfile, *, progress: Progress = SILENT) -> Machin
             for entries in PAGE_ENTRIES
         ]
     rates = simulate(run, machines, progress=progress)
-    _, best, rows, start, vector = _best(profiles, points, run, rates)
+    _, best, rows, start, vector = _best(profiles, points, run, rates, like)
     errors, vectors = left_out(rows, start, vector)
-    return msgspec.structs.replace(best, calibration=_document(best, run, rows, start, vector, errors, vectors))
+    kept = {key: value for key, value in best.provenance.items() if key != LIKE_KEY}
+    return msgspec.structs.replace(
+        best,
+        calibration=_document(best, run, rows, start, vector, errors, vectors),
+        provenance=kept if like is None else {**kept, LIKE_KEY: like.id},
+    )
 
 
-def calibrated(profile: MachineProfile, *, progress: Progress = SILENT) -> tuple[MachineProfile, str]:
+def alike(like: MachineProfile, profile: MachineProfile) -> bool:
+    """Tell whether ``like`` is calibrated, and of the same kind of processor with the same levels."""
+    names = [[level.level for level in one.hierarchy] for one in (like, profile)]
+    return like.calibration is not None and names[0] == names[1] and like.cpu.get("model") == profile.cpu.get("model")
+
+
+def calibrated(
+    profile: MachineProfile, *, like: MachineProfile | None = None, progress: Progress = SILENT
+) -> tuple[MachineProfile, str]:
     """Return :func:`calibrate` of a fresh profile; or, where it has too few curves, the profile and one sentence that says so."""
     try:
-        return calibrate(profile, progress=progress), ""
+        return calibrate(profile, like=like, progress=progress), ""
     except (MachineError, PredictionError) as error:
         return profile, f"The profile is not calibrated: {error}"
 

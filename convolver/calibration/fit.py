@@ -17,6 +17,9 @@ _TOLERATED = 0.1
 """Relative error from which on a row counts less than with its square."""
 _PRIOR = 0.02
 """Pull of each coefficient's logarithm towards its start: decides only what no row tells."""
+LIKE = 0.3
+"""The same towards the coefficients of the same machine in another state: a change by a third counts as much as an error of 10 %
+in one row, so what the rows tell moves and what they do not tell stays."""
 _LEAST_EXPONENT = 1.0
 
 
@@ -28,9 +31,10 @@ WALKS = ("walk", "walk_latency")
 
 @dataclass(frozen=True)
 class Start:
-    """Coefficients before the fit, those that are not fitted included."""
+    """Coefficients before the fit, those that are not fitted included, and how strongly each is pulled back to them."""
 
     calibration: Calibration
+    pull: float = _PRIOR
 
     @property
     def _walks(self) -> tuple[str, ...]:
@@ -107,7 +111,7 @@ def fit(rows: Rows, start: Start, at: Array | None = None) -> tuple[Array, float
     origin = start.vector()
 
     def residuals(vector: Array) -> Array:
-        return np.concatenate([used.weight * errors(used, start.with_vector(vector)), _PRIOR * (vector - origin)])
+        return np.concatenate([used.weight * errors(used, start.with_vector(vector)), start.pull * (vector - origin)])
 
     bounds = (origin - np.log(30.0), origin + np.log(30.0))
     inside = origin if at is None else np.clip(at, bounds[0] + 1e-9, bounds[1] - 1e-9)

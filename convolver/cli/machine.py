@@ -202,24 +202,36 @@ def calibrate_command(
         str, typer.Argument(help="Name of a measured machine, or path of its profile.", autocompletion=completing.machines)
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like", help="Calibrated profile of the same machine in another state.", autocompletion=completing.machines
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
 ) -> None:
     """Fit the rate model on a profile's curves, whose kernels are simulated like any program. Nothing is measured again.
 
+    With --like, what the curves do not tell apart stays as in that profile, for CPU ratios between two states of one machine.
+
     \b
     Examples:
       convolver machine calibrate host --force
       convolver machine calibrate old.machine.json -o new.machine.json --json
+      convolver machine calibrate busy --like quiet --force
     """
-    from convolver.calibration.calibrate import calibrate
+    from convolver.calibration.calibrate import alike, calibrate
     from convolver.machine.catalog import find_machine
     from convolver.reporting.calibration import calibration_document, print_calibration
     from convolver.reporting.console import terminal_progress
 
     profile = find_machine(machine)
     path = new_file(output or Path(f"{profile.name}.machine.json"), force)
-    profile = calibrate(profile, progress=terminal_progress())
+    other = None if like is None else find_machine(like)
+    if other is not None and not alike(other, profile):
+        raise UsageError(f"'{like}' is no calibrated profile of the processor and the cache levels of '{machine}'.")
+    profile = calibrate(profile, like=other, progress=terminal_progress())
     profile.save(path)
     if json:
         print_json({**profile.summary(), "calibration": calibration_document(profile)})

@@ -35,10 +35,20 @@ def profiles(
         try:
             profile = _profile(condition, campaign, here, folder, cpu, found, progress)
             wanted = calibrate and not profile.calibration
-            found[condition.name] = calibrated(profile, progress=progress)[0] if wanted else profile
+            like = found.get(campaign.base_name) if _same_pages(condition, campaign) else None
+            found[condition.name] = calibrated(profile, like=like, progress=progress)[0] if wanted else profile
         except ConvolverError as error:
             refused[condition.name] = str(error)
     return found, refused
+
+
+def _same_pages(condition: Condition, campaign: Campaign) -> bool:
+    """Tell whether a condition is a state of the base's machine with the base's pages.
+
+    With others, the fit finds other reasons for the same times.
+    """
+    base = next(one for one in campaign.condition if one.name == campaign.base_name)
+    return not condition.profile and not base.profile and condition.pages == base.pages
 
 
 def _in_order(campaign: Campaign) -> list[Condition]:

@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from convolver.calibration.calibrate import calibrate, calibrated, candidates
-from convolver.calibration.fit import Start, errors, fit, left_out
+from convolver.calibration.calibrate import alike, calibrate, calibrated, candidates, starting_point
+from convolver.calibration.fit import LIKE, Start, errors, fit, left_out
 from convolver.calibration.rows import Rows
 from convolver.convolution.rates import Work, parts, seconds
 from convolver.errors import MachineError
@@ -141,3 +141,33 @@ def test_last_levels_are_tried_only_where_the_report_is_doubtful():
     tried = candidates(msgspec.structs.replace(sure, hierarchy_reported=reported))
     assert [one.hierarchy[-1].size_bytes >> 20 for one in tried] == [16, 8, 24, 32, 48, 64]
     assert all(one.hierarchy[-1].sets % 16 == 0 for one in tried)
+
+
+def test_what_rows_do_not_tell_stays_as_in_the_other_state_and_what_they_tell_moves():
+    changed = msgspec.structs.replace(TRUE, sequential=(0.4 * NS, 6 * NS))
+    rows = made_rows(noise=0.03, true=changed)
+    blind = msgspec_replace(rows, work=Work(**{**vars(rows.work), "between": np.zeros(len(rows.seconds))}))
+    times = seconds(blind.work, changed) * rows.seconds / seconds(rows.work, changed)
+    begin = Start(msgspec.structs.replace(TRUE, between=0.77), LIKE)
+    found = begin.with_vector(fit(msgspec_replace(blind, seconds=times), begin)[0])
+    assert found.between == pytest.approx(0.77, rel=0.01)
+    assert found.sequential[1] == pytest.approx(6 * NS, rel=0.1)
+    assert found.window == pytest.approx(TRUE.window, rel=0.15)
+
+
+def test_another_state_of_the_machine_is_tried_and_its_coefficients_are_the_start():
+    levels = (Level(level="L1", size_bytes=49152, ways=12), Level(level="L2", size_bytes=2 << 20, ways=16))
+    level = Level(level="L3", size_bytes=16 << 20, ways=16)
+    reported = (*levels, msgspec.structs.replace(level, size_bytes=480 << 20))
+    one = MachineProfile(name="m", hierarchy=(*levels, level), hierarchy_reported=reported)
+    other = msgspec.structs.replace(one, hierarchy=(*levels, msgspec.structs.replace(level, size_bytes=80 << 20)))
+    assert [each.hierarchy[-1].size_bytes >> 20 for each in candidates(one, other)] == [16, 8, 24, 32, 48, 64, 80]
+
+    measured = machine("m")
+    like = msgspec.structs.replace(measured, calibration=TRUE)
+    begin = starting_point(measured, 0, like)
+    assert (begin.calibration.latency, begin.calibration.window, begin.pull) == (TRUE.latency, TRUE.window, LIKE)
+    assert begin.calibration.first_latency == starting_point(measured).calibration.first_latency
+    assert alike(like, measured)
+    assert not alike(measured, like)
+    assert not alike(msgspec.structs.replace(like, cpu={"model": "other"}), measured)

@@ -269,3 +269,21 @@ def test_user_time_is_compared_with_user_time():
     (summary,) = [one for one in summarise(rows, "quiet") if one["origin"] == "all"]
     assert summary["error"]["median"] == pytest.approx(0.2)
     assert summary["error_of_user_time"]["median"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_conditions_with_the_bases_pages_are_calibrated_like_the_base(tmp_path, monkeypatch):
+    asked = {}
+
+    def calibrated(profile, like=None, progress=None):
+        asked[profile.name] = like and like.name
+        return profile, ""
+
+    monkeypatch.setattr(machines, "calibrated", calibrated)
+    folder = tmp_path / "machines"
+    folder.mkdir()
+    cost = (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
+    for name in ("quiet", "busy", "huge"):
+        msgspec.structs.replace(machine(name), kernel=cost).save(folder / f"{name}.machine.json")
+    text = SMALL + "".join(f'[[condition]]\nname = "{name}"\n' for name in ("quiet", "busy", "huge")) + 'pages = "thp"\n'
+    machines.profiles(campaign(text, tmp_path), tmp_path, folder, 0)
+    assert asked == {"quiet": None, "busy": "quiet", "huge": None}
