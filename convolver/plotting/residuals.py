@@ -11,7 +11,12 @@ from convolver.errors import ExtrapolationWarning
 from convolver.plotting import style
 from convolver.plotting.style import Look
 
+_MANY = 200
+_FEW = 10
+
 if TYPE_CHECKING:
+    import numpy.typing as npt
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from convolver.modeling.model import Model
@@ -32,22 +37,35 @@ def draw(model: Model, data: Observations, look: Look, *, feature: str | None = 
     x = data.x[name]
     drawn = Figure(figsize=(9.0, 6.6), layout="constrained")
     above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    above.plot(x, data.y, "o", markerfacecolor="none", color=look.colour(0), label="measured")
-    above.plot(x, predicted.values, "x", color=look.colour(1), label="predicted")
+    size = 6.0 if len(x) <= _MANY else 3.0
+    above.plot(x, data.y, "o", markersize=size, markerfacecolor="none", color=look.colour(0), label="measured")
+    above.plot(x, predicted.values, "x", markersize=size, color=look.colour(1), label="predicted")
     if (data.y > 0).all() and data.y.max() / data.y.min() > 20:
         above.set_yscale("log")
     above.set_ylabel(f"{model.target} [{model.unit}]" if model.unit else model.target)
     known = data.y != 0
     residual = predicted.values[known] / data.y[known] - 1
     below.axhline(0, color=look.muted, linewidth=1)
-    below.plot(x[known], 100 * residual, ".", color=look.colour(3))
+    below.plot(x[known], 100 * residual, ".", markersize=size, color=look.colour(3))
     below.set_ylabel("error [%]")
-    below.set_xlabel(name)
-    if (x > 0).all() and x.max() / x.min() >= 4:
-        below.set_xscale("log", base=2)
-        below.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    unit = model.feature_units.get(name, "")
+    below.set_xlabel(name if unit in ("", "1") else f"{name} [{unit}]")
+    _scale(below.xaxis, x)
     worst = float(np.abs(residual).max()) if len(residual) else 0.0
     above.set_title(f"{model.name}: median error {np.median(np.abs(residual)):.1%}, worst {worst:.1%}")
     above.legend(loc="best", fontsize=9)
     style.note(below, look, "Error = (predicted - measured) / measured.")
     return drawn
+
+
+def _scale(axis: Axis, x: npt.NDArray[np.float64]) -> None:
+    """Scale the horizontal axis by logarithms where values differ by four and more, and name the values where they are few."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    values = np.unique(x)
+    if values[0] > 0 and values[-1] / values[0] >= 4:
+        axis.axes.set_xscale("log")
+    if len(values) <= _FEW:
+        axis.set_major_locator(FixedLocator(values.tolist()))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_locator(NullLocator())

@@ -161,7 +161,8 @@ def report(folder: Path, mode: str, case: int) -> None:
     columns = {**{name: data.x[name] for name in features}, "time": data.y}
     text = short_formula(case, "L1CM" in features) if mode == "mpi" else formula(case)
     for limit in (0.10, 0.15) if mode == "mpi" else (0.10,):
-        options = {"formula": text, "centre": "none", "max_relative_error": limit}
+        units = {"time": "s", "latency": "s", "bandwidth": "B/s"}
+        options = {"formula": text, "centre": "none", "max_relative_error": limit, "units": units}
         model = fit("analytic", columns, target="time", features=features, **options)
         print(f"{mode}, case {case}, standard errors up to {limit:.0%}: {_errors(model)}")
         print("   ", model.equation(4))
