@@ -133,7 +133,7 @@ def inner_splits(data: Observations, parts: int, seed: int) -> Iterator[tuple[Ob
 
 
 Ratios = dict[tuple[int, str], Values]
-"""For each (case, space) the squared logarithmic error over the base model's, in every inner split."""
+"""For each (case, space) the squared logarithmic error in every inner split, over the base model's in all of them."""
 
 
 def compare(
@@ -151,16 +151,27 @@ def compare(
 
     Logarithms, because with squares of seconds one large time in a small split outweighs all the rest, and the choice is noise.
     """
-    ratios: dict[tuple[int, str], list[float]] = {candidate: [] for candidate in candidates}
-    points = []
+    squares: dict[tuple[int, str], list[float]] = {candidate: [] for candidate in candidates}
+    points, bases = [], []
     for train, held in inner_splits(data, parts, seed):
         parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
-        base = max(_squares(form(held.x, parameters), held.y), 1e-300)
+        bases.append(_squares(form(held.x, parameters), held.y))
         points.append(float(len(held)))
         for case, space in candidates:
             made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
-            ratios[case, space].append(_squares(ensemble(made, held.x), held.y) / base)
-    return {candidate: np.array(values) for candidate, values in ratios.items()}, np.array(points)
+            squares[case, space].append(_squares(ensemble(made, held.x), held.y))
+    return {
+        candidate: relative(np.array(values), np.array(bases), np.array(points)) for candidate, values in squares.items()
+    }, np.array(points)
+
+
+def relative(squares: Values, bases: Values, points: Values) -> Values:
+    """Return the squared errors of splits over the base model's mean of all splits, weighted by their points.
+
+    The mean of the result is the sum of the candidate's squares over the sum of the base model's. Ratios split by split would let
+    a split decide on which the base model happens to be right: next to nothing, a small error is a large one.
+    """
+    return squares / max(float(np.average(bases, weights=points)), 1e-300)
 
 
 def choose(ratios: Ratios, points: Values) -> tuple[int, str]:

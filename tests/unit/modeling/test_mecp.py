@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
 from convolver.modeling import Table, fit
 from convolver.modeling.expression import evaluate, substitute
-from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, trial
+from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
 from convolver.modeling.mecp.evolve import Settings, evolve, scaled
 from convolver.modeling.mecp.genetic import minimise
 from convolver.modeling.mecp.operon import parse_tree
@@ -188,6 +188,14 @@ def test_the_simplest_candidate_within_a_standard_error_of_the_best_is_chosen():
     assert choose(clear, points) == (1, "raw")
     few = {(2, "log"): np.array([0.9, 0.3]), (4, "log"): np.array([0.2, 0.3])}
     assert choose(few, np.array([1.0, 100.0])) == (2, "log")  # what few held-out points say counts little
+
+
+def test_a_split_on_which_the_base_happens_to_be_right_does_not_decide():
+    points, base = np.array([5.0, 5, 5, 1]), np.array([1.0, 1.2, 0.8, 1e-4])
+    halved = np.array([0.5, 0.6, 0.4, 1e-3])  # ten times the base's error where that is next to nothing
+    ratio = np.average(relative(halved, base, points), weights=points)
+    assert ratio == pytest.approx((5 * 1.5 + 1e-3) / (5 * 3 + 1e-4))
+    assert ratio < 0.51 < 0.85 < np.average(halved / base, weights=points)
 
 
 def test_infix_expressions_become_trees_of_the_same_value():
