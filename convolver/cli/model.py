@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
 from convolver.cli.group import new_group
+from convolver.cli.model_check import check_command
+from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
 from convolver.errors import UsageError
-
-if TYPE_CHECKING:
-    from convolver.modeling.model import Model
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
@@ -83,7 +81,7 @@ def fit_command(
     units = {name: str(value) for name, value in parse_pairs(unit or []).items()}
     model = fit(kind, table, target=target, features=names, callpath=callpath, centre=centre, units=units, **options)
     model.save(path)
-    _show(model, json)
+    show_model(model, json)
     wrote(path)
 
 
@@ -143,14 +141,8 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
     table = grid([], [*plain, *rows[0]["baselines"]])
     for row in rows:
         cells = [row[name] for name in plain] + list(row["baselines"].values())
-        table.add_row(*(_cell(cell) for cell in cells))
+        table.add_row(*map(cell, cells))
     return table
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @models.command("show")
@@ -164,7 +156,10 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
     """
     from convolver.modeling.model import Model
 
-    _show(Model.load(model), json, csv)
+    show_model(Model.load(model), json, csv)
+
+
+models.command("check")(check_command)
 
 
 @models.command("residuals")
@@ -278,50 +273,6 @@ def kinds_command(json: Json = False, csv: Csv = False) -> None:
     if not printed(json, csv, lambda: rows, lambda: [{"kind": kind, "meaning": text} for kind, text in rows.items()]):
         for kind, text in rows.items():
             typer.echo(f"{kind:14} {text}")
-
-
-def _show(model: Model, json: bool, csv: bool = False) -> None:
-    from convolver.modeling.model import finite
-
-    summary = finite(model.summary())
-    if printed(json, csv, lambda: summary, lambda: summary["terms"]):
-        return
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.reporting.metadata import metadata
-
-    console = out()
-    console.print(metadata(*_about(model), inputs={"model": model.id, **model.provenance.get("inputs", {})}))
-    console.print()
-    console.print(model.equation())
-    with_units = any(term.unit for term in model.terms)
-    table = grid(["term"], ["coefficient", "standard error", "p", "flag", *(["unit"] if with_units else [])])
-    for term in model.terms:
-        numbers = (_cell(term.coefficient), _cell(term.standard_error), "-" if term.p is None else f"{term.p:.2g}")
-        table.add_row(term.expression, *numbers, term.flag, *([term.unit] if with_units else []))
-    console.print(table)
-    for name, value in model.quality.items():
-        console.print(f"{name}: {_cell(value)}")
-    for baseline in model.baselines:
-        console.print(f"baseline {baseline.name}: {_rounded(baseline.formula)}")
-    for note in model.notes:
-        say(note)
-
-
-def _rounded(formula: str) -> str:
-    """Return a formula with its long numbers cut to six digits."""
-    return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.6g}", formula)
-
-
-def _about(model: Model) -> list[tuple[str, str]]:
-    units = {model.target: model.unit, **model.feature_units}
-    named = {
-        name: f"{name} ({units[name]})" if units.get(name, "") not in ("", "1") else name
-        for name in (model.target, *model.features)
-    }
-    ranges = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in model.domain.items())
-    predicts = f"{named[model.target]} from {', '.join(named[name] for name in model.features)}"
-    return [("model", model.name), ("kind", model.kind), ("predicts", predicts), ("data", ranges)]
 
 
 def register(app: typer.Typer) -> None:

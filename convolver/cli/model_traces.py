@@ -44,7 +44,7 @@ def sweep_command(
       convolver model sweep bt.4.txt bt.9.txt bt.16.txt --wire -o bt.parquet
     """
     from convolver.fanout import dask_executor
-    from convolver.modeling.storm import locality_factors, sweep_replays, total_cpu_seconds
+    from convolver.modeling.storm import critical_path_factors, ideal_seconds, locality_factors, sweep_replays, total_cpu_seconds
     from convolver.mpi.sources import load_events
     from convolver.mpi.sweep import plan_of
     from convolver.reporting.console import terminal_progress
@@ -54,17 +54,24 @@ def sweep_command(
     progress = terminal_progress()
     files: dict[int, Path] = {}
     totals: dict[int, float] = {}
+    ideal: dict[int, float] = {}
     for path in traces:
         loaded = load_events(path, progress=progress)
         if loaded.ranks in files:
             raise UsageError(f"{path} has {loaded.ranks} ranks as another trace has; give one trace a process count.")
         files[loaded.ranks], totals[loaded.ranks] = path, total_cpu_seconds(loaded)
+        ideal[loaded.ranks] = ideal_seconds(loaded)
     factors = locality_factors(totals)
     scaled = factors if correct else None
     with dask_executor(dask) as executor:
         sweep_replays(files, plan, wire=wire, locality=scaled, output=output, executor=executor, jobs=jobs, progress=progress)
-    say("Locality factors, for 'convolver model fit': -s locality=" + ",".join(f"{n}:{f:.6g}" for n, f in factors.items()))
+    say(f"Locality factors, for 'convolver model fit': {_option(factors)}")
+    say(f"Those of the critical path, in their place: {_option(critical_path_factors(ideal))}")
     wrote(output)
+
+
+def _option(factors: dict[int, float]) -> str:
+    return "-s locality=" + ",".join(f"{count}:{factor:.6g}" for count, factor in factors.items())
 
 
 def add(models: typer.Typer) -> None:

@@ -30,7 +30,7 @@ SCHEMA = "convolver.model"
 class Term(msgspec.Struct, kw_only=True, frozen=True):
     """One term: its expression in the features (or the name of a parameter), coefficient, error, t, p and a flag.
 
-    ``flag`` is empty, ``N.S.`` (not significant), ``at bound``, ``fixed`` or ``dropped``.
+    ``flag`` is empty, ``N.S.`` (not significant), ``at bound``, ``fixed``, ``dropped`` or ``N.S., dropped``.
     """
 
     expression: str
@@ -81,6 +81,7 @@ class Model(msgspec.Struct, kw_only=True):
     tables: dict[str, Lookup] = {}
     domain: dict[str, tuple[float, float]] = {}
     quality: dict[str, float | int | str | None] = {}
+    validation: tuple[dict[str, float | int | str | None], ...] = ()
     covariance: tuple[tuple[float, ...], ...] = ()
     residual_variance: float | None = None
     degrees_of_freedom: int = 0
@@ -93,7 +94,7 @@ class Model(msgspec.Struct, kw_only=True):
     @property
     def active(self) -> tuple[Term, ...]:
         """Return the terms that count in a prediction."""
-        return tuple(term for term in self.terms if term.flag != "dropped")
+        return tuple(term for term in self.terms if not term.flag.endswith("dropped"))
 
     @property
     def empty(self) -> bool:
@@ -193,7 +194,10 @@ class Model(msgspec.Struct, kw_only=True):
 
     def _document(self) -> dict[str, Any]:
         header = {"schema": SCHEMA, "version": schema.VERSIONS[SCHEMA]}
-        return {**header, **finite(msgspec.to_builtins(self))}
+        fields = finite(msgspec.to_builtins(self))
+        if not self.validation:  # as in files from before there was any, which keep their id
+            del fields["validation"]
+        return {**header, **fields}
 
     def save(self, path: str | Path) -> str:
         """Write the model as JSON and return its id."""
@@ -222,6 +226,7 @@ class Model(msgspec.Struct, kw_only=True):
             "terms": [{key: getattr(term, key) for key in keys} for term in self.terms],
             "domain": self.domain,
             "quality": self.quality,
+            "validation": list(self.validation),
             "baselines": {b.name: b.formula for b in self.baselines},
             "notes": list(self.notes),
         }

@@ -20,9 +20,12 @@ from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
 
 Values = npt.NDArray[np.float64]
+Parts = list[npt.NDArray[np.bool_]]
 _NAMES = ("alpha", "beta", "gamma")
 _ENOUGH = 0.003
 _STARTS, _ROUNDS = 12, 60
+_SAMPLES = 8
+"""A path needs so many."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,8 @@ def fit_paths(latency: Values, bandwidth: Values, seconds: Values, *, paths: int
 
     ``paths`` sets their number. Raises :class:`ModelError` for fewer than eight samples a path.
     """
-    numbers = (paths,) if paths else tuple(range(1, min(most, len(seconds) // 8) + 1))
-    if not numbers or max(numbers) * 8 > len(seconds):
-        raise ModelError(f"{len(seconds)} samples of one P are too few; give at least 8 for each path.")
+    numbers = (paths,) if paths else tuple(range(1, min(most, len(seconds) // _SAMPLES) + 1))
+    _check_samples(len(seconds), max(numbers, default=1))
     x = _design(latency, bandwidth)
     made: list[Paths] = []
     for number in numbers:
@@ -56,6 +58,20 @@ def fit_paths(latency: Values, bandwidth: Values, seconds: Values, *, paths: int
         if made[-1].error <= _ENOUGH:
             return made[-1]
     return min(made, key=lambda one: one.error)
+
+
+def longest_paths(latency: Values, bandwidth: Values, seconds: Values, number: int) -> tuple[Fit, ...]:
+    """Return ``number`` paths of samples of one P (fewer where some are never the longest), by their seconds of work, ascending.
+
+    Raises :class:`ModelError` for fewer than eight samples a path.
+    """
+    _check_samples(len(seconds), number)
+    return _fits(_design(latency, bandwidth), seconds, number)
+
+
+def _check_samples(samples: int, paths: int) -> None:
+    if paths * _SAMPLES > samples:
+        raise ModelError(f"{samples} samples of one P are too few; give at least {_SAMPLES} for each path.")
 
 
 def _cross_validated(x: Values, y: Values, number: int) -> float:
@@ -71,25 +87,30 @@ def _fits(x: Values, y: Values, number: int) -> tuple[Fit, ...]:
     """Return the regressions of the best of several starts: samples go to the path that is longest there, until none moves."""
     rng = np.random.default_rng(0)
     z = (np.log(x[:, 1:]) - np.log(x[:, 1:]).mean(axis=0)) / np.log(x[:, 1:]).std(axis=0)
-    best: tuple[float, tuple[Fit, ...]] | None = None
+    relative = x * np.sqrt(relative_weights(y))[:, None]
+    scaled = relative / np.sqrt((relative**2).sum(axis=0))
+    best: tuple[float, Parts] | None = None
     for _ in range(_STARTS if number > 1 else 1):
         centres = z[rng.choice(len(y), number, replace=False)]
-        of = ((z[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1)
-        for _ in range(_ROUNDS):
-            fits = tuple(_fit(x[of == path], y[of == path]) for path in range(number) if (of == path).sum() > len(_NAMES))
-            lengths = np.array([fit.predict(x) for fit in fits])
-            moved, of = of, lengths.argmax(axis=0)
-            if (moved == of).all():
-                break
-        error = float(np.mean((lengths.max(axis=0) / y - 1) ** 2))
+        parts, lengths = _settled(scaled, ((z[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1), number)
+        error = float(np.mean((lengths.max(axis=0) - 1) ** 2))
         if best is None or error < best[0]:
-            best = (error, fits)
+            best = (error, parts)
     assert best is not None
-    return tuple(sorted(best[1], key=lambda fit: fit["alpha"]))
+    fits = (ols(y[part], x[part], _NAMES, relative_weights(y[part])) for part in best[1])
+    return tuple(sorted(fits, key=lambda fit: fit["alpha"]))
 
 
-def _fit(x: Values, y: Values) -> Fit:
-    return ols(y, x, _NAMES, relative_weights(y))
+def _settled(scaled: Values, of: npt.NDArray[np.intp], number: int) -> tuple[Parts, Values]:
+    """Return each path's samples when none moves any more, and all paths' lengths over the measured ones: (path, sample)."""
+    for _ in range(_ROUNDS):
+        parts = [part for part in (of == path for path in range(number)) if part.sum() > len(_NAMES)]
+        solved = [np.linalg.lstsq(scaled[part], np.ones(part.sum()), rcond=1e-12)[0] for part in parts]
+        lengths = np.array([scaled @ coefficients for coefficients in solved])
+        moved, of = of, lengths.argmax(axis=0)
+        if (moved == of).all():
+            break
+    return parts, lengths
 
 
 def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: int = 4, alpha: float = 0.05) -> Model:

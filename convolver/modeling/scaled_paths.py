@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError
 from convolver.modeling.base import parameter_term
+from convolver.modeling.basis import BASES, choose_basis
 from convolver.modeling.expression import evaluate
-from convolver.modeling.linear import BASES, FACTORS, UNITS, choose_basis, factors_of, term_of
+from convolver.modeling.linear import FACTORS, UNITS, factors_of, term_of
 from convolver.modeling.model import Lookup, Model, Term
-from convolver.modeling.paths import fit_paths
+from convolver.modeling.paths import longest_paths
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations
+from convolver.modeling.validation import per_count
 
 Values = npt.NDArray[np.float64]
 Scaled = list[dict[str, Fit]]
@@ -52,19 +54,19 @@ def fit_scaled_paths(
     if len(counts) < 3:
         raise ModelError(f"{len(counts)} process counts do not show how paths scale; sweep at least three.")
     used = np.ones(len(counts)) if corrected else np.array([factors[count] for count in counts])
-    tried: dict[int, tuple[float, Values]] = {}
+    tried: dict[int, tuple[float, Values, Values]] = {}
     for number in (paths,) if paths else range(1, most + 1):
         found = _coefficients(data, counts, used, number)
-        tried[number] = (_left_out(data, counts, used, found, alpha), found)
+        guess = _left_out(data, counts, used, found, alpha)
+        tried[number] = (float(np.sqrt(np.mean((guess / data.y - 1) ** 2))), found, guess)
     number = next(iter(tried))
     for more in tried:
         number = more if tried[more][0] < _WORTH * tried[number][0] else number
-    scatter, found = tried[number]
+    scatter, found, left_out = tried[number]
     scaled = _scale(counts, found, alpha)
     terms, formula = _written(scaled, locality is not None, alpha)
-    residuals = np.abs(_predict(scaled, data, np.interp(data.x["P"], counts, used)) / data.y - 1)
+    predicted = _predict(scaled, data, np.interp(data.x["P"], counts, used))
     lookup = {"LF": Lookup(of="P", points=tuple(sorted(factors.items())))} if locality is not None else {}
-    worst = {f"max_relative_error_P{count:.0f}": float(residuals[data.x["P"] == count].max()) for count in counts}
     fields: dict[str, Any] = {"formula": formula, "tables": lookup, "feature_units": UNITS, "relative": True, "scatter": scatter}
     return Model(
         name="scaled-paths",
@@ -72,8 +74,9 @@ def fit_scaled_paths(
         target=data.target,
         features=(*data.features, *lookup),
         terms=tuple(terms),
-        quality={"paths": number, "left_out_P_relative_rms": scatter, **worst},
-        residual_variance=float(np.mean(residuals**2)),
+        quality={"paths": number, "left_out_P_relative_rms": scatter},
+        validation=per_count(data.x["P"], data.y, predicted, _own(data, counts, used, found), left_out),
+        residual_variance=float(np.mean((predicted / data.y - 1) ** 2)),
         degrees_of_freedom=len(data) - len(terms),
         **fields,
     )
@@ -84,11 +87,18 @@ def _coefficients(data: Observations, counts: Values, factors: Values, number: i
     rows = []
     for count, factor in zip(counts, factors, strict=True):
         part = data.take(data.x["P"] == count)
-        fits = fit_paths(part.x["L"], part.x["BW"], part.y, paths=number).fits
+        fits = longest_paths(part.x["L"], part.x["BW"], part.y, number)
         # a P with fewer paths has some of them twice, which changes no maximum
         fits = (*[fits[0]] * (number - len(fits)), *fits)
         rows.append([(fit["alpha"] / factor, fit["beta"], fit["gamma"]) for fit in fits])
     return np.array(rows)
+
+
+def _own(data: Observations, counts: Values, factors: Values, found: Values) -> Values:
+    """Return the seconds of each P's own paths at each observation."""
+    at = np.searchsorted(counts, data.x["P"])
+    times = np.stack([factors[at], data.x["L"], 1 / data.x["BW"]], axis=-1)
+    return np.asarray((found[at] * times[:, None, :]).sum(axis=-1).max(axis=1))
 
 
 def _scale(counts: Values, found: Values, alpha: float) -> Scaled:
@@ -109,15 +119,14 @@ def _value(fit: Fit, counts: Values) -> Values:
     return fit.predict(np.column_stack([np.broadcast_to(evaluate(name, {"P": counts}), counts.shape) for name in fit.names]))
 
 
-def _left_out(data: Observations, counts: Values, factors: Values, found: Values, alpha: float) -> float:
-    """Return the relative RMS error of predicting all samples of each P from the paths of the others."""
-    squares = []
+def _left_out(data: Observations, counts: Values, factors: Values, found: Values, alpha: float) -> Values:
+    """Return predictions of all samples of each P from the paths of the others."""
+    guess = np.empty(len(data))
     for index, count in enumerate(counts):
-        rest = np.arange(len(counts)) != index
-        part = data.take(data.x["P"] == count)
-        guess = _predict(_scale(counts[rest], found[rest], alpha), part, np.full(len(part), factors[index]))
-        squares.append((guess / part.y - 1) ** 2)
-    return float(np.sqrt(np.mean(np.concatenate(squares))))
+        rest, held = np.arange(len(counts)) != index, data.x["P"] == count
+        scaled = _scale(counts[rest], found[rest], alpha)
+        guess[held] = _predict(scaled, data.take(held), np.full(held.sum(), factors[index]))
+    return guess
 
 
 def _written(scaled: Scaled, locality: bool, alpha: float) -> tuple[list[Term], str]:

@@ -5,6 +5,7 @@ A simulator is anything that turns a trace and a platform into seconds; the repl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -93,6 +94,24 @@ def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]
         raise ModelError("Locality factors need the total CPU time, above 0, of at least one process count.")
     reference = total_cpu_seconds[min(total_cpu_seconds)]
     return {count: total_cpu_seconds[count] / reference for count in sorted(total_cpu_seconds)}
+
+
+def ideal_seconds(trace: Any, simulator: Simulator | None = None) -> float:
+    """Return the seconds of a trace on a network without latency and of boundless bandwidth: its critical path."""
+    return float((simulator or ReplaySimulator())(trace, Platform(0.0, math.inf)))
+
+
+def critical_path_factors(ideal_seconds: Mapping[int, float]) -> dict[int, float]:
+    """Return P times the seconds on an ideal network over the same of the smallest P, for each P.
+
+    1 where the work is shared out evenly and no rank waits; above where ranks wait for others' work, as at the beginning of
+    pipelines. It holds the locality factor and stands in its place in equation 2, where how long ranks wait does not follow P
+    smoothly (blocks that do not divide the grid).
+    """
+    if not ideal_seconds or min(ideal_seconds.values()) <= 0:
+        raise ModelError("Factors of the critical path need its seconds, above 0, of at least one process count.")
+    least = min(ideal_seconds)
+    return {count: count * ideal_seconds[count] / (least * ideal_seconds[least]) for count in sorted(ideal_seconds)}
 
 
 def sweep(

@@ -57,6 +57,35 @@ def folds(count: int, parts: int, seed: int = 0) -> Iterator[tuple[npt.NDArray[n
         yield np.setdiff1d(np.arange(count), held), held
 
 
+def per_count(
+    counts: Values, measured: Values, predicted: Values, own: Values, left_out: Values | None
+) -> tuple[dict[str, float | int | str | None], ...]:
+    """Return the rows of a validation table, one a process count, with largest absolute relative errors.
+
+    ``own`` are predictions by a fit to that count alone, ``predicted`` by the model over all counts, both on its own samples;
+    ``left_out`` by models that were made without the count.
+    """
+    rows: list[dict[str, float | int | str | None]] = []
+    for row in per_group(counts, measured, predicted):
+        of = counts == row["group"]
+        known = {"own": own, "left_out": left_out}
+        worst = {
+            f"{name}_max_relative_error": None if values is None else float(error(measured[of], values[of], "absolute").max())
+            for name, values in known.items()
+        }
+        rows.append(
+            {
+                "P": int(row["group"]),
+                "samples": row["points"],
+                "own_max_relative_error": worst["own_max_relative_error"],
+                "model_mean_relative_error": row["mean"],
+                "model_max_relative_error": row["max"],
+                "left_out_max_relative_error": worst["left_out_max_relative_error"],
+            }
+        )
+    return tuple(rows)
+
+
 def per_group(groups: Values, measured: Values, predicted: Values) -> list[dict[str, Any]]:
     """Return mean and maximum absolute relative error for each value of ``groups`` (the validation table, per P)."""
     absolute = error(measured, predicted, "absolute")
@@ -65,6 +94,14 @@ def per_group(groups: Values, measured: Values, predicted: Values) -> list[dict[
         part = absolute[groups == group]
         rows.append({"group": float(group), "points": len(part), "mean": float(part.mean()), "max": float(part.max())})
     return rows
+
+
+def checked(groups: Values, measured: Values, predicted: Values, name: str) -> list[dict[str, Any]]:
+    """Return errors of a model on measurements: a row for each value of the feature ``name``, and one over all (None)."""
+    every = per_group(np.zeros(len(groups)), measured, predicted)
+    rows = [*per_group(groups, measured, predicted), *({**row, "group": None} for row in every)]
+    names = {"group": name, "points": "samples", "mean": "mean_relative_error", "max": "max_relative_error"}
+    return [{names[key]: value for key, value in row.items()} for row in rows]
 
 
 def leave_one_group_out(

@@ -1,6 +1,6 @@
 """Campaign: linear models T(P, L, BW) of real traces, one for each process count, swept by this package's own replay.
 
-    python tests/bench/models_linear.py [--shared] [--wire] [--counted] TRACE_P4 TRACE_P9 ...
+    python tests/bench/models_linear.py [--shared] [--wire] [--counted] [--critical-path] TRACE_P4 TRACE_P9 ...
                                                                           (SMPI: -trace-ti --cfg=smpi/host-speed:1Gf)
 
 Every trace is replayed on 200 random platforms to fit and on 200 others to validate; the locality factor is that of its own total
@@ -8,6 +8,7 @@ CPU time. --shared: the work between two MPI calls is the median over all ranks 
 noise of the machine where SMPI measured it, and any imbalance of the program. --wire: latency in the network, not on the sender.
 --counted: traces of `convolver mpi count` with SMPI; the work before the first MPI call is left out, as it is the simulator's,
 which loads the program once a rank (38.7 million instructions on one of 25 ranks, where a rank of SP has 179 million).
+--critical-path: the factors of the critical path (an ideal network) in place of locality's.
 """
 
 import sys
@@ -19,7 +20,15 @@ from models_p3s import read as read_counted
 
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
-from convolver.modeling.storm import ReplaySimulator, locality_factors, platforms_of, sweep, total_cpu_seconds
+from convolver.modeling.storm import (
+    ReplaySimulator,
+    critical_path_factors,
+    ideal_seconds,
+    locality_factors,
+    platforms_of,
+    sweep,
+    total_cpu_seconds,
+)
 from convolver.mpi.events import Events, Kind
 from convolver.mpi.sweep import Range, SweepPlan
 from convolver.mpi.time_independent import read_ti, to_events
@@ -43,13 +52,15 @@ def shared_work(events: Events) -> Events:
     return events.with_columns(seconds=result)
 
 
-def main(paths: list[str], shared: bool, wire: bool, counted: bool) -> None:
+def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bool) -> None:
     simulator = ReplaySimulator("wire" if wire else "start-up")
     traces = map(read_counted if counted else read_ti, paths)
     events = {len(trace): to_events(trace, seconds_per_work=1e-9) for trace in traces}
     if shared:
         events = {count: shared_work(trace) for count, trace in events.items()}
     factors = locality_factors({count: total_cpu_seconds(trace) for count, trace in events.items()})
+    if critical:
+        factors = critical_path_factors({count: ideal_seconds(trace, simulator) for count, trace in events.items()})
     tables = [sweep(events, platforms_of(SweepPlan(RANGES, 200, seed, "random")), simulator) for seed in (0, 1)]
     train, held = (table.observations("time", ["P", "L", "BW"], centre="none") for table in tables)
     for count, part in fit_per_p(train).items():
@@ -57,7 +68,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool) -> None:
         own = part.alpha + part.beta * held.x["L"][rows] + part.gamma / held.x["BW"][rows]
         error = 100 * np.abs(own / held.y[rows] - 1).max()
         print(
-            f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} locality {factors[count]:.3f} "
+            f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} factor {factors[count]:.3f} "
             f"held-out max {error:.3f} %"
         )
     longest = fit("paths", tables[0], target="time", features=["P", "L", "BW"], centre="none")
@@ -77,6 +88,5 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     words = set(sys.argv[1:])
-    main(
-        [word for word in sys.argv[1:] if not word.startswith("--")], "--shared" in words, "--wire" in words, "--counted" in words
-    )
+    options = [f"--{name}" in words for name in ("shared", "wire", "counted", "critical-path")]
+    main([word for word in sys.argv[1:] if not word.startswith("--")], *options)

@@ -47,7 +47,7 @@ def test_both_paths_and_their_scaling_are_found(model):
     assert (found["beta_1_0"], found["beta_1_1"]) == pytest.approx((-30, 30), rel=1e-4)
     assert (found["gamma_1_0"], found["gamma_1_1"]) == pytest.approx((-2e7, 2e7), rel=1e-5)
     assert found["alpha_2_0"] == pytest.approx(4.15, rel=1e-6)
-    assert max(model.quality[f"max_relative_error_P{count}"] for count in COUNTS) < 1e-5
+    assert max(row["model_max_relative_error"] for row in model.validation) < 1e-5
 
 
 def test_one_line_scaled_with_p_is_worse(model):

@@ -5,7 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling.storm import Platform, ReplaySimulator, platforms_of, sweep, sweep_replays
+from convolver.modeling.storm import (
+    Platform,
+    ReplaySimulator,
+    critical_path_factors,
+    ideal_seconds,
+    locality_factors,
+    platforms_of,
+    sweep,
+    sweep_replays,
+    total_cpu_seconds,
+)
 from convolver.mpi.dim import write_dim
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.sweep import Range, SweepPlan
@@ -72,3 +82,39 @@ class _Once:
         if self.left < 0:
             raise KeyboardInterrupt
         return self.executor.submit(*call)
+
+
+def pipeline(count, work=1.0):
+    """Ranks that begin when the rank before has done its share: the critical path is all of the work, on any number of ranks."""
+    builder = EventsBuilder(count)
+    for rank in range(count):
+        if rank:
+            builder.receive(rank, rank - 1, 8)
+        builder.burst(rank, work / count)
+        if rank + 1 < count:
+            builder.send(rank, rank + 1, 8)
+    return builder.build()
+
+
+def test_factors_of_the_critical_path_hold_the_waiting_that_locality_factors_do_not():
+    traces = {count: pipeline(count) for count in (2, 4, 8)}
+    assert locality_factors({n: total_cpu_seconds(t) for n, t in traces.items()}) == pytest.approx({2: 1, 4: 1, 8: 1})
+    seconds = {n: ideal_seconds(t) for n, t in traces.items()}
+    assert seconds == pytest.approx({2: 1, 4: 1, 8: 1})
+    assert critical_path_factors(seconds) == pytest.approx({2: 1, 4: 2, 8: 4})
+
+
+def test_factors_of_the_critical_path_are_locality_factors_where_no_rank_waits():
+    traces = {count: EventsBuilder(count) for count in (2, 4)}
+    for count, builder in traces.items():
+        for rank in range(count):
+            builder.burst(rank, {2: 1.0, 4: 0.6}[count])
+    built = {count: builder.build() for count, builder in traces.items()}
+    factors = critical_path_factors({count: ideal_seconds(trace) for count, trace in built.items()})
+    assert factors == pytest.approx(locality_factors({count: total_cpu_seconds(trace) for count, trace in built.items()}))
+    assert factors[4] == pytest.approx(1.2)
+
+
+def test_a_critical_path_of_no_seconds_is_refused():
+    with pytest.raises(ModelError, match="above 0"):
+        critical_path_factors({4: 0.0})
