@@ -39,8 +39,8 @@ docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings a
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs/html
 	$(BIN)/sphinx-build -q -W --keep-going -b man docs build/docs/man
 
-docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md)
-	$(BIN)/python tools/docs_outputs.py $(PAGES)
+docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md, FRESH=1)
+	$(BIN)/python tools/docs_outputs.py $(if $(FRESH),--fresh) $(PAGES)
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

@@ -1,89 +1,54 @@
-"""The commands of the documentation and what they print.
+"""Run the commands of the documentation and write what they print into its pages.
 
-``make docs-outputs`` runs the commands of all pages (lines that begin with ``$``), getting started first, in one new folder, and
-writes below each what it printed. A test runs the same commands on a smaller problem and compares loosely: numbers may differ,
-the words of most lines must not.
+``make docs-outputs`` runs the commands of all pages (lines that begin with ``$``). Getting started comes first, in a folder of
+its own: it profiles and calibrates this machine and traces the program that the other pages show. Each of these then runs in a
+copy of that folder, so all show one machine profile and one trace, whatever order they run in. The pictures in docs/pictures
+are drawn from the same folder, but for that of the validation.
 
-A long output is cut to its first and last lines with ``...`` between. ``<!-- shown: 8+3 -->`` before a block of commands says how
-many; ``<!-- shown: 0+0 -->`` shows none. ``<!-- shown: 8+3, varies -->``: it hangs on the machine and is not compared.
+It needs gcc, Valgrind with callgrind_annotate, sqlite3, Open MPI's mpicc and mpirun, and a quiet machine: pages that measure
+run one at a time, the others afterwards, one a processor. What each page printed is kept in build/docs-outputs/. The same
+command goes on from there after an interruption: only pages that were not run since getting started was, or whose commands
+changed, are run. ``PAGES=cli/info.md`` runs these pages again, ``FRESH=1`` all of them. What fails is told at the end, and its
+page stays as it is.
+
+A test runs the same commands on a smaller problem and compares loosely: numbers may differ, the words of most lines must not.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
-START = DOCS / "getting-started.md"
-INDENT, PROMPT = "    ", "    $ "
-CUT = "..."
-HOST = "vm"
-"""What the machine that wrote the pages is called there."""
+sys.path.insert(0, str(ROOT))
 
-_SHOWN = re.compile(r"<!-- shown: (\d+)\+(\d+)(, varies)? -->")
-_USUAL = (16, 5)
-_WORD = re.compile(r"(?<!\w)[A-Za-z][A-Za-z_-]{2,}(?!\w)")
-_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*")
-_UNITS = {"KiB", "MiB", "GiB"}
-ROW = 3
-"""A line with so many numbers is a row of a table."""
+from convolver.machine.catalog import host_name  # noqa: E402
+from tools.docs_pages import DOCS, HOST, START, commands, pages, refreshed  # noqa: E402
 
-
-@dataclass(frozen=True)
-class Command:
-    """A command of a page, the lines below it that show its output, and how many first and last lines are to be shown."""
-
-    text: str
-    line: int
-    output: tuple[str, ...]
-    end: int
-    shown: tuple[int, int]
-    varies: bool = False
+KEPT = ROOT / "build" / "docs-outputs"
+MEASURES = re.compile(r"convolver (doctor|probe|validate|mpi|predict .* -- )|mpirun")
+"""What asks for a processor that nobody disturbs."""
+PICTURES = {
+    "maps": "convolver plot maps host.machine.json run/cg@{host}.times.parquet",
+    "blocks": "convolver plot blocks run/cg@{host}.times.parquet run/cg@desktop-32m.times.parquet",
+    "tornado": "convolver plot tornado host.machine.json run/cg.cvt",
+}
 
 
-def pages() -> list[Path]:
-    """Return the pages with commands, getting started first."""
-    return [START, *sorted(page for page in DOCS.rglob("*.md") if page != START and PROMPT in page.read_text())]
-
-
-def commands(page: Path) -> list[Command]:
-    """Return the commands of a page in order."""
-    lines = page.read_text().splitlines()
-    found, shown, varies = [], _USUAL, False
-    for number, line in enumerate(lines):
-        if marked := _SHOWN.match(line):
-            shown, varies = (int(marked[1]), int(marked[2])), bool(marked[3])
-        elif line and not line.startswith(INDENT):
-            shown, varies = _USUAL, False
-        if line.startswith(PROMPT):
-            end = _end(lines, number + 1)
-            output = tuple(one.removeprefix(INDENT) for one in lines[number + 1 : end])
-            found.append(Command(line.removeprefix(PROMPT), number, output, end, shown, varies))
-    return found
-
-
-def _end(lines: list[str], start: int) -> int:
-    """Return the line behind an output: it ends with the block, before the blank lines behind it, or at the next command."""
-    end = start
-    for number in range(start, len(lines)):
-        if lines[number].startswith(PROMPT) or (lines[number] and not lines[number].startswith(INDENT)):
-            break
-        if lines[number]:
-            end = number + 1
-    return end
-
-
-def run(command: str, folder: Path) -> list[str]:
+def run(command: str, folder: Path, *others: Path) -> list[str]:
     """Run a command as a user in the folder would; returns what it printed, without what is this machine's alone.
 
-    Raises :class:`RuntimeError` when it fails.
+    ``others`` are folders whose paths are left out, too. Raises :class:`RuntimeError` when it fails.
     """
     environment = {
         **os.environ,
@@ -97,84 +62,124 @@ def run(command: str, folder: Path) -> list[str]:
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, timeout=300, check=False, **streams)  # type: ignore[call-overload]
     if done.returncode:
         raise RuntimeError(f"{command}\n{done.stdout}")
-    text = done.stdout.replace(f"{folder}/", "").replace(f"{ROOT}/", "").replace(str(folder), ".")
+    text = done.stdout
+    for here in (folder, *others, ROOT):
+        text = text.replace(f"{here}/", "").replace(str(here), ".")
     lines = [line.rstrip() for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def shortened(output: list[str], shown: tuple[int, int]) -> list[str]:
-    """Return an output with its middle left out where it is long."""
-    first, last = shown
-    if not first + last:
-        return []
-    if len(output) <= first + last + 1:
-        return output
-    return [*output[:first], CUT, *(output[-last:] if last else [])]
+@dataclass(frozen=True)
+class Outputs:
+    """What the pages printed, in a folder that is kept between calls."""
+
+    folder: Path
+
+    @property
+    def start(self) -> Path:
+        """The folder in which getting started was run."""
+        return self.folder / "start"
+
+    def record(self, page: Path) -> Path:
+        """The file with what a page printed."""
+        return self.folder / "printed" / page.relative_to(DOCS).with_suffix(".json")
+
+    def printed(self, page: Path) -> list[list[str]] | None:
+        """Return what a page's commands printed, or None where they were not run since getting started was, or are others now."""
+        if not self.record(page).exists():
+            return None
+        kept = json.loads(self.record(page).read_text())
+        of_this_start = page == START or (self.record(START).exists() and kept["start"] == self._started())
+        same = kept["commands"] == [command.text for command in commands(page)]
+        return kept["printed"] if same and of_this_start else None
+
+    def _started(self) -> str:
+        return str(json.loads(self.record(START).read_text())["start"])
+
+    def forget(self, page: Path) -> None:
+        """Have a page run again."""
+        self.record(page).unlink(missing_ok=True)
+
+    def prepare(self, page: Path) -> Path:
+        """Return a new folder for a page: an empty one for getting started, a copy of its folder for all others."""
+        where = self.start if page == START else self.folder / "pages" / page.relative_to(DOCS).with_suffix("")
+        shutil.rmtree(where, ignore_errors=True)
+        if page != START:
+            shutil.copytree(self.start, where, symlinks=True)
+            return where
+        where.mkdir(parents=True)
+        (where / "examples").symlink_to(ROOT / "examples")
+        return where
+
+    def run(self, page: Path) -> float:
+        """Run a page's commands and keep what they print; returns the seconds. Raises :class:`RuntimeError` when one fails."""
+        began, folder = time.time(), self.prepare(page)
+        wanted = [command.text for command in commands(page)]
+        printed = [run(text.replace(f"@{HOST}.", f"@{host_name()}."), folder, self.start) for text in wanted]
+        start = str(time.time_ns()) if page == START else self._started()
+        record = self.record(page)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps({"start": start, "commands": wanted, "printed": printed}, indent=1))
+        if page == START:
+            self.draw()
+        else:
+            shutil.rmtree(folder)
+        return time.time() - began
+
+    def draw(self) -> None:
+        """Draw the pictures of the pages."""
+        for name, command in PICTURES.items():
+            file = DOCS / "pictures" / f"{name}.svg"
+            run(f"{command.format(host=host_name())} --force -o {file}", self.start)
 
 
-def words(line: str) -> frozenset[str]:
-    """Return what must agree between a line that is shown and one that is printed elsewhere: of rows of numbers, their name."""
-    found = [word for word in _WORD.findall(line) if word not in _UNITS]
-    return frozenset(found[:1] if len(_NUMBER.findall(line)) >= ROW else found)
+def write(outputs: Outputs, page: Path, wanted: Sequence[Path]) -> str:
+    """Run a page's commands where they were not, and write what they print into it if wanted; returns what went wrong."""
+    name = page.relative_to(DOCS)
+    try:
+        took = f"{outputs.run(page):.0f} s" if outputs.printed(page) is None else "kept"
+        if page in wanted:
+            page.write_text(refreshed(page, outputs.printed(page) or [], host_name()))
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"{name}: failed", file=sys.stderr)
+        return f"{name}: {error}"
+    print(f"{name}: {took}", file=sys.stderr)
+    return ""
 
 
-def missing(shown: tuple[str, ...] | list[str], real: list[str]) -> list[str]:
-    """Return the lines of a page's output whose words stand together on no line of the real output."""
-    printed = [frozenset(_WORD.findall(line)) for line in real]
-    return [line for line in shown if line != CUT and words(line) and not any(words(line) <= one for one in printed)]
+def measures(page: Path) -> bool:
+    """Return whether a page's commands ask for a quiet machine."""
+    return any(MEASURES.search(command.text) for command in commands(page))
 
 
-def agree(shown: tuple[str, ...] | list[str], real: list[str]) -> bool:
-    """Return whether at least two thirds of the lines that are shown are printed, but for their numbers.
-
-    The rest may differ with the machine (what is installed, how noisy it is) and with the size of the problem.
-    """
-    told = [line for line in shown if line != CUT and words(line)]
-    return 3 * len(missing(shown, real)) <= len(told)
-
-
-def refreshed(page: Path, folder: Path) -> str:
-    """Return a page with the present output of its commands."""
-    lines = page.read_text().splitlines()
-    text: list[str] = []
-    at = 0
-    for command in commands(page):
-        print(f"{page.relative_to(DOCS)}: {command.text[:100]}", file=sys.stderr)
-        here = _host_name()
-        printed = run(command.text.replace(f"@{HOST}.", f"@{here}."), folder)
-        named = [re.sub(rf"(?<!\w){re.escape(here)}(?!\w)", HOST, line) for line in printed]
-        text += lines[at : command.line + 1]
-        text += [f"{INDENT}{line}".rstrip() for line in shortened(named, command.shown)]
-        at = command.end
-    return "\n".join([*text, *lines[at:]]) + "\n"
+def write_all(outputs: Outputs, wanted: Sequence[Path]) -> list[str]:
+    """Write pages: getting started, those that measure one after the other, then all others; returns what went wrong."""
+    told = [write(outputs, START, wanted)]
+    others = [page for page in wanted if page != START and not told[0]]
+    told += [write(outputs, page, wanted) for page in others if measures(page)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        told += pool.map(lambda page: write(outputs, page, wanted), [page for page in others if not measures(page)])
+    return [text for text in told if text]
 
 
-def _host_name() -> str:
-    from convolver.machine.catalog import host_name
-
-    return host_name()
-
-
-def main(names: list[str], kept: Path | None) -> None:
-    """Write the present outputs into the named pages, or into all; ``kept`` is used again when getting started was run there."""
-    wanted = [DOCS / name for name in names] or pages()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = kept.resolve() if kept else Path(temporary)
-        folder.mkdir(exist_ok=True)
-        started = (folder / "examples").is_symlink()
-        if not started:
-            (folder / "examples").symlink_to(ROOT / "examples")
-        for page in [*([] if started else [START]), *(page for page in pages() if page in wanted and page != START)]:
-            text = refreshed(page, folder)
-            if page in wanted:
-                page.write_text(text)
+def main(names: list[str], folder: Path, fresh: bool) -> int:
+    """Run the named pages again, or all that were not run, and write what they printed; returns the exit status."""
+    outputs = Outputs(folder.resolve())
+    if fresh:
+        shutil.rmtree(outputs.folder, ignore_errors=True)
+    for name in names:
+        outputs.forget(DOCS / name)
+    told = write_all(outputs, [DOCS / name for name in names] or pages())
+    print("".join(f"\n{text}\n" for text in told), end="", file=sys.stderr)
+    return 1 if told else 0
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write what the commands of the pages print into the pages.")
-    parser.add_argument("pages", nargs="*", help="pages below docs/ [all]")
-    parser.add_argument("--folder", type=Path, help="folder to work in; where getting started was run there, it is not run again")
+    parser.add_argument("pages", nargs="*", help="pages below docs/ to run again [those that were not run]")
+    parser.add_argument("--folder", type=Path, default=KEPT, help="what is kept between calls [build/docs-outputs]")
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
     given = parser.parse_args()
-    main(given.pages, given.folder)
+    sys.exit(main(given.pages, given.folder, given.fresh))

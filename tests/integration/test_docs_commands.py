@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from convolver.machine.catalog import host_name
-from tools import docs_outputs as documented
+from tools import docs_outputs
+from tools import docs_pages as documented
 
 ROOT, DOCS, START = documented.ROOT, documented.DOCS, documented.START
 PAGES = documented.pages()[1:]
@@ -24,7 +25,7 @@ def run(page: Path, folder: Path) -> None:
     told = []
     for command in documented.commands(page):
         here = host_name()
-        printed = documented.run(command.text.replace("cg 60", "cg 20").replace("@vm.", f"@{here}."), folder)
+        printed = docs_outputs.run(command.text.replace("cg 60", "cg 20").replace("@vm.", f"@{here}."), folder)
         shown = [line.replace(documented.HOST, here) for line in command.output]
         if not (command.varies or documented.agree(shown, printed)):
             told.append("\n".join([f"$ {command.text}", "shown, but not printed:", *documented.missing(shown, printed)]))
@@ -68,15 +69,66 @@ def test_outputs_agree_in_words_and_not_in_numbers():
     assert not documented.agree(["function  minutes"], printed)
 
 
-def test_a_refreshed_page_holds_the_output_and_everything_else_as_it_was(tmp_path, monkeypatch):
+REST = "\n\nAfter\n\n<!-- shown: 1+1 -->\n\n    $ seq 9\n"
+PAGE = "Before\n\n    $ seq 3\n    old\n\n    older\n    $ true\n    gone" + REST
+WRITTEN = f"Before\n\n    $ seq 3\n    1\n    2\n    3\n    $ true{REST}    1\n    ...\n    9\n"
+
+
+def test_a_refreshed_page_holds_the_output_and_everything_else_as_it_was(tmp_path):
     page = tmp_path / "page.md"
-    rest = "\n\nAfter\n\n<!-- shown: 1+1 -->\n\n    $ seq 9\n"
-    page.write_text("Before\n\n    $ seq 3\n    old\n\n    older\n    $ true\n    gone" + rest)
-    monkeypatch.setattr(documented, "DOCS", tmp_path)
-    once = documented.refreshed(page, tmp_path)
-    assert once == f"Before\n\n    $ seq 3\n    1\n    2\n    3\n    $ true{rest}    1\n    ...\n    9\n"
+    page.write_text(PAGE)
+    printed = [docs_outputs.run(command.text, tmp_path) for command in documented.commands(page)]
+    once = documented.refreshed(page, printed, "host")
+    assert once == WRITTEN
     page.write_text(once)
-    assert documented.refreshed(page, tmp_path) == once
+    assert documented.refreshed(page, printed, "host") == once
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch) -> tuple[docs_outputs.Outputs, Path, Path]:
+    """What was printed so far (nothing), a first page that leaves a file, and one that reads it and counts how often it ran."""
+    docs = tmp_path / "docs"
+    (docs / "cli").mkdir(parents=True)
+    start, page = docs / "start.md", docs / "cli" / "page.md"
+    start.write_text("    $ date +%N > made\n    $ cat made\n")
+    page.write_text(f"    $ cat made\n    $ echo more >> made\n    $ echo once >> {tmp_path / 'runs'}\n")
+    for name, value in {"DOCS": docs, "START": start, "PICTURES": {}}.items():
+        monkeypatch.setattr(docs_outputs, name, value)
+    return docs_outputs.Outputs(tmp_path / "kept"), start, page
+
+
+def test_pages_run_in_copies_of_the_first_ones_folder_and_once(book, tmp_path):
+    outputs, start, page = book
+    assert docs_outputs.write_all(outputs, [start, page]) == []
+    shown = documented.commands(start)[1].output
+    assert shown
+    assert documented.commands(page)[0].output == shown
+    assert (outputs.start / "made").read_text().split() == list(shown)
+    assert docs_outputs.write_all(outputs, [start, page]) == []
+    assert (tmp_path / "runs").read_text() == "once\n"
+
+
+def test_pages_run_again_when_asked_when_changed_and_after_the_first_one(book, tmp_path):
+    outputs, start, page = book
+    docs_outputs.write_all(outputs, [start, page])
+    outputs.forget(page)
+    docs_outputs.write_all(outputs, [start, page])
+    page.write_text(page.read_text() + "    $ true\n")
+    docs_outputs.write_all(outputs, [start, page])
+    outputs.forget(start)
+    docs_outputs.write_all(outputs, [])
+    assert outputs.printed(page) is None
+    assert (tmp_path / "runs").read_text() == "once\n" * 3
+
+
+def test_a_page_that_fails_is_told_stays_and_does_not_keep_others_from_running(book):
+    outputs, start, page = book
+    broken = page.with_name("broken.md")
+    broken.write_text("    $ no-such-command\n    as it was\n")
+    (told,) = docs_outputs.write_all(outputs, [start, broken, page])
+    assert "no-such-command" in told
+    assert broken.read_text() == "    $ no-such-command\n    as it was\n"
+    assert documented.commands(page)[0].output
 
 
 @pytest.mark.slow
