@@ -20,6 +20,7 @@ myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "description"
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 
 man_pages = [("manual", "convolver", "predict how fast a program runs on a machine", "the authors of Convolver", 1)]

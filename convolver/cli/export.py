@@ -49,6 +49,7 @@ def callgrind_command(
 
     \b
     Examples:
+      convolver export callgrind cg.sig.parquet | callgrind_annotate /dev/stdin
       convolver export callgrind cg.sig.parquet cg@host.times.parquet -o callgrind.out.cg
       callgrind_annotate --sort=Ps callgrind.out.cg
     """

@@ -31,11 +31,17 @@ def _description(command: Any) -> list[nodes.Node]:
     return found
 
 
+def _usage(command: Any, context: Any) -> list[nodes.Node]:
+    """Return how a command is written; of a group its commands say it."""
+    words = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    return [] if getattr(command, "commands", {}) else [nodes.literal_block(words, words)]
+
+
 def describe(command: Any, name: str, parent: Any = None) -> nodes.section:
     """Return the section of a command with its sub-commands."""
     context = typer.Context(command, info_name=name, parent=parent)
     section = nodes.section("", nodes.title(text=context.command_path), ids=[nodes.make_id("command " + context.command_path)])
-    section += [*_description(command), *_parameters(command, context)]
+    section += [*_usage(command, context), *_description(command), *_parameters(command, context)]
     for word in getattr(command, "commands", {}):
         section += describe(command.commands[word], word, context)
     return section
@@ -49,7 +55,7 @@ class Commands(Directive):
     def run(self) -> list[nodes.Node]:
         """Return one section a verb, or the contents of the named verb's."""
         root = typer.main.get_command(app)
-        context = typer.Context(root, info_name="convolver")
+        context = typer.Context(root, info_name="convolver", **root.context_settings)
         if self.arguments:
             return describe(root.commands[self.arguments[0]], self.arguments[0], context).children[1:]  # type: ignore[attr-defined]
         return [describe(command, word, context) for word, command in root.commands.items()]  # type: ignore[attr-defined]
