@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from convolver.cli.app import app
+from convolver.cli.app import VERBS, app
 
 
 def _definition(term: str, description: str) -> nodes.definition_list_item:
@@ -64,7 +64,7 @@ class Commands(Directive):
 def _append_help(_sphinx: Sphinx, page: str, source: list[str]) -> None:
     """End every page of a verb with what its ``--help`` says."""
     folder, _, verb = page.partition("/")
-    if folder == "cli":
+    if folder == "cli" and any(one.rstrip("_") == verb for one in VERBS):
         source[0] += f"\n\n## Options\n\n```{{commands}} {verb}\n```\n"
 
 
