@@ -7,6 +7,8 @@
 #include "clock.h"
 
 #define CV_PATIENCE_SECONDS 2.0 /* without a single undisturbed sample */
+#define CV_STEADY 0.01          /* the clock stood still where two looks at it differ by less; steps are larger */
+#define CV_LOOK 20000           /* cycles of one look: five microseconds, 1 to 2 % of a sample */
 
 static double cv_time(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, uint64_t *made)
 {
@@ -58,26 +60,26 @@ static double cv_interval(const double *samples, int count)
     return (sorted[high] - sorted[low]) / 2 / sorted[middle];
 }
 
-static double cv_cycle_seconds(void)
+static double cv_look_at_clock(void)
 {
-    const struct cv_kernel *const cycle = cv_find_kernel("cycle");
-    double best = HUGE_VAL;
-    for (int i = 0; i < 3; i++) {
-        uint64_t made;
-        const double seconds = cv_time(cycle, NULL, 20000, &made) / 20000;
-        best = seconds < best ? seconds : best;
-    }
-    return best;
+    uint64_t made;
+    const double seconds = cv_time(cv_find_kernel("cycle"), NULL, CV_LOOK, &made);
+    return seconds / (double)made;
 }
 
-static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, struct cv_point *point)
+/* `clock` is that before the sample, and becomes that after it. */
+static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, double *clock, struct cv_point *point)
 {
     const long before = cv_switches();
-    const double seconds = cv_time(kernel, state, wanted, &point->references);
-    if (cv_switches() != before) {
+    const double first = *clock, seconds = cv_time(kernel, state, wanted, &point->references);
+    const int alone = cv_switches() == before;
+    *clock = cv_look_at_clock();
+    point->cycle_seconds = fmin(point->cycle_seconds, *clock);
+    if (!alone) {
         point->rejected++;
         kernel->run(state, wanted / 2); /* whoever ran in between took part of the caches */
-    } else if (seconds > 0) {
+    } else if (seconds > 0 && fabs(*clock / first - 1) < CV_STEADY) {
+        point->clocks[point->count] = (first + *clock) / 2;
         point->samples[point->count++] = seconds / (double)point->references;
     }
 }
@@ -93,9 +95,10 @@ void cv_measure(const struct cv_kernel *kernel, struct cv_state *state, const st
     per_reference = fmin(per_reference, cv_calibrate(kernel, state, effort->sample_seconds));
     uint64_t wanted = (uint64_t)(effort->sample_seconds / per_reference);
     wanted = wanted < 512 ? 512 : wanted;
+    double clock = point->cycle_seconds = cv_look_at_clock();
     const double sampling = cv_now();
     while (point->count < effort->most && !*stop) {
-        cv_sample(kernel, state, wanted, point);
+        cv_sample(kernel, state, wanted, &clock, point);
         const double spent = cv_now() - sampling;
         if (point->count >= effort->least) {
             point->interval = cv_interval(point->samples, point->count);
@@ -106,6 +109,5 @@ void cv_measure(const struct cv_kernel *kernel, struct cv_state *state, const st
             (spent > 4 * effort->limit_seconds && point->count >= 1) || spent > CV_PATIENCE_SECONDS)
             break;
     }
-    point->cycle_seconds = cv_cycle_seconds();
     point->elapsed_seconds = cv_now() - start;
 }

@@ -16,12 +16,13 @@ struct cv_effort {
 
 struct cv_point {
     double samples[CV_MAX_SAMPLES]; /* seconds per reference */
+    double clocks[CV_MAX_SAMPLES];  /* seconds of one dependent addition around the sample: the core's clock */
     int count;                      /* accepted */
-    int rejected;                   /* with a context switch */
+    int rejected;                   /* with a context switch; those during which the clock moved are not counted */
     uint64_t references;            /* of one sample */
     double interval;                /* relative half width of the 95 % confidence interval of the median; < 0: unknown */
     int precise;
-    double cycle_seconds;           /* of one dependent addition, right after the samples */
+    double cycle_seconds;           /* of one dependent addition: the least while sampling */
     double elapsed_seconds;
 };
 

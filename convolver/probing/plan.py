@@ -40,7 +40,7 @@ _THREADED = _names("load load_v32 store copy random_load chase chase_4")
 LOADED = _names("chase chase_4 random_load load store")
 """Kernels that are also measured while the other CPUs copy memory."""
 _DENSE_BYTES = 64 << 20
-"""Behind this the quick plan has one point an octave for the chase, too: its memory there only gets larger."""
+"""Behind this memory only gets larger: one point an octave, as the calibration takes; the full plan has two for the chase."""
 
 
 class Item(NamedTuple):
@@ -73,6 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     best rounds still differ by more than ``settled`` are then measured in further rounds, the least settled first, as far as
     ``budget_seconds`` since the start and ``most_rounds`` allow. ``pages`` is default (as any program gets them here), 4k, thp
     (asked for) or 2m (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``.
+    Working sets up to ``near_bytes`` lie in caches that run at the core's clock.
     ``loaded`` are the thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share
     the core, and residency; ``core`` the core's own figures and the kernel's.
     """
@@ -90,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     loaded: tuple[int, ...] = ()
     surroundings: bool = False
     core: bool = False
+    near_bytes: int = 0
 
     @property
     def id(self) -> str:
@@ -156,12 +158,15 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
 def full_plan(
     largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,), cpus: int = 1
 ) -> Plan:
-    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase), two rounds and more.
+    """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase) up to 64 MiB, half as
+    many behind, two rounds and more.
 
     ``threads`` beyond 1 adds the curves of a busy node, at one point an octave: all CPUs with the same kernel, and some kernels
     beside CPUs that copy memory.
     """
-    memory = {name: working_sets(largest_bytes, 4 if name == "chase" else 2) for name in _FULL}
+    dense = min(largest_bytes, _DENSE_BYTES)
+    memory = {name: sorted({*working_sets(largest_bytes, 1), *working_sets(dense, 2)}) for name in _FULL}
+    memory["chase"] = sorted({*working_sets(largest_bytes, 2), *working_sets(dense, 4)})
     items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS) + NEIGHBOURS[: cpus > 1]
     busy = [count for count in threads if count > 1]
     items += _ordered({name: working_sets(largest_bytes // 4, 1) for name in _THREADED}, busy)

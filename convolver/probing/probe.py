@@ -148,7 +148,9 @@ def _surroundings(
     if plan.loaded:
         sizes = working_sets(plan.largest_bytes // 4, 1)
         page_bytes = _page_bytes(plan.pages, describe_cpu(cpu))
-        loaded = loaded_curves(loaded_plan(sizes, LOADED, plan.loaded, plan.pages), cpu, kernels, page_bytes, progress, partial)
+        busy = loaded_plan(sizes, LOADED, plan.loaded, plan.pages)
+        busy = msgspec.structs.replace(busy, near_bytes=plan.near_bytes)
+        loaded = loaded_curves(busy, cpu, kernels, page_bytes, progress, partial)
     if not plan.surroundings:
         return _Around(loaded)
     chase = [curve for curve in maps if curve.kernel == "chase" and curve.threads == 1]
@@ -181,10 +183,15 @@ def choose_plan(
     if largest_bytes is not None and not SMALLEST_BYTES <= largest_bytes <= available // 2:
         raise UsageError(f"Working sets can have {SMALLEST_BYTES} to {available // 2} bytes here, not {largest_bytes}.")
     cap = FULL_LARGEST_BYTES if full else QUICK_LARGEST_BYTES
-    largest = largest_bytes or largest_working_set(_reported(default_cpu() if cpu is None else cpu), available, cap)
-    if full:
-        return full_plan(largest, pages=pages, threads=threads, cpus=cpus)
-    return quick_plan(largest, pages=pages, cpus=cpus)
+    reported = _reported(default_cpu() if cpu is None else cpu)
+    largest = largest_bytes or largest_working_set(reported, available, cap)
+    plan = full_plan(largest, pages=pages, threads=threads, cpus=cpus) if full else quick_plan(largest, pages=pages, cpus=cpus)
+    return msgspec.structs.replace(plan, near_bytes=near_bytes(reported))
+
+
+def near_bytes(levels: Sequence[Level]) -> int:
+    """Return the largest working set in caches of the core's clock: most of the level before the last, which cores share."""
+    return levels[-2].size_bytes * 3 // 4 if len(levels) > 1 else 0
 
 
 def probe(

@@ -16,7 +16,7 @@ import msgspec
 from convolver.errors import ProbeError
 from convolver.locations import program
 from convolver.probing.plan import Item, Plan
-from convolver.probing.samples import Line, by_point, is_settled, spread
+from convolver.probing.samples import Line, by_point, is_settled, spread, steadied
 from convolver.progress import Progress
 from convolver.units import format_bytes
 
@@ -119,7 +119,8 @@ def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
 
 
 def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = None) -> list[Line]:
-    """Measure all rounds of a plan, and more of what has not settled, on one CPU and return every line.
+    """Measure all rounds of a plan, and more of what has not settled, on one CPU and return every line, near points at one clock
+    (:func:`~convolver.probing.samples.steadied`).
 
     With ``partial``, lines are also kept in that file as they come, and those that an interrupted run of the same plan on the
     same CPU since the last boot left there are not measured again. Raises :class:`ProbeError` when the probe fails.
@@ -140,7 +141,7 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
     finally:
         keep.close()
         progress.finish()
-    return lines
+    return steadied(lines, plan.near_bytes)
 
 
 def _next_items(plan: Plan, lines: Sequence[Line], rounds: int, spent_seconds: float) -> Sequence[Item]:
@@ -150,7 +151,7 @@ def _next_items(plan: Plan, lines: Sequence[Line], rounds: int, spent_seconds: f
         return plan.items[done % len(plan.items) :]
     if rounds >= plan.most_rounds:
         return ()
-    measured = by_point(lines)
+    measured = by_point(steadied(lines, plan.near_bytes))
     unsettled = {item: measured.get((item.kernel, item.threads, item.working_set_bytes), ()) for item in plan.items}
     unsettled = {item: found for item, found in unsettled.items() if not is_settled(found, plan.settled)}
     start = max(spent_seconds - sum(line.elapsed_seconds for line in lines), 0.0) / max(rounds, 1)

@@ -16,7 +16,7 @@ _STABLE_SPREAD = 0.05
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the probe binary: one point in one round."""
+    """One line of the probe binary: one point in one round. ``clocks_seconds`` are those of a core's cycle around each sample."""
 
     kernel: str
     working_set_bytes: int
@@ -28,6 +28,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     cycle_seconds: float
     elapsed_seconds: float
     samples_seconds: tuple[float, ...]
+    clocks_seconds: tuple[float, ...] = ()
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +41,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     samples_seconds: tuple[float, ...]
     references: int
     rejected: int
+
+
+def steadied(lines: Iterable[Line], near_bytes: int) -> list[Line]:
+    """Return the lines with the samples of near points (no memory, or at most ``near_bytes``) as if the clock had stood still.
+
+    Registers and private caches run at the core's clock, which boosts in steps of 2 to 3 % for seconds at a time: the fastest
+    round would say which step it met. Their samples are taken to the fastest clock that any line with as many threads saw, since
+    that is the machine's own, where the usual one is the hour's; the last cache and memory have clocks of their own and stay as
+    measured.
+    """
+    lines = list(lines)
+    best: dict[int, float] = {}
+    for line in lines:
+        best[line.threads] = min(best.get(line.threads, math.inf), line.cycle_seconds)
+    return [_at(line, best[line.threads]) if line.working_set_bytes <= near_bytes else line for line in lines]
+
+
+def _at(line: Line, cycle_seconds: float) -> Line:
+    pairs = zip(line.samples_seconds, line.clocks_seconds, strict=True)
+    return msgspec.structs.replace(line, samples_seconds=tuple(seconds * cycle_seconds / clock for seconds, clock in pairs))
 
 
 def low_percentile(samples: Sequence[float]) -> float:
