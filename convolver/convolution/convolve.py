@@ -27,6 +27,7 @@ from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import Core, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.calibration import PAGES
+from convolver.machine.check import projection_doubt
 from convolver.machine.maps import MEMORY
 from convolver.signature.features import sampled_share
 
@@ -99,7 +100,7 @@ def convolve(
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
         **drawn_fields(times.drawn, times.seconds),
-        assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine)],
+        assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine), *_projected(machine, used)],
         system=None if used == "paper" else system_document(signature.header.get("system"), machine),
         command=signature.header.get("command"),
     )
@@ -111,6 +112,11 @@ def _missing_pages(hit_rates: HitRates, machine: MachineProfile) -> list[str]:
     if known or any(level["level"] == PAGES for level in hit_rates.tlb_totals(machine.name)):
         return []
     return ["The hit rates say nothing of pages, which are taken as translated; predict from a trace with bursts."]
+
+
+def _projected(machine: MachineProfile, method: str) -> list[str]:
+    doubt = projection_doubt(machine) if method == "calibrated" else ""
+    return [doubt] if doubt else []
 
 
 class Times(NamedTuple):

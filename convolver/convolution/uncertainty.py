@@ -1,8 +1,9 @@
 """How certain a calibrated prediction is: its parts drawn again and again within what is known of their errors.
 
 Every draw scales the parts of each block's time: what places deliver and latencies by the errors that the model had on kernels
-left out of the calibration, the core by those of small functions (:mod:`convolver.convolution.model_errors`), all by the noise of
-the profile, and each by the standard error of the sampled hit rates.
+left out of the calibration and, on a projected machine, by what its factors leave open, the core by the errors of small functions
+(:mod:`convolver.convolution.model_errors`), all by the noise of the profile, and each by the standard error of the sampled hit
+rates.
 
 The same random numbers serve every machine, so draws of two machines belong together, and what both share cancels in their
 ratio.
@@ -66,6 +67,15 @@ def _core(blocks: NDArray[np.intp], paths: bool) -> Array:
     return core_errors(normal) if paths else BOUND[0] + BOUND[1] * normal
 
 
+def _assumed(calibration: Calibration, places: Sequence[str]) -> Array:
+    """Return what a projection's factors add to the logarithms of its places, shape (draws, places).
+
+    All blocks err alike, and two machines together only where the same was assumed of both.
+    """
+    deviations = np.array(calibration.assumed or (0.0,) * len(places))
+    return np.asarray(deviations * _normal((DRAWS, len(places)), 1001, zlib.crc32(repr(calibration.assumed).encode())))
+
+
 def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
     random = np.random.default_rng([_SEED, 700 + number])
     return Chances(random.random((DRAWS, 1)), random.random((int(blocks.max()) + 1, DRAWS))[blocks].T)
@@ -110,6 +120,7 @@ def draw(parts: Array, exponents: tuple[float, float], calibration: Calibration,
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:
     """Return the factors of the parts, shape (parts, draws, blocks): as :func:`rates.parts` orders them."""
+    assumed = _assumed(calibration, places)
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
     noise = known.noise * _normal((DRAWS, 1), 1000, _own_key(calibration))
     streams, chains = _chances(blocks, 0), _chances(blocks, 1)
@@ -119,8 +130,8 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
         part = len(places) - number
         sampling = np.nan_to_num(np.minimum(known.sampling[blocks, number], 1.0), nan=UNSEEN_DEVIATION)
         sampled = np.hypot(sampling, unseen) * _normal((DRAWS, 1), 500 + part)
-        logs.append(drawn_errors(calibration, [place], streams) + sampled)
-    latency = drawn_errors(calibration, places, chains, chains=True)
+        logs.append(drawn_errors(calibration, [place], streams) + sampled + assumed[:, number : number + 1])
+    latency = drawn_errors(calibration, places, chains, chains=True) + assumed[:, -1:]
     logs += [logs[-1], latency, logs[-1], latency]  # pages, serial, window, waiting
     logs.insert(1, logs[1])  # loads and stores of the nearest place err alike
     return np.exp(np.stack(logs) + noise)

@@ -46,10 +46,22 @@ def check_profile(profile: MachineProfile) -> list[Finding]:
     ]
 
 
+def projection_doubt(profile: MachineProfile) -> str:
+    """Return one sentence on how uncertain a projection's factors make its places; empty where they change nothing."""
+    known = profile.calibration
+    if known is None or not any(known.assumed):
+        return ""
+    places = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
+    parts = [f"{place} {100 * deviation:.0f} %" for place, deviation in zip(places, known.assumed, strict=True) if deviation]
+    return f"No one factor holds for all that a place is asked for, so intervals are wider than the base's: {', '.join(parts)}."
+
+
 def _origin(profile: MachineProfile) -> Iterator[Finding]:
     if profile.projected:
         base = (profile.derived_from or {}).get("name", "an unnamed machine")
         yield Finding("note", f"It is projected from {base} by {len(profile.changes)} changes; nothing in it was measured.")
+        if doubt := projection_doubt(profile):
+            yield Finding("note", doubt)
     if hypervisor := profile.cpu.get("hypervisor"):
         yield Finding("note", f"It was measured in a virtual machine ({hypervisor}): neighbours share its last cache and memory.")
 
@@ -66,6 +78,8 @@ def _completeness(profile: MachineProfile) -> Iterator[Finding]:
             break
     if not profile.floating_point:
         yield Finding("warning", "It has no measured instructions: compute-bound blocks cost nothing.")
+    if profile.calibration is None:
+        yield Finding("note", "It is not calibrated: times follow from its curves alone, without an interval.")
     if not profile.kernel:
         yield Finding("note", "It has no costs of the kernel: system time is not predicted (probe again).")
 

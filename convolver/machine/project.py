@@ -7,7 +7,8 @@ What is assumed, so that a projection can be judged:
 - a level's bandwidth scales what streams through it (unit stride, strides, streams, sequential chase), its latency what waits for
   it (chase, random references, gather: all bound by latency, alone or divided by the misses in flight);
 - the core's clock scales instructions and the caches in the core's clock domain: all levels but the last;
-- the coefficients of the rate model scale as the curves do;
+- the coefficients of the rate model scale as the curves do; since no one factor holds for all that a place is asked for, each
+  factor f makes its place uncertain by a share of log f (:data:`FACTOR_DEVIATION`), beside what the base's calibration errs by;
 - no point becomes faster than the same curve in the first level.
 
 Samples are dropped: nothing of a projection was measured.
@@ -36,6 +37,9 @@ _GEOMETRY = ("size", "ways")
 _SPEEDS = ("bandwidth", "latency")
 
 
+FACTOR_DEVIATION = 0.4
+"""Deviation of the logarithm of a place's costs by kernel, as a share of that of the factor: about so far apart lay the
+slowdowns of streams, and those of what waits, where one busy neighbour made a memory slower for all of them (0.36)."""
 _FLOATING = ("throughput.fp_", "throughput.divide_single", "throughput.divide_double", "throughput.root_")
 """Figures of the core that more floating-point operations a second change."""
 
@@ -225,6 +229,8 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
 
     return msgspec.structs.replace(
         known,
+        intervals=_project_intervals(known, places, old, changes),
+        assumed=_assumed(known, places, changes),
         sequential=scaled(known.sequential, "unit"),
         random=scaled(known.random, "random"),
         write_back=scaled(known.write_back, "unit"),
@@ -232,6 +238,33 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
         first_latency=known.first_latency * _time_factor("chase", old[0].level, old, changes),
         coming=known.coming / changes.clock,
     )
+
+
+def _project_intervals(
+    known: Calibration, places: Sequence[str], old: Sequence[Level], changes: Changes
+) -> dict[str, tuple[float, float]]:
+    """Scale each interval as its coefficient."""
+    patterns = {"sequential": "unit", "random": "random", "write_back": "unit", "latency": "chase"}
+
+    def factor(name: str) -> float:
+        kind, _, place = name.partition(" ")
+        if kind in patterns and place in places:
+            return _time_factor(patterns[kind], place, old, changes)
+        return 1 / changes.clock if kind == "coming" else 1.0
+
+    return {name: (low * factor(name), high * factor(name)) for name, (low, high) in known.intervals.items()}
+
+
+def _assumed(known: Calibration, places: Sequence[str], changes: Changes) -> tuple[float, ...]:
+    """Return how uncertain the factors make each place's costs, on top of what a base's own factors did."""
+
+    def own(place: str) -> float:
+        factors = (factor for (name, _), factor in changes.scales.items() if name == place)
+        return FACTOR_DEVIATION * max((abs(math.log(factor)) for factor in factors), default=0.0)
+
+    before = known.assumed or (0.0,) * len(places)
+    found = tuple(round(math.hypot(old, own(place)), 4) for old, place in zip(before, places, strict=True))
+    return found if any(found) else ()
 
 
 def _core(cpu: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from convolver.machine.calibration import Calibration
 from convolver.machine.catalog import find_machine
 from convolver.machine.check import check_profile
 from convolver.machine.hierarchy import Level
@@ -12,6 +13,22 @@ from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
 from convolver.machine.project import parse_changes, project
 from convolver.reporting.machines import compare_rows
 
+CALIBRATION = Calibration(
+    simulator="none",
+    exponent=2.0,
+    sequential=(1e-9, 4e-9),
+    random=(3e-9, 40e-9),
+    write_back=(1e-9, 5e-9),
+    latency=(4e-9, 80e-9),
+    first_latency=1e-9,
+    between=0.5,
+    coming=1e-10,
+    window=100.0,
+    points=0,
+    median_error=0.0,
+    mean_error=0.0,
+    intervals={},
+)
 LEVELS = (Level(level="L1", size_bytes=32 << 10, ways=8), Level(level="L2", size_bytes=1 << 20, ways=16))
 
 
@@ -33,6 +50,7 @@ def machine(**changes):
         "maps": tuple(curve(*kind) for kind in (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "load"))),
         "floating_point": (Throughput(kernel="add", operation="add", seconds=1e-9, flops=1),),
         "kernel": (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),),
+        "calibration": CALIBRATION,
     }
     return MachineProfile(**{**fields, **changes})
 
@@ -66,6 +84,11 @@ def test_each_doubt_is_a_warning(changes, words):
     ("changes", "words"),
     [
         ({"cpu": {"hypervisor": "KVM"}}, "virtual machine"),
+        ({"calibration": None}, "not calibrated"),
+        (
+            {"projected": True, "calibration": msgspec.structs.replace(CALIBRATION, assumed=(0.0, 0.25))},
+            "than the base's: memory 25 %.",
+        ),
         ({"provenance": {"noise": {"cycle_seconds_least": 2.5e-10, "cycle_seconds_median": 3e-10}}}, "clock moved"),
         ({"provenance": {"noise": {"neighbour_slowdown": 1.7}}}, "share cores"),
         (

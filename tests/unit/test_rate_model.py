@@ -125,8 +125,7 @@ def test_an_interval_lies_where_the_model_erred():
 
 
 def test_what_both_machines_err_alike_cancels_in_the_ratio():
-    base = known("base")
-    target = project(base, "target", parse_changes([], ["memory.bandwidth=2"]))
+    base, target = known("base"), known("target", sequential=(4 * NS, 8 * NS))
     rates = hit_rates([(0, 1000, 125, 125)], base, target)
     times = [convolve(signature(loads(1000)), rates, one) for one in (base, target)]
     ratio = cpu_ratio(*times)
@@ -195,7 +194,42 @@ def test_a_projection_scales_the_coefficients_as_stated():
     assert new.random == pytest.approx((3 * NS, 60 * NS))
     assert new.latency == pytest.approx((7 * NS, 123 * NS))
     assert new.first_latency == pytest.approx(1 * NS)
+    assert new.median_error == base.calibration.median_error
     assert project(machine(), "other", changes).calibration is None
+
+
+def test_a_projection_scales_the_intervals_with_their_coefficients():
+    intervals = {"sequential memory": (15 * NS, 17 * NS), "random L2": (2 * NS, 4 * NS), "window": (90.0, 110.0)}
+    changes = parse_changes([], ["memory.bandwidth=2", "core.clock=2"])
+    new = project(known(intervals=intervals), "new", changes).calibration.intervals
+    # The last level, here L2, does not run with the core's clock.
+    assert new == {"sequential memory": (7.5 * NS, 8.5 * NS), "random L2": (2 * NS, 4 * NS), "window": (90.0, 110.0)}
+
+
+def half_width(one):
+    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    low, high = times.interval
+    return (high - low) / 2 / times.seconds
+
+
+def test_the_interval_of_a_projected_machine_is_wider_the_more_was_assumed():
+    base = known("base")
+    same, double, fourfold = (
+        project(base, f"x{factor}", parse_changes([], [f"memory.bandwidth={factor}"])) for factor in (1, 2, 4)
+    )
+    assert same.calibration.assumed == ()
+    assert half_width(same) == half_width(base) < half_width(double) < half_width(fourfold)
+    back = project(double, "back", parse_changes([], ["memory.bandwidth=0.5"]))
+    assert back.calibration.assumed > double.calibration.assumed
+
+
+def test_what_a_projection_assumed_is_said_and_does_not_cancel_in_the_ratio():
+    base = known("base")
+    target = project(base, "target", parse_changes([], ["memory.bandwidth=2"]))
+    found = predict_from(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base=base, target=target)
+    assert any("memory 28 %" in note for note in found.document["target"]["assumptions"])
+    low, high = found.document["cpu_ratio_interval"]
+    assert high / low > 1.2
 
 
 def test_parts_join_as_the_formula_says():
