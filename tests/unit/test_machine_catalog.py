@@ -64,12 +64,12 @@ def test_an_unknown_machine_is_refused_with_advice(folder, name):
     assert name in str(caught.value)
 
 
-def test_two_or_more_projected_machines_are_bundled_and_valid(folder):
+def test_a_measured_machine_and_two_or_more_projected_ones_are_bundled_and_say_which_they_are(folder):
     bundled = [find_machine(entry.name) for entry in list_machines()]
-    assert len(bundled) >= 2
+    assert sum(machine.projected for machine in bundled) >= 2
+    assert not all(machine.projected for machine in bundled)
     for machine in bundled:
-        assert machine.projected
-        assert machine.provenance["measured"] is False
+        assert machine.provenance["measured"] is not machine.projected
 
 
 def test_this_machine_reports_a_hierarchy_that_grows_outwards():
