@@ -88,7 +88,7 @@ def count_command(
     command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Trace to write: .txt with smpirun, else .parquet.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite an existing trace.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing trace.")] = False,
 ) -> None:
     """Run a program on real ranks or under SimGrid SMPI and count the instructions between its MPI calls, exactly.
 
