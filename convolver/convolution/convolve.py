@@ -116,7 +116,7 @@ def _missing_pages(hit_rates: HitRates, machine: MachineProfile) -> list[str]:
 
 def _projected(machine: MachineProfile, method: str) -> list[str]:
     doubt = projection_doubt(machine) if method == "calibrated" else ""
-    return [doubt] if doubt else []
+    return [doubt.removesuffix(".")] if doubt else []
 
 
 class Times(NamedTuple):
