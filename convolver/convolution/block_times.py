@@ -47,14 +47,31 @@ HIT_RATE = "hit_rate_"
 """Prefix of the columns with the cumulative hit rate of each level, for example ``hit_rate_L1``."""
 
 
-def drawn_fields(drawn: Drawn | None, seconds: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the fields of the header that hold draws; those of blocks in thousandths of their time (``seconds``)."""
+DRAWS = ("draws_seconds", "draws_blocks", "draws_functions")
+"""Fields of the header that hold draws."""
+Function = tuple[str | None, str | None]
+"""A function and its module."""
+
+
+def functions_of(table: pl.DataFrame) -> tuple[list[Function], NDArray[np.intp]]:
+    """Return the functions of a table of blocks, and the number of each block's."""
+    pairs = list(table.select("function", "module").iter_rows())
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+    return list(numbers), np.array([numbers[pair] for pair in pairs], dtype=np.intp)
+
+
+def drawn_fields(drawn: Drawn | None, seconds: NDArray[np.float64], table: pl.DataFrame) -> dict[str, Any]:
+    """Return the fields of the header that hold draws; those of blocks and functions in thousandths of their time, which is
+    ``seconds`` by row of the signature's ``table``."""
     if drawn is None:
-        return {"draws_seconds": None, "draws_blocks": None}
+        return dict.fromkeys(DRAWS)
     relative = np.rint(1000 * drawn.single / seconds[drawn.blocks]).astype(int)
+    names, numbers = functions_of(table)
+    shares = np.rint(1000 * drawn.grouped / np.bincount(numbers, seconds)[drawn.functions]).astype(int)
     return {
         "draws_seconds": drawn.whole.tolist(),
         "draws_blocks": {str(block): values for block, values in zip(drawn.blocks.tolist(), relative.T.tolist(), strict=True)},
+        "draws_functions": [[*names[number], values] for number, values in zip(drawn.functions, shares.T.tolist(), strict=True)],
     }
 
 
@@ -116,6 +133,13 @@ class BlockTimes(TableArtifact):
         return {int(block): np.array(values) / 1000 * seconds[int(block)] for block, values in known.items()}
 
     @property
+    def function_draws(self) -> dict[Function, NDArray[np.float64]]:
+        """The seconds of the functions with most of the time, drawn as :attr:`draws`; empty where that was not done."""
+        known = self.header.get("draws_functions") or []
+        seconds = {(function, module): value for function, module, _, value in self.by_function().iter_rows()} if known else {}
+        return {(function, module): np.array(values) / 1000 * seconds[function, module] for function, module, values in known}
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the predicted time: of 90 % for a calibrated machine, else of the errors that are known
         (partial, see docs/theory.md)."""
@@ -172,5 +196,5 @@ class BlockTimes(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return the header with the interval and the sums of the parts as a JSON-able document."""
         parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
-        header = {name: value for name, value in self.header.items() if name not in ("draws_seconds", "draws_blocks")}
+        header = {name: value for name, value in self.header.items() if name not in DRAWS}
         return {**header, **parts, "interval_seconds": list(self.interval)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
+from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields, functions_of
 from convolver.convolution.core import CoreSeconds
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
@@ -99,7 +99,7 @@ def convolve(
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
-        **drawn_fields(times.drawn, times.seconds),
+        **drawn_fields(times.drawn, times.seconds, signature.table),
         assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine), *_projected(machine, used)],
         system=None if used == "paper" else system_document(signature.header.get("system"), machine),
         command=signature.header.get("command"),
@@ -163,7 +163,7 @@ def _calibrated(
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
     in_other_state = np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0)
     known = _known(where, machine, core, in_other_state)
-    drawn = draw(shares, exponents, machine.calibration, places, known)
+    drawn = draw(shares, exponents, machine.calibration, places, known, functions_of(table)[1])
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
         joined(np.vstack([rates.ports, shares[1:-1], np.zeros_like(whole)]), *exponents),

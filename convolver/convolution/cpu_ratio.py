@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 SCHEMA = "convolver.cpu_ratio"
 ENDS = ("low", "high")
 """Columns with the ends of a ratio's 90 % interval."""
-WELL_DRAWN = 0.8
-"""Share of a function's time in blocks with draws from which on its ratio has an interval."""
 WHERE = ("block", "function", "module", "file", "line", "offset")
 
 
@@ -110,13 +108,11 @@ def _intervals(base: BlockTimes, target: BlockTimes, joined: pl.DataFrame) -> di
         return {}
     known = {block: _ends(first[block], second[block]) for block in both}
     columns = {name: [known.get(block, (None, None))[end] for block in joined["block"]] for end, name in enumerate(ENDS)}
+    one, other = base.function_draws, target.function_draws
     functions = []
-    for (function, module), rows in joined.group_by("function", "module", maintain_order=True):
-        drawn = [block for block in rows["block"] if block in known]
-        inside = rows.filter(rows["block"].is_in(drawn))
-        whole = float(rows["base_seconds"].sum())
-        if whole > 0 and float(inside["base_seconds"].sum()) >= WELL_DRAWN * whole:
-            low, high = _ends(sum(first[block] for block in drawn), sum(second[block] for block in drawn))  # type: ignore[arg-type]
+    for function, module in one:
+        if (function, module) in other and other[function, module].any():
+            low, high = _ends(one[function, module], other[function, module])
             functions.append({"function": function, "module": module, "low": low, "high": high})
     return {"columns": columns, "functions": functions}
 

@@ -33,7 +33,7 @@ UNSEEN_DEVIATION = 0.5
 """Deviation of the logarithm for the memory of a block without a sample, and for a place whose sampling error is not known."""
 _SEED = 20031107
 KEPT = 64
-"""Blocks whose own draws are kept."""
+"""Blocks, and functions, whose own draws are kept."""
 _WHOLE = 0.995  # of the time, in blocks that are drawn one by one
 
 
@@ -83,23 +83,34 @@ def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
 
 class Drawn(NamedTuple):
     """Drawn seconds of the whole program, shape (draws); half width of each block's interval; the blocks with most of the time,
-    and their drawn seconds, shape (draws, those blocks)."""
+    and their drawn seconds, shape (draws, those blocks); the functions with most of the time, and theirs."""
 
     whole: Array
     widths: Array
     blocks: NDArray[np.intp]
     single: Array
+    functions: NDArray[np.intp]
+    grouped: Array
 
 
-def draw(parts: Array, exponents: tuple[float, float], calibration: Calibration, places: Sequence[str], known: Known) -> Drawn:
-    """Return the seconds of a program and its blocks, drawn within their errors.
+def draw(
+    parts: Array,
+    exponents: tuple[float, float],
+    calibration: Calibration,
+    places: Sequence[str],
+    known: Known,
+    functions: NDArray[np.intp],
+) -> Drawn:
+    """Return the seconds of a program, its blocks and its functions, drawn within their errors.
 
-    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones. Blocks that hold little
-    of the time have the relative width of the others.
+    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones; ``functions`` numbers each
+    block's function from 0. Blocks that hold little of the time have the relative width of the others, and the draws of their
+    function.
     """
     seconds = joined(parts, *exponents)
     if not seconds.sum() > 0:
-        return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), np.zeros(0, dtype=np.intp), np.zeros((DRAWS, 0)))
+        none = np.zeros(0, dtype=np.intp)
+        return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), none, np.zeros((DRAWS, 0)), none, np.zeros((DRAWS, 0)))
     order = np.argsort(-seconds, kind="stable")
     large = np.sort(order[: int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1])
     # Waiting is the core's time and what latencies add to it; these err by themselves.
@@ -115,7 +126,20 @@ def draw(parts: Array, exponents: tuple[float, float], calibration: Calibration,
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
     widths[large] = (high - low) / 2
     kept = np.argsort(-seconds[large], kind="stable")[:KEPT]
-    return Drawn(drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum()), widths, large[kept], drawn[:, kept])
+    whole = drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum())
+    return Drawn(whole, widths, large[kept], drawn[:, kept], *_grouped(drawn, large, seconds, functions))
+
+
+def _grouped(
+    drawn: Array, large: NDArray[np.intp], seconds: Array, functions: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], Array]:
+    """Return the functions with most of the time and their drawn seconds, shape (draws, functions); those of which no block was
+    drawn are left out."""
+    whole = np.bincount(functions, seconds)
+    inside = np.bincount(functions[large], seconds[large], minlength=len(whole))
+    kept = [function for function in np.argsort(-whole, kind="stable")[:KEPT] if inside[function] > 0]
+    sums = [drawn[:, functions[large] == function].sum(axis=1) * (whole[function] / inside[function]) for function in kept]
+    return np.array(kept, dtype=np.intp), np.stack(sums, axis=1)
 
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:

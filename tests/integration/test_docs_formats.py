@@ -28,7 +28,19 @@ from tests.views import make_model, make_timeline
 from tools.docs_pages import DOCS, ROOT
 
 FORMATS = DOCS / "formats"
-OPEN = {"provenance", "cpu", "intervals", "notes", "tables", "samples_seconds", "draws_blocks", "baselines", "quality", "domain"}
+OPEN = {
+    "provenance",
+    "cpu",
+    "intervals",
+    "notes",
+    "tables",
+    "samples_seconds",
+    "draws_blocks",
+    "draws_functions",
+    "baselines",
+    "quality",
+    "domain",
+}
 """Fields whose own keys are names of things, or said in a sentence."""
 
 pytestmark = [

@@ -149,6 +149,23 @@ def test_a_block_errs_alike_whatever_is_drawn_beside_it():
     assert beside.block_draws[0] == pytest.approx(alone.block_draws[0], rel=1e-2)
 
 
+def test_functions_of_many_small_blocks_have_an_interval():
+    one, other = known(), known("other", exponent=KNOWN.exponent + 1)
+    rows = [loads(1000 + block, function=f"f{block % 2}", module="m") for block in range(300)]
+    program = signature(*rows)
+    hits = [(block, 1000 + block, 100, 100) for block in range(300)]
+    base, target = (convolve(program, hit_rates(hits, machine), machine) for machine in (one, other))
+    seconds = {(function, module): value for function, module, _, value in base.by_function().iter_rows()}
+    assert set(base.function_draws) == set(seconds)
+    # Nearly all the time is drawn block by block, and what is not varies as the rest of its function.
+    assert sum(base.function_draws.values()) == pytest.approx(base.draws, rel=2e-3)
+    ratio = cpu_ratio(base, target)
+    ends = {(row["function"], row["module"]): (row["low"], row["high"]) for row in ratio.document["functions"]}
+    assert set(ends) == set(seconds)
+    for low, high in ends.values():
+        assert low <= ratio.total <= high
+
+
 def test_ratios_of_two_methods_are_refused():
     one = known()
     rates = hit_rates([(0, 1000, 125, 125)], one)
