@@ -212,9 +212,11 @@ def calibrate(profile: MachineProfile, *, like: MachineProfile | None = None, pr
 
 
 def alike(like: MachineProfile, profile: MachineProfile) -> bool:
-    """Tell whether ``like`` is calibrated, and of the same kind of processor with the same levels."""
+    """Tell whether ``like`` was measured and is calibrated, and is of the same kind of processor with the same levels."""
     names = [[level.level for level in one.hierarchy] for one in (like, profile)]
-    return like.calibration is not None and names[0] == names[1] and like.cpu.get("model") == profile.cpu.get("model")
+    if like.projected or like.calibration is None:
+        return False
+    return names[0] == names[1] and like.cpu.get("model") == profile.cpu.get("model")
 
 
 def calibrated(

@@ -230,7 +230,7 @@ def calibrate_command(
     path = new_file(output or Path(f"{profile.name}.machine.json"), force)
     other = None if like is None else find_machine(like)
     if other is not None and not alike(other, profile):
-        raise UsageError(f"'{like}' is no calibrated profile of the processor and the cache levels of '{machine}'.")
+        raise UsageError(f"'{like}' is no measured and calibrated profile of the processor and the cache levels of '{machine}'.")
     profile = calibrate(profile, like=other, progress=terminal_progress())
     profile.save(path)
     if json:

@@ -74,7 +74,7 @@ def draw(
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.08)
     axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value))
-    axes.set_xlabel("predicted time")
+    axes.set_xlabel("predicted user time")
     name = machine_label(machine.name, machine.projected)
     axes.set_title(f"What moves {command_label(signature.header.get('command'))} on {name}: {format_seconds(base)}")
     axes.legend(loc="lower right")

@@ -83,6 +83,7 @@ def test_project_writes_a_marked_machine_and_does_not_overwrite(run, tmp_path):
         ("project server-hbm -n x --scale memory.bandwidth=-1", 2),
         ("project server-hbm -n a/b", 2),
         ("calibrate cloud-server --like server-96m", 2),
+        ("calibrate desktop-32m --like server-96m", 2),
     ],
 )
 def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, tmp_path, words, code):
