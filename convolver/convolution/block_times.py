@@ -53,25 +53,26 @@ Function = tuple[str | None, str | None]
 """A function and its module."""
 
 
-def functions_of(table: pl.DataFrame) -> tuple[list[Function], NDArray[np.intp]]:
-    """Return the functions of a table of blocks, and the number of each block's."""
-    pairs = list(table.select("function", "module").iter_rows())
-    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-    return list(numbers), np.array([numbers[pair] for pair in pairs], dtype=np.intp)
+def functions_of(table: pl.DataFrame) -> NDArray[np.intp]:
+    """Return the row of the first block of each block's function."""
+    import polars as pl
+
+    rows = table.select("function", "module").with_row_index()
+    return rows.select(pl.col("index").first().over("function", "module"))["index"].to_numpy().astype(np.intp)
 
 
 def drawn_fields(drawn: Drawn | None, seconds: NDArray[np.float64], table: pl.DataFrame) -> dict[str, Any]:
-    """Return the fields of the header that hold draws; those of blocks and functions in thousandths of their time, which is
-    ``seconds`` by row of the signature's ``table``."""
+    """Return the fields of the header that hold draws; those of blocks and functions in thousandths of their time. ``seconds``
+    are by row of the signature's ``table``."""
     if drawn is None:
         return dict.fromkeys(DRAWS)
     relative = np.rint(1000 * drawn.single / seconds[drawn.blocks]).astype(int)
-    names, numbers = functions_of(table)
-    shares = np.rint(1000 * drawn.grouped / np.bincount(numbers, seconds)[drawn.functions]).astype(int)
+    names = table.select("function", "module")[drawn.functions].rows()
+    shares = np.rint(1000 * drawn.grouped).astype(int)
     return {
         "draws_seconds": drawn.whole.tolist(),
         "draws_blocks": {str(block): values for block, values in zip(drawn.blocks.tolist(), relative.T.tolist(), strict=True)},
-        "draws_functions": [[*names[number], values] for number, values in zip(drawn.functions, shares.T.tolist(), strict=True)],
+        "draws_functions": [[*name, values] for name, values in zip(names, shares.T.tolist(), strict=True)],
     }
 
 

@@ -163,7 +163,7 @@ def _calibrated(
     places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
     in_other_state = np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0)
     known = _known(where, machine, core, in_other_state)
-    drawn = draw(shares, exponents, machine.calibration, places, known, functions_of(table)[1])
+    drawn = draw(shares, exponents, machine.calibration, places, known, functions_of(table))
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
         joined(np.vstack([rates.ports, shares[1:-1], np.zeros_like(whole)]), *exponents),

@@ -83,7 +83,8 @@ def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
 
 class Drawn(NamedTuple):
     """Drawn seconds of the whole program, shape (draws); half width of each block's interval; the blocks with most of the time,
-    and their drawn seconds, shape (draws, those blocks); the functions with most of the time, and theirs."""
+    and their drawn seconds, shape (draws, those blocks); the functions with most of the time, and their drawn seconds relative to
+    the predicted ones, shape (draws, those functions)."""
 
     whole: Array
     widths: Array
@@ -103,9 +104,9 @@ def draw(
 ) -> Drawn:
     """Return the seconds of a program, its blocks and its functions, drawn within their errors.
 
-    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones; ``functions`` numbers each
-    block's function from 0. Blocks that hold little of the time have the relative width of the others, and the draws of their
-    function.
+    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones; ``functions`` is a
+    number of each block's function. Blocks that hold little of the time have the relative width of the others, and the draws of
+    their function.
     """
     seconds = joined(parts, *exponents)
     if not seconds.sum() > 0:
@@ -133,13 +134,13 @@ def draw(
 def _grouped(
     drawn: Array, large: NDArray[np.intp], seconds: Array, functions: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], Array]:
-    """Return the functions with most of the time and their drawn seconds, shape (draws, functions); those of which no block was
-    drawn are left out."""
+    """Return the functions with most of the time and their drawn seconds relative to the predicted ones, shape (draws, those
+    functions); functions of which no block was drawn are left out."""
     whole = np.bincount(functions, seconds)
     inside = np.bincount(functions[large], seconds[large], minlength=len(whole))
     kept = [function for function in np.argsort(-whole, kind="stable")[:KEPT] if inside[function] > 0]
-    sums = [drawn[:, functions[large] == function].sum(axis=1) * (whole[function] / inside[function]) for function in kept]
-    return np.array(kept, dtype=np.intp), np.stack(sums, axis=1)
+    relative = [drawn[:, functions[large] == function].sum(axis=1) / inside[function] for function in kept]
+    return np.array(kept, dtype=np.intp), np.stack(relative, axis=1)
 
 
 def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:
