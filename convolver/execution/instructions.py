@@ -22,6 +22,8 @@ _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
 _NO_ACCESS = re.compile(r"lea|nop|prefetch\w*")
 _ONLY_READ = re.compile(r"cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
+_LEA = {(False, False): "lea", (True, False): "lea_scaled", (False, True): "lea_parts", (True, True): "lea_slow"}
+"""The kind of an address computation, by whether its index is scaled and whether it has three parts."""
 _MORE_SLOTS = {"xchg": 2, "call": 1, "ret": 1, "cmpxchg": 4, "xadd": 2, "leave": 2, "loop": 3, "cmc": 0, "shld": 1, "mul": 1}
 
 
@@ -140,7 +142,7 @@ class _Reading:
         if self.mnemonic == "lea":
             memory = next(o for o in self.operands if o.type == self.x86.X86_OP_MEM).mem
             parts = bool(memory.base) + bool(memory.index) + bool(memory.disp)
-            return "lea_slow" if parts > 2 or memory.scale > 1 else "lea"
+            return _LEA[memory.scale > 1, parts > 2]
         if not self.vector:
             if self.mnemonic in ("shl", "sal", "shr", "sar", "rol", "ror") and self._by_count_register():
                 return "shift_by_register"

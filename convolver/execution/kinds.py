@@ -85,6 +85,8 @@ def integer_kind(mnemonic: str, width_bytes: int) -> str:
     if mnemonic in ("div", "idiv"):
         return "divide_64" if width_bytes == 8 else "divide_32"
     kind = _BY_NAME.get(mnemonic)
+    if kind == "byte_swap" and width_bytes == 4:
+        return "byte_swap_32"
     if kind:
         return kind
     if mnemonic.startswith(("cmov", "set")):

@@ -30,12 +30,15 @@ LOAD, VECTOR_LOAD, STORE = "load", "vector load", "store"
 EXAMPLES = {
     "alu": "addl %ebx, %{g}",
     "lea": "leaq (%rbx,%rcx), %{g64}",
+    "lea_scaled": "leaq (%rbx,%rcx,2), %{g64}",
+    "lea_parts": "leaq 8(%rbx,%rcx), %{g64}",
     "lea_slow": "leaq 8(%rbx,%rcx,2), %{g64}",
     "shift": "shll $3, %{g}",
     "shift_by_register": "shll %cl, %{g}",
     "conditional": "cmovbl %ebx, %{g}",
     "carry": "adcl %ebx, %{g}",
     "byte_swap": "bswapq %{g64}",
+    "byte_swap_32": "bswapl %{g}",
     "test_bit": "btl $3, %{g}",
     "branch": "jne 0f\n0:",
     "multiply": "imulq %rbx, %{g64}",
@@ -165,6 +168,11 @@ def read_buffers(text: str) -> dict[str, int]:
     if sizes:
         found["scheduler"] = max(sizes)
     return found
+
+
+def model_costs(cpu: str) -> dict[str, Cost]:
+    """Return what llvm-mca's model of ``cpu`` says of each of :data:`EXAMPLES`; raises as :func:`seeded_core`."""
+    return read_costs(_run(cpu, "-json"))[0]
 
 
 def seeded_core(cpu: str, base: CoreTable, name: str, model: tuple[str, int, int]) -> CoreTable:

@@ -23,6 +23,8 @@ BODY(l_count, "popcnt %rax, %rax")
 BODY(l_byte_swap, "bswap %rax")
 BODY(l_carry, "adc %rcx, %rax")
 BODY(l_conditional, "cmovc %rcx, %rax")
+BODY(l_lea_scaled, "lea (%rcx, %rax, 2), %rax")
+BODY(l_lea_parts, "lea 8(%rcx, %rax), %rax")
 BODY(l_lea_slow, "lea 8(%rax, %rcx, 2), %rax")
 BODY(l_divide_32, "xor %edx, %edx\n div %ecx\n")
 BODY(l_divide_64, "xor %edx, %edx\n div %rcx\n")
@@ -117,6 +119,8 @@ const struct cv_body cv_bodies[] = {
     LATENCY(byte_swap, 1, 0, 0),
     LATENCY(carry, 1, 0, 0),
     LATENCY(conditional, 1, 0, 0),
+    LATENCY(lea_scaled, 1, 0, 0),
+    LATENCY(lea_parts, 1, 0, 0),
     LATENCY(lea_slow, 1, 0, 0),
     LATENCY(divide_32, 1, 0, 0),
     LATENCY(divide_64, 1, 0, 0),

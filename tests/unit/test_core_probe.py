@@ -132,7 +132,8 @@ def test_the_code_that_is_timed_is_of_the_kinds_that_it_is_named_for():
     """What the pieces hold, by its bytes: the decoder of the core model sees the kinds that the figures then replace."""
     kinds = {
         "shift": "48c1c007", "multiply": "490fafc0", "count": "f3480fb8c0", "byte_swap": "480fc8", "carry": "4811c8",
-        "conditional": "480f42c1", "lea_slow": "488d444808", "divide_32": "f7f1", "divide_64": "48f7f1", "fp_minmax": "f20f5fc1",
+        "conditional": "480f42c1", "lea_slow": "488d444808", "lea_scaled": "488d0441",
+        "lea_parts": "488d440108", "divide_32": "f7f1", "divide_64": "48f7f1", "fp_minmax": "f20f5fc1",
         "fp_cmp": "f20fc2c101", "fp_round": "660f3a0bc000", "v_multiply": "660ff4c1", "v_multiply_long": "660f3840c1",
         "v_shuffle": "660f70c01b", "v_shuffle_fp": "660f14c1", "v_lanes": "c4e37d06c001", "v_blend": "c4e37d4bc120",
     }  # fmt: skip
