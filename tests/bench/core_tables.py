@@ -34,11 +34,7 @@ def main() -> None:
         for kind in kinds:
             ours, theirs = table.kind(kind), costs[kind]
             cycles = ours.busy / len(ours.ports.split())
-            if (
-                ours.latency != theirs.latency
-                or ours.slots != theirs.micro_operations
-                or abs(cycles - theirs.cycles) > CYCLES
-            ):
+            if ours.latency != theirs.latency or ours.slots != theirs.micro_operations or abs(cycles - theirs.cycles) > CYCLES:
                 lines.append(
                     f"  {kind:18s} latency {ours.latency:2d} {theirs.latency:2d}   cycles {cycles:.2f} {theirs.cycles:.2f}"
                     f"   slots {ours.slots} {theirs.micro_operations}"
