@@ -95,6 +95,8 @@ def probe_command(
     except KeyboardInterrupt:
         say(f"What was measured is kept in {partial}; the same command resumes from there.")
         raise
+    if longer := profile.provenance["noise"]["patience_seconds"]:
+        say(f"Too many points had not settled when the time was up, so they were measured for {longer:.0f} s more.")
     if calibrate:
         profile, why = calibrated(profile, progress=terminal_progress())
         if why:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from convolver.machine.contention import busy_counts, shares_core
 from convolver.machine.maps import MEMORY, plateau
+from convolver.machine.noise import unsettled_share, was_disturbed
 from convolver.machine.profile import MachineProfile
 from convolver.units import format_bytes
 
@@ -16,7 +17,6 @@ NEEDED = (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "lo
 """Curves without which a prediction falls back on cruder ones."""
 
 _HALF_OCTAVE = 0.5
-_UNSTABLE_SHARE = 0.2
 _REJECTED_SHARE = 0.1
 _CLOCK_RANGE = 1.05
 _BUSY_LOAD = 0.5
@@ -89,8 +89,8 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
     load, cpus = profile.provenance.get("load_before", [0.0])[0], profile.cpu.get("cpus", 1)
     if load > _BUSY_LOAD * cpus:
         yield Finding("warning", f"The machine was busy when it was probed: load {load:.1f} on {cpus} CPUs.")
-    if noise.get("unstable_share", 0.0) > _UNSTABLE_SHARE:
-        yield Finding("warning", f"{noise['unstable_share']:.0%} of its points did not settle.")
+    if was_disturbed(profile):
+        yield Finding("warning", f"{unsettled_share(profile):.0%} of its points did not settle.")
     if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
         yield Finding("warning", f"{noise['rejected_share']:.0%} of the samples were interrupted and thrown away.")
     if (slowdown := noise.get("neighbour_slowdown") or 1.0) > _SHARED_CORE:

@@ -71,8 +71,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rounds`` repeats the whole list, so that a disturbance that lasts for seconds hits each point only once. Points whose two
     best rounds still differ by more than ``settled`` are then measured in further rounds, the least settled first, as far as
-    ``budget_seconds`` since the start and ``most_rounds`` allow. ``pages`` is default (as any program gets them here), 4k, thp
-    (asked for) or 2m (demanded). Other threads run the kernel ``beside`` where it is given, a single one on CPU ``other``.
+    ``budget_seconds`` since the start and ``most_rounds`` allow. Where more than a fifth has not settled even then, the machine
+    was disturbed, and ``patience_seconds`` more are spent on it, in any number of rounds. ``pages`` is default (as any program
+    gets them here), 4k, thp (asked for) or 2m (demanded). Other threads run the kernel ``beside`` where it is given, a single one
+    on CPU ``other``.
     Working sets up to ``near_bytes`` lie in caches that run at the core's clock.
     ``loaded`` are the thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share
     the core, and residency; ``core`` the core's own figures and the kernel's.
@@ -84,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     most_rounds: int = 2
     settled: float = 0.03
     budget_seconds: float = 0.0
+    patience_seconds: float = 0.0
     pages: str = "default"
     effort: Effort = Effort()
     beside: str = ""
@@ -152,7 +155,17 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
     items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + NEIGHBOURS[: cpus > 1]
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
     effort = Effort(sample_seconds=0.0003, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
-    return Plan(name="quick", items=items, rounds=2, most_rounds=9, budget_seconds=6.5, pages=pages, effort=effort, core=True)
+    return Plan(
+        name="quick",
+        items=items,
+        rounds=2,
+        most_rounds=9,
+        budget_seconds=6.5,
+        patience_seconds=8.0,
+        pages=pages,
+        effort=effort,
+        core=True,
+    )
 
 
 def full_plan(
@@ -177,6 +190,7 @@ def full_plan(
         most_rounds=12,
         settled=0.015,
         budget_seconds=62.0,
+        patience_seconds=18.0,
         pages=pages,
         loaded=tuple(busy),
         surroundings=True,

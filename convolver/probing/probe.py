@@ -16,6 +16,7 @@ from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeEr
 from convolver.machine.catalog import host_name
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve
+from convolver.machine.noise import unsettled_share, was_disturbed
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
 from convolver.machine.topology import describe_cpu, read_hierarchy
 from convolver.probing.contention import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
@@ -39,7 +40,6 @@ from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
 
-_NOISY_SHARE = 0.2
 _HUGE_PAGE_BYTES = 2 << 20
 
 
@@ -78,13 +78,21 @@ def _neighbour_slowdown(summaries: dict[tuple[str, int, int], Summary]) -> float
     return round(together.seconds / alone.seconds, 3) if alone and together else None
 
 
-def _geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -> tuple[Level, ...]:
+def geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -> tuple[Level, ...]:
+    """Return the levels to simulate, as reported or as the curves show them; raises :class:`ProbeError` for neither."""
     if reported:
         return effective_hierarchy(reported, detected)
     if not detected:
         raise ProbeError("The kernel reports no caches and none was detected; measure more working sets with --full.")
     # Eight ways of 64-byte lines are a guess; capacities matter far more to hit rates than associativity.
     return tuple(Level(level=seen.level, size_bytes=seen.size_bytes // 512 * 512, ways=8) for seen in detected)
+
+
+def _patience_seconds(plan: Plan, lines: Sequence[Line]) -> float:
+    """Return how long the probe went on measuring behind its budget because the machine was disturbed."""
+    if not plan.patience_seconds or len(lines) <= plan.rounds * len(plan.items):
+        return 0.0
+    return round(max(sum(line.elapsed_seconds for line in lines) - plan.budget_seconds, 0.0), 2)
 
 
 def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]) -> dict[str, Any]:
@@ -200,7 +208,8 @@ def probe(
     """Measure this machine and return its profile; the default plan is the quick one, about ten seconds.
 
     ``cpu`` is the CPU to measure on (default: the last one allowed). ``partial`` names a file in which an interrupted run keeps
-    what it measured and from which the next one resumes; it is deleted at the end. Raises :class:`ToolNotFoundError` when the
+    what it measured and from which the next one resumes; it is deleted at the end. A disturbed machine is measured for longer
+    (:class:`Plan`). Raises :class:`ToolNotFoundError` when the
     probe is not built, :class:`ProbeError` when it fails; warns with :class:`NoiseWarning` on a busy machine.
     """
     chosen = default_cpu() if cpu is None else cpu
@@ -214,8 +223,8 @@ def probe(
     described = describe_cpu(chosen)
     maps = curves(summaries, kernels, _page_bytes(plan.pages, described))
     detected = detect_all(maps, len(reported) or 3)
-    noise = _noise(lines, summaries)
-    hierarchy = _geometry(reported, detected)
+    noise = {**_noise(lines, summaries), "patience_seconds": _patience_seconds(plan, lines)}
+    hierarchy = geometry(reported, detected)
     around = _surroundings(plan, chosen, kernels, maps, hierarchy, detected, progress, partial)
     maps += around.maps
     profile = MachineProfile(
@@ -235,9 +244,10 @@ def probe(
     )
     if partial:
         partial.unlink(missing_ok=True)
-    if noise["unstable_share"] > _NOISY_SHARE:
+    if was_disturbed(profile):
+        share = unsettled_share(profile)
         warnings.warn(
-            f"{noise['unstable_share']:.0%} of the points did not settle (load {before[0]:.1f}): probe again on a quiet machine.",
+            f"{share:.0%} of the points did not settle (load {before[0]:.1f}): probe again on a quiet machine.",
             NoiseWarning,
             stacklevel=2,
         )

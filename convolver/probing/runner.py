@@ -15,8 +15,9 @@ import msgspec
 
 from convolver.errors import ProbeError
 from convolver.locations import program
+from convolver.machine.noise import UNSETTLED_SHARE
 from convolver.probing.plan import Item, Plan
-from convolver.probing.samples import Line, by_point, is_settled, spread, steadied
+from convolver.probing.samples import Line, by_point, is_settled, spread, steadied, unsettled_share
 from convolver.progress import Progress
 from convolver.units import format_bytes
 
@@ -145,17 +146,22 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
 
 
 def _next_items(plan: Plan, lines: Sequence[Line], rounds: int, spent_seconds: float) -> Sequence[Item]:
-    """Return what to measure in the next round: the rest of the planned ones, then what has not settled and can be paid for."""
+    """Return what to measure in the next round: the rest of the planned ones, then what has not settled and can be paid for.
+
+    A disturbance lasts for seconds, so where the budget ended within one, patience adds to it.
+    """
     done = len(lines)
     if done < plan.rounds * len(plan.items):
         return plan.items[done % len(plan.items) :]
-    if rounds >= plan.most_rounds:
-        return ()
     measured = by_point(steadied(lines, plan.near_bytes))
+    disturbed = unsettled_share(measured.values()) > UNSETTLED_SHARE
+    if rounds >= plan.most_rounds and not (disturbed and plan.patience_seconds):
+        return ()
     unsettled = {item: measured.get((item.kernel, item.threads, item.working_set_bytes), ()) for item in plan.items}
     unsettled = {item: found for item, found in unsettled.items() if not is_settled(found, plan.settled)}
     start = max(spent_seconds - sum(line.elapsed_seconds for line in lines), 0.0) / max(rounds, 1)
-    return _affordable(unsettled, plan.budget_seconds - spent_seconds - start)
+    left = plan.budget_seconds - spent_seconds - start
+    return _affordable(unsettled, left) or (_affordable(unsettled, left + plan.patience_seconds) if disturbed else ())
 
 
 def _affordable(unsettled: Mapping[Item, Sequence[Line]], seconds: float) -> list[Item]:

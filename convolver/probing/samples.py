@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-_STABLE_SPREAD = 0.05
+from convolver.probing.moments import STABLE_SPREAD
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +88,12 @@ def is_settled(rounds: Sequence[Line], tolerance: float) -> bool:
     return spread(rounds) <= tolerance
 
 
+def unsettled_share(groups: Iterable[Sequence[Line]]) -> float:
+    """Return the share of points, given by their rounds, whose time is not known within :data:`STABLE_SPREAD`; 1 without any."""
+    stable = [combine(rounds).stable for rounds in groups]
+    return 1 - sum(stable) / len(stable) if stable else 1.0
+
+
 def combine(rounds: Sequence[Line]) -> Summary:
     """Combine the rounds of one point; ``rounds`` must not be empty.
 
@@ -99,7 +105,7 @@ def combine(rounds: Sequence[Line]) -> Summary:
     return Summary(
         seconds=min(centres),
         spread=round(max(apart, 0.0), 5),
-        stable=0 <= apart < _STABLE_SPREAD,
+        stable=0 <= apart < STABLE_SPREAD,
         rounds_seconds=tuple(centres),
         samples_seconds=tuple(sample for line in rounds for sample in line.samples_seconds),
         references=best.references,

@@ -1,0 +1,65 @@
+"""One point of several probes of a machine, taken together.
+
+The core's own cycles are the same at any moment: what a moment adds is a disturbance, so the quietest one counts. The last cache
+and memory are shared with whatever else the machine, or its host, does at a moment, and a program that runs at some moment meets
+its usual state: there the median of the moments counts, and their spread says how far a single one lies from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from convolver.machine.maps import Point
+
+STABLE_SPREAD = 0.05
+"""A time is settled when it is known within this."""
+_NORMAL = 1.4826
+"""A normal distribution's standard deviation over the median distance from its median."""
+
+
+def quietest(seconds: Sequence[float]) -> tuple[float, float, bool]:
+    """Return the least time, how far above it the second lies, relative to it, and whether these two agree."""
+    best = sorted(seconds)[:2]
+    spread = best[-1] / best[0] - 1
+    return best[0], spread, spread < STABLE_SPREAD
+
+
+def usual(seconds: Sequence[float]) -> tuple[float, float, bool]:
+    """Return the median time, the deviation of a single moment from it, relative to it, and whether the median is settled.
+
+    The deviation is robust: the median distance from the median, scaled to a standard deviation (of two, half their distance).
+    """
+    centre = median(seconds)
+    apart = median(abs(one - centre) for one in seconds)
+    spread = (apart if len(seconds) < 3 else _NORMAL * apart) / centre
+    return centre, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
+
+
+def merge_points(points: Sequence[Point], factors: Sequence[float], *, near: bool) -> Point:
+    """Return one point of several probes as one; ``factors`` take each probe's clock to the fastest.
+
+    Near points keep the quietest probe, at one clock; others the median of the probes' median samples. ``rounds_seconds`` then
+    holds one time a probe.
+    """
+    if near:
+        pairs = list(zip(points, factors, strict=True))
+        centres = [point.seconds_per_reference * factor for point, factor in pairs]
+        samples = [sample * factor for point, factor in pairs for sample in point.samples_seconds]
+        seconds, spread, stable = quietest(centres)
+    else:
+        centres = [median(point.samples_seconds or (point.seconds_per_reference,)) for point in points]
+        samples = [sample for point in points for sample in point.samples_seconds]
+        seconds, spread, stable = usual(centres)
+    one = len(points) == 1
+    return Point(
+        working_set_bytes=points[0].working_set_bytes,
+        seconds_per_reference=seconds,
+        samples_seconds=tuple(samples),
+        references_per_sample=points[0].references_per_sample,
+        spread=points[0].spread if one else round(spread, 5),
+        stable=points[0].stable if one else stable,
+        rounds_seconds=tuple(centres),
+        rejected_samples=sum(point.rejected_samples for point in points),
+    )
