@@ -17,7 +17,7 @@ from convolver.errors import ConvolverError, ConvolverWarning
 VERBS: dict[str, str] = {
     "doctor": "Check what is installed; say how to get what is missing.",
     "probe": "Measure this machine and write its profile.",
-    "machine": "List, show, compare, check and project machine profiles.",
+    "machine": "List, show, compare, check, merge and project machine profiles.",
     "trace": "Record what a program executes and which memory it touches.",
     "import_": "Convert references that another tool recorded into a trace.",
     "merge": "Join traces that were recorded in phases into one.",

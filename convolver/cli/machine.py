@@ -1,4 +1,4 @@
-"""``convolver machine``: list, show, compare, check and project machine profiles."""
+"""``convolver machine``: list, show, compare, check, merge and project machine profiles."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
 from convolver.cli.group import new_group
+from convolver.cli.machine_merge import merge_command
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Machine = Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)]
 
-machines = new_group("List, show, compare, check and project machine profiles.")
+machines = new_group("List, show, compare, check, merge and project machine profiles.")
 
 
 @machines.command("list")
@@ -242,4 +243,5 @@ def calibrate_command(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    machines.command("merge")(merge_command)
     app.add_typer(machines, name="machine")
