@@ -71,7 +71,7 @@ def validate_command(
 
 def _forget(output: Path) -> None:
     (output / "runs.jsonl").unlink(missing_ok=True)
-    for path in (output / "machines").glob("*.json*"):
+    for path in (output / "machines").rglob("*.json*"):
         path.unlink()
 
 

@@ -1,32 +1,29 @@
-"""The machines of a campaign: a profile for each condition, probed under it or read from a file."""
+"""The machines of a campaign: a profile for each condition, merged from the visits under it or read from a file."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from convolver.calibration.calibrate import calibrated
-from convolver.errors import ConvolverError, FormatError, NoiseWarning, SchemaError
+from convolver.errors import ConvolverError, FormatError, MachineError, SchemaError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.probing.kernel import measure_kernel
-from convolver.probing.probe import choose_plan, probe
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import hogs
-
-ATTEMPTS = 4
-"""Probes under one condition, at most."""
+from convolver.validating.visits import is_visited, merged_visits
 
 
 def profiles(
     campaign: Campaign, here: Path, folder: Path, cpu: int, progress: Progress = SILENT, *, calibrate: bool = True
 ) -> tuple[dict[str, MachineProfile], dict[str, str]]:
-    """Return the profile of each condition, and why a condition has none; a profile left by an earlier campaign is used again,
-    with the kernel's costs where it had none.
+    """Return the profile of each condition, and why a condition has none, once it was visited
+    (:class:`convolver.validating.visits.Visits`); a profile left by an earlier campaign is used again, with the kernel's costs
+    where it had none.
 
     What is kept is what was measured, so that a changed model is calibrated anew; not at all without ``calibrate``.
     """
@@ -70,8 +67,7 @@ def _profile(
     if condition.profile:
         path = here / condition.profile
         return _renamed(find_machine(path if path.is_file() else condition.profile), condition)
-    if condition.cpu_quota < 1 and condition.hogs == 0 and condition.pages == "default" and campaign.base_name in known:
-        # The quota takes time away, not speed: while the program runs, it runs on the same machine.
+    if not is_visited(condition, campaign) and campaign.base_name in known:
         return _renamed(known[campaign.base_name], condition)
     path = folder / f"{condition.name}{SUFFIX}"
     if path.exists():
@@ -81,27 +77,12 @@ def _profile(
         with hogs(condition, cpu):  # an older probe did not ask what the kernel takes
             profile = msgspec.structs.replace(profile, kernel=measure_kernel(cpu, progress))
     else:
-        profile = _renamed(_probe(condition, campaign, cpu, path.with_name(f"{path.name}.partial"), progress), condition)
+        visited = merged_visits(folder, condition, [one for one in campaign.condition if is_visited(one, campaign)])
+        if visited is None:
+            raise MachineError(f"The condition '{condition.name}' was not probed; measure again with --fresh.")
+        profile = _renamed(visited, condition)
     profile.save(path)
     return profile
-
-
-def _probe(condition: Condition, campaign: Campaign, cpu: int, partial: Path, progress: Progress) -> MachineProfile:
-    """Return a profile under the condition; where the probe says that it was disturbed, the calmest of a few.
-
-    Runs of programs are repeated where the core was shared, so a profile of such a moment would not be of the machine that they
-    met.
-    """
-    plan = choose_plan(full=campaign.probe == "full", cpu=cpu, pages=condition.pages)
-    found: list[MachineProfile] = []
-    with hogs(condition, cpu):
-        for _ in range(ATTEMPTS):
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always", NoiseWarning)  # the result says how noisy it was
-                found.append(probe(plan, cpu=cpu, progress=progress, partial=partial))
-            if not any(issubclass(one.category, NoiseWarning) for one in said):
-                break
-    return min(found, key=lambda profile: float(profile.provenance["noise"]["unstable_share"]))
 
 
 def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:

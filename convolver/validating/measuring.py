@@ -7,7 +7,7 @@ Each run is kept in a file as it ends; an interrupted campaign goes on behind th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,8 @@ from convolver.validating.rows import undisturbed
 from convolver.validating.running import Run, control_group, hogs, run_once
 from convolver.validating.sharing import instruction_cycles, wait_until_alone
 
+VISITS_A_ROUND = 2
+"""How often the machine is probed in each of a campaign's rounds; once more at the end."""
 REPEATED_ROUNDS = 2
 """Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""
 
@@ -74,23 +76,37 @@ def measure_all(
     progress: Progress = SILENT,
     *,
     repeated: int = 0,
+    visit: Callable[[int], dict[str, str]] = lambda number: {},
 ) -> dict[str, str]:
     """Make all runs that are missing, and up to ``repeated`` rounds more of programs whose runs were disturbed; returns why a
-    condition could not be had, by its name."""
+    condition could not be had, by its name.
+
+    ``visit`` is called :data:`VISITS_A_ROUND` times a round, evenly among the jobs, and behind the last run, with numbers from 0
+    up; it says which conditions cannot be had.
+    """
     refused: dict[str, str] = {}
     local = [condition for condition in conditions if not condition.profile]
     missing = sum(not runs.tried(job, one, number) for job in jobs for one in local for number in range(rounds))
     progress.start("running natively", float(missing))
     try:
         for number in range(rounds + repeated):
-            for job in jobs:
+            for index, job in enumerate(jobs):
+                if number < rounds and (due := _visit_due(index, len(jobs))) is not None:
+                    refused.update(visit(number * VISITS_A_ROUND + due))
                 if number < rounds or any(runs.lacks(job, one, rounds) for one in local):
                     _pair(job, [one for one in local if one.name not in refused], number, runs, cpu, refused)
                 if number < rounds:
                     progress.advance(float(len(local)), job.name)
+        refused.update(visit(rounds * VISITS_A_ROUND))
     finally:
         progress.finish()
     return refused
+
+
+def _visit_due(index: int, jobs: int) -> int | None:
+    """Return which of a round's visits comes before its job ``index``; None for most jobs."""
+    first = [part * jobs // VISITS_A_ROUND for part in range(VISITS_A_ROUND)]
+    return first.index(index) if index in first else None
 
 
 def _pair(job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cpu: int, refused: dict[str, str]) -> None:

@@ -27,11 +27,12 @@ from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machines import measured_elsewhere, profiles
-from convolver.validating.measuring import REPEATED_ROUNDS, Runs, measure_all
+from convolver.validating.measuring import REPEATED_ROUNDS, VISITS_A_ROUND, Runs, measure_all
 from convolver.validating.preparing import prepare
 from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
+from convolver.validating.visits import Visits
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`convolve` is told for each."""
@@ -58,16 +59,24 @@ class _Campaign:
         """Prepare, probe and run natively; returns the jobs that can be traced."""
         work = self.folder / "work"
         jobs, self.left_out = prepare(self.campaign, self.here, work.resolve())
-        self.machines, self.refused = profiles(
-            self.campaign, self.here, self.folder / "machines", self.cpu, self.progress, calibrate=calibrate
-        )
+        folder, rounds = self.folder / "machines", self.campaign.runs
         self.runs = Runs(self.folder / "runs.jsonl")
-        wanted = [condition for condition in self.campaign.condition if condition.name in self.machines]
-        rounds = self.campaign.runs
-        refused = measure_all(jobs, wanted, rounds, self.runs, self.cpu, self.progress, repeated=REPEATED_ROUNDS)
+        visits = Visits(self.campaign, folder, self.cpu, self.progress)
+        refused = measure_all(
+            jobs,
+            self.campaign.condition,
+            rounds,
+            self.runs,
+            self.cpu,
+            self.progress,
+            repeated=REPEATED_ROUNDS,
+            visit=visits.make,
+        )
+        visits.make_up(rounds * VISITS_A_ROUND + 1)
+        self.machines, self.refused = profiles(self.campaign, self.here, folder, self.cpu, self.progress, calibrate=calibrate)
         self.refused.update(refused)
-        for condition in wanted:
-            if condition.profile:
+        for condition in self.campaign.condition:
+            if condition.profile and condition.name in self.machines:
                 self.elsewhere[condition.name] = measured_elsewhere(condition, self.here)
         return jobs
 

@@ -1,0 +1,138 @@
+"""Short probes of conditions between the native runs of a campaign."""
+
+import msgspec
+import pytest
+
+from convolver.machine.profile import MachineProfile
+from convolver.probing import runner
+from convolver.probing.plan import Effort, Item, Plan
+from convolver.probing.probe import default_cpu
+from convolver.progress import SILENT
+from convolver.validating import visits as module
+from convolver.validating.campaign import Campaign, Condition, Job, Program
+from convolver.validating.machines import profiles
+from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.visits import Visits, is_visited, merged_visits, undisturbed, visit_plan, visits
+from tests.synthetic import machine
+
+pytestmark = pytest.mark.filterwarnings("ignore::convolver.errors.NoiseWarning")
+
+EFFORT = Effort(sample_seconds=0.0003, limit_seconds=0.005, warmup_seconds=0.005, least=3, most=5)
+KERNELS = ("chase", "load", "random_load")
+ITEMS = (
+    *(Item(kernel, 1 << power) for power in range(13, 22, 2) for kernel in KERNELS),
+    Item("cycle", 0),
+    Item("instruction", 0),
+)
+QUIET, HALF, SMALL = Condition(name="quiet"), Condition(name="half", cpu_quota=0.5), Condition(name="small", pages="4k")
+
+
+def campaign(*conditions):
+    return Campaign(name="c", program=[Program(name="true", command=["true"])], condition=conditions)
+
+
+@pytest.fixture
+def short_plan(monkeypatch):
+    def choose(pages, **_):
+        return Plan(name="short", items=ITEMS, rounds=2, most_rounds=5, budget_seconds=9.0, pages=pages, effort=EFFORT, core=True)
+
+    monkeypatch.setattr(module, "choose_plan", choose)
+
+
+def test_conditions_are_probed_one_behind_another_and_their_visits_merged(tmp_path, short_plan):
+    ours = campaign(QUIET, HALF, SMALL)
+    made = Visits(ours, tmp_path, default_cpu())
+    assert [one.name for one in made.conditions] == ["quiet", "small"]
+    assert made.make(0) == made.make(1) == {}
+    kept = visits(tmp_path, QUIET)
+    assert list(kept) == [0, 1]
+    assert kept[0].core
+    assert not kept[1].core
+    found, refused = profiles(ours, tmp_path, tmp_path, default_cpu(), calibrate=False)
+    assert refused == {}
+    assert found["half"].maps == found["quiet"].maps
+    assert [one["id"] for one in found["quiet"].provenance["merged"]] == [profile.id for profile in kept.values()]
+    assert found["small"].provenance["pages"] == "4k"
+    again = MachineProfile.load(tmp_path / "quiet.machine.json")
+    assert again.maps == found["quiet"].maps
+    assert Visits(ours, tmp_path, default_cpu()).conditions == []
+
+
+def test_a_visit_that_is_there_is_not_made_again(tmp_path, short_plan):
+    made = Visits(campaign(QUIET), tmp_path, default_cpu())
+    made.make(0)
+    (before,) = (tmp_path / module.FOLDER).iterdir()
+    stamp = before.stat().st_mtime_ns
+    Visits(campaign(QUIET), tmp_path, default_cpu()).make(0)
+    assert before.stat().st_mtime_ns == stamp
+
+
+def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path, short_plan):
+    crowd = Condition(name="crowd", hogs=10_000)
+    made = Visits(campaign(QUIET, crowd), tmp_path, default_cpu())
+    assert "10000 CPUs" in made.make(0)["crowd"]
+    assert made.make(1) == {}
+    assert profiles(campaign(QUIET, crowd), tmp_path, tmp_path, default_cpu(), calibrate=False)[1].keys() == {"crowd"}
+
+
+def test_a_quota_alone_borrows_the_profile_of_the_base():
+    busy_half = Condition(name="busy half", cpu_quota=0.5, hogs=1)
+    ours = campaign(QUIET, HALF, busy_half)
+    assert [is_visited(one, ours) for one in ours.condition] == [True, False, True]
+
+
+def looked(*cycles):
+    return {
+        number: msgspec.structs.replace(machine(), provenance={"instruction_cycles": each}) for number, each in enumerate(cycles)
+    }
+
+
+def test_visits_count_under_all_conditions_or_none():
+    quiet, hog, huge = looked(0.27, 0.40, 0.28, 0.40), looked(0.27, 0.27, 0.27, 0.40), looked(0.40, 0.40, 0.27, 0.27)
+    assert undisturbed([quiet, hog, huge]) == {0, 2}
+    assert undisturbed([looked(0.27, 0.40, 0.40)]) == {0, 1, 2}
+
+
+def test_one_visit_is_a_profile_and_none_is_not(tmp_path):
+    assert merged_visits(tmp_path, QUIET, [QUIET]) is None
+    (tmp_path / module.FOLDER).mkdir()
+    machine("quiet").save(tmp_path / module.FOLDER / "quiet.3.machine.json")
+    assert merged_visits(tmp_path, QUIET, [QUIET]) == machine("quiet")
+
+
+def test_a_visit_is_one_round_and_only_the_first_looks_at_surroundings():
+    plan = Plan(name="p", items=ITEMS, rounds=2, most_rounds=9, patience_seconds=8.0, loaded=(2,), surroundings=True, core=True)
+    first, second, third = (visit_plan(plan, number) for number in range(3))
+    assert {(one.rounds, one.most_rounds, one.patience_seconds) for one in (first, second, third)} == {(1, 1, 0.0)}
+    assert [one.core for one in (first, second, third)] == [True, False, True]
+    assert [one.surroundings for one in (first, second, third)] == [True, False, False]
+    assert [one.loaded for one in (first, second, third)] == [(2,), (), ()]
+
+
+def job(name, tmp_path):
+    return Job(program=name, input="", command=("true",), folder=str(tmp_path), environment={}, origin="", package="", status=0)
+
+
+def test_visits_are_spread_evenly_over_the_runs(tmp_path):
+    runs = Runs(tmp_path / "runs.jsonl")
+    seen = []
+
+    def visit(number):
+        seen.append((number, len(runs.all)))
+        return {"small": "not to be had"} if number == 2 else {}
+
+    jobs = [job(name, tmp_path) for name in "abcd"]
+    refused = measure_all(jobs, [QUIET, SMALL], 2, runs, default_cpu(), visit=visit)
+    assert seen == [(0, 0), (1, 4), (2, 8), (3, 10), (4, 12)]
+    assert refused == {"small": "not to be had"}
+
+
+def test_a_disturbed_machine_is_measured_for_longer_than_the_budget(monkeypatch):
+    items = ITEMS[:5]
+    plan = Plan(name="p", items=items, rounds=2, most_rounds=2, settled=-1.0, effort=EFFORT)
+    patient = msgspec.structs.replace(plan, patience_seconds=0.6)
+    monkeypatch.setattr(runner, "unsettled_share", lambda groups: 0.1)
+    assert len(runner.run_plan(patient, default_cpu(), SILENT)) == 10
+    monkeypatch.setattr(runner, "unsettled_share", lambda groups: 0.9)
+    assert len(runner.run_plan(patient, default_cpu(), SILENT)) > 10
+    assert len(runner.run_plan(plan, default_cpu(), SILENT)) == 10
