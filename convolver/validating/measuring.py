@@ -18,6 +18,7 @@ from convolver.validating.campaign import Condition, Job
 from convolver.validating.rows import undisturbed
 from convolver.validating.running import Run, control_group, hogs, run_once
 from convolver.validating.sharing import instruction_cycles, wait_until_alone
+from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2
 """How often the machine is probed in each of a campaign's rounds; once more at the end."""
@@ -60,6 +61,10 @@ class Runs:
         """Return the cycles of an instruction with the core alone: the least seen under a condition; 0 where nobody looked."""
         looked = (run.instruction_cycles for run in self.all if run.condition == condition.name)
         return min((cycles for cycles in looked if cycles > 0), default=0.0)
+
+    def peak_bytes(self, job: Job) -> int:
+        """Return the most memory that a run of a job was seen to take; 0 before the first."""
+        return max((run.peak_bytes for run in self.all if run.job == job.key), default=0)
 
     def lacks(self, job: Job, condition: Condition, wanted: int) -> bool:
         """Tell whether fewer than the wanted runs went undisturbed, though runs end well."""
@@ -116,6 +121,8 @@ def _pair(job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cp
             continue
         try:
             with control_group(condition) as group, hogs(condition, cpu):
+                if condition.pages == "thp":
+                    warm_huge_pages(runs.peak_bytes(job))
                 before = wait_until_alone(cpu, runs.alone(condition))
                 run = run_once(job, condition, number, cpu, group)
                 cycles = round(max(before, instruction_cycles(cpu)), 4)

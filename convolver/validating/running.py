@@ -29,7 +29,7 @@ _GROUPS = itertools.count()
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
     hypervisor's. ``instruction_cycles``: what an independent instruction took right before or right after, the larger (0: nobody
-    looked)."""
+    looked). ``peak_bytes``: the largest resident set, of Convolver's own process before it became the program, at least."""
 
     job: str
     condition: str
@@ -41,6 +41,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     others: float
     steal: float
     instruction_cycles: float = 0.0
+    peak_bytes: int = 0
 
     @property
     def processor_seconds(self) -> float:
@@ -97,6 +98,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
         status=process.returncode,
         others=round(max(0.0, spent.busy - taken.ru_utime - taken.ru_stime - hogs) / spent.total, 3) if spent.total else 0.0,
         steal=round(spent.steal / spent.total, 3) if spent.total else 0.0,
+        peak_bytes=taken.ru_maxrss * 1024,
     )
 
 
