@@ -10,6 +10,7 @@ from typing import TypeAlias
 from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import FaceForm
 from convolver.modeling.p3s.edges import EdgeForm
+from convolver.modeling.p3s.nests import NestForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine
@@ -31,6 +32,7 @@ class Part:
     An exchange repeats ``body`` once for each bit of a side of the process grid; its operations' rules are of kind ``exchange``
     and take the bit of the turn: from the highest when ``falling``, else from the lowest. ``work`` is what precedes an operation
     in the first, the middle and the last turns of the loop around it: pipelines fill and drain, and blocks end at borders.
+    ``nests`` is the same for a turn in which it is known for each rank.
     """
 
     name: str = ""
@@ -41,8 +43,9 @@ class Part:
     span: Rule | None = None
     falling: bool = True
     volume: VolumeForm | None = None
-    faces: FaceForm | EdgeForm | None = None
+    faces: FaceForm | EdgeForm | NestForm | None = None
     work: dict[Turn, Work] = field(default_factory=dict)
+    nests: dict[Turn, NestForm] = field(default_factory=dict)
 
     def leaves(self) -> Iterator[Part]:
         """Yield the operations in order."""

@@ -19,9 +19,10 @@ from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import Sample, fit_faces
 from convolver.modeling.p3s.edges import fit_edges
 from convolver.modeling.p3s.instructions import groups
+from convolver.modeling.p3s.nests import Where, fit_nest
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
-from convolver.modeling.p3s.points import Key, Rates, RatesAt
+from convolver.modeling.p3s.points import Rates, RatesAt
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
@@ -29,6 +30,8 @@ from convolver.mpi.network import flat_configuration
 from convolver.mpi.replay import Replayer
 from convolver.mpi.time_independent import Operation, Trace, to_events
 
+EXACT_BYTES = 1e-6
+"""Largest relative error with which a form of a rank's blocks gives sizes."""
 SIMILARITY = 0.95
 """Ranks whose instructions differ by less are one group (the paper's)."""
 
@@ -65,14 +68,20 @@ class ScalableTrace:
         """Return the work of one process in the mean over a whole run at a process count."""
         grid = _grid(self.root)
         works = (self._works(rank, processes, grid) for rank in range(processes))
-        steps = (sum(work.get((id(p), t), 0.0) for p, _, t, _ in self.root.run(r, processes)) for r, work in enumerate(works))
+        steps = (sum(work(p, t, n) for p, _, t, n in self.root.run(r, processes)) for r, work in enumerate(works))
         return sum(steps) / processes
 
-    def _works(self, rank: int, processes: int, grid: str | None) -> dict[Key, float]:
-        """Return the work before each operation, by its turn, where a rank is on the grid."""
+    def _works(self, rank: int, processes: int, grid: str | None) -> Callable[[Part, Turn, int], float]:
+        """Return what gives the work of a rank before an operation in a turn of the loop around it, counted from 1."""
         sides = GRIDS[grid](processes) if grid else None
         place = place_of(rank, sides) if sides else (0, 0)
-        return {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
+        known = {(id(part), turn): form(processes, place) for part in self.root.leaves() for turn, form in part.work.items()}
+
+        def work(part: Part, turn: Turn, number: int) -> float:
+            nest = part.nests.get(turn)
+            return known.get((id(part), turn), 0.0) if nest is None else nest(processes, rank, number - 1)
+
+        return work
 
     def _rank(
         self,
@@ -83,12 +92,11 @@ class ScalableTrace:
         grid: str | None,
         rates: RatesAt | None,
     ) -> Iterator[Operation]:
-        work = self._works(rank, processes, grid)
-        if rates is not None:
-            work = {key: rates.seconds(*key, value) for key, value in work.items()}
+        works = self._works(rank, processes, grid)
         for part, partner, turn, number in run:
             size = round(part.faces(processes, rank, number - 1)) if part.faces else sizes.get(id(part), 0)
-            yield Operation(part.name, partner, size, 0, work.get((id(part), turn), 0.0))
+            work = works(part, turn, number)
+            yield Operation(part.name, partner, size, 0, work if rates is None else rates.seconds(id(part), turn, work))
 
     def equations(self) -> list[dict[str, Any]]:
         """Return one row an operation: name, partner rule, size form, work, weight at the largest traced count."""
@@ -98,7 +106,7 @@ class ScalableTrace:
                 "operation": part.name,
                 "partner": str(part.rule or ""),
                 "bytes": _form(part),
-                "work": {turn.name.lower(): str(form) for turn, form in part.work.items()},
+                "work": {turn.name.lower(): str(form) for turn, form in sorted({**part.work, **part.nests}.items())},
                 "weight": self.root.weight(largest, part),
             }
             for part in self.root.leaves()
@@ -126,11 +134,16 @@ def build(
     found = {processes: _occurrences(root, trace) for processes, trace in traces.items()}
     totals = tuple(float(sum(o.work for rank in trace for o in rank)) for trace in traces.values())
     grid = _grid(root)
+    seen = [
+        {processes: leaves[id(part)] for processes, leaves in found.items() if leaves[id(part)].bytes} for part in root.leaves()
+    ]
+    if _multi_partitioned(root):
+        for part, counts in zip(root.leaves(), seen, strict=True):
+            _fit_nests(part, counts, sizes_to_try)
 
     def made(share: float) -> ScalableTrace:
-        for part in root.leaves():
-            seen = {processes: leaves[id(part)] for processes, leaves in found.items() if leaves[id(part)].bytes}
-            _fit(part, seen, sizes_to_try, grid, share, partial(_weight, root, part))
+        for part, counts in zip(root.leaves(), seen, strict=True):
+            _fit(part, counts, sizes_to_try, grid, share, partial(_weight, root, part))
         return ScalableTrace(root, tuple(traces), totals)
 
     if waiting is None:
@@ -157,20 +170,64 @@ def _seconds(trace: Trace) -> float:
 
 @dataclass
 class Seen:
-    """All times that an operation was run at one process count: bytes, and by turn the ranks and the works in order."""
+    """All times that an operation was run at one process count: rank, turn from 0 and bytes in order, and by kind of turn the
+    works of each rank."""
 
     bytes: list[Sample]
     work: dict[Turn, dict[int, list[float]]]
+    each: dict[bool, dict[Where, list[float]]]
+    """By rank and turn from 0, apart for first turns (True) and later ones."""
 
 
 def _occurrences(root: Part, trace: Trace) -> dict[int, Seen]:
-    found = {id(part): Seen([], {turn: defaultdict(list) for turn in Turn}) for part in root.leaves()}
+    found = {
+        id(part): Seen([], {turn: defaultdict(list) for turn in Turn}, {first: defaultdict(list) for first in (True, False)})
+        for part in root.leaves()
+    }
     for rank, operations in enumerate(trace):
         for (part, _, turn, number), operation in zip(root.run(rank, len(trace)), operations, strict=True):
             seen = found[id(part)]
             seen.bytes.append((rank, number - 1, operation.bytes))
             seen.work[turn][rank].append(operation.work)
+            seen.each[turn == Turn.FIRST][rank, number - 1].append(operation.work)
     return found
+
+
+def _multi_partitioned(root: Part) -> bool:
+    """Return whether ranks may hold blocks of a multi-partitioned cube: they are neighbours on a square torus."""
+    return any(part.rule is not None and (part.rule.kind, part.rule.grid) == ("torus", "square") for part in root.leaves())
+
+
+def _fit_nests(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...]) -> None:
+    """Give an operation the work and the bytes of each rank's blocks where these explain them, first turns apart from later ones.
+
+    Turns are those of a sweep where their number grows with the processes; else (time steps) their mean counts.
+    """
+    turning = len({max(turn for _, turn, _ in all_.bytes) for all_ in seen.values()}) > 1
+    for first, turns in ((True, (Turn.FIRST,)), (False, (Turn.MIDDLE, Turn.LAST))):
+        form = fit_nest(_means({p: all_.each[first] for p, all_ in seen.items()}, turning), sizes, turning=turning)
+        if form is not None:
+            part.nests |= dict.fromkeys(turns, form)
+    sent: dict[int, dict[Where, list[float]]] = {p: defaultdict(list) for p in seen}
+    for processes, all_ in seen.items():
+        for rank, turn, size in all_.bytes:
+            sent[processes][rank, turn].append(size)
+    if any(len({sample[2] for sample in all_.bytes}) > 1 for all_ in seen.values()):
+        part.faces = fit_faces({p: all_.bytes for p, all_ in seen.items()}, sizes) or fit_nest(
+            _means(sent, turning), sizes, turning=turning, close=EXACT_BYTES
+        )
+
+
+def _means(each: Mapping[int, Mapping[Where, list[float]]], turning: bool) -> dict[int, dict[Where, float]]:
+    """Return the mean of the values of each rank and turn, or of each rank, at the counts that have any."""
+    means = {}
+    for processes, listed in each.items():
+        joined: dict[Where, list[float]] = defaultdict(list)
+        for (rank, turn), values in listed.items():
+            joined[rank, turn if turning else 0] += values
+        if joined:
+            means[processes] = {where: float(np.mean(values)) for where, values in joined.items()}
+    return means
 
 
 def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str | None, waiting: float, weight: Weight) -> None:
@@ -179,10 +236,11 @@ def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str
         means = {p: float(np.mean([sample[2] for sample in all_.bytes])) for p, all_ in seen.items()}
         part.volume = fit_volume(means, sizes_to_try=sizes)
         samples = {p: all_.bytes for p, all_ in seen.items()}
-        part.faces = fit_faces(samples, sizes) if grid is None else fit_edges(samples, sizes, grid)
-    works = {turn: {p: all_.work[turn] for p, all_ in seen.items() if all_.work[turn]} for turn in Turn}
+        if part.faces is None:
+            part.faces = fit_faces(samples, sizes) if grid is None else fit_edges(samples, sizes, grid)
+    works = {t: {p: all_.work[t] for p, all_ in seen.items() if all_.work[t]} for t in Turn if t not in part.nests}
     part.work = {}
-    for turn in sorted((turn for turn in Turn if works[turn]), key=lambda turn: -len(works[turn])):
+    for turn in sorted((turn for turn in works if works[turn]), key=lambda turn: -len(works[turn])):
         part.work[turn] = _work(works[turn], sizes, grid, waiting, next(reversed(part.work.values()), None), weight)
     for turn, other in ((Turn.LAST, Turn.FIRST), (Turn.MIDDLE, Turn.LAST), (Turn.FIRST, Turn.MIDDLE)):
         if other in part.work:
