@@ -11,6 +11,7 @@ from convolver.errors import ModelError
 from convolver.modeling.p3s.blocks import FaceForm
 from convolver.modeling.p3s.edges import EdgeForm
 from convolver.modeling.p3s.nests import NestForm
+from convolver.modeling.p3s.rooted import RootedForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine
@@ -43,7 +44,7 @@ class Part:
     span: Rule | None = None
     falling: bool = True
     volume: VolumeForm | None = None
-    faces: FaceForm | EdgeForm | NestForm | None = None
+    faces: FaceForm | EdgeForm | NestForm | RootedForm | None = None
     work: dict[Turn, Work] = field(default_factory=dict)
     nests: dict[Turn, NestForm] = field(default_factory=dict)
 

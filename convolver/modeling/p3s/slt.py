@@ -23,6 +23,7 @@ from convolver.modeling.p3s.nests import Where, fit_nest
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
 from convolver.modeling.p3s.points import Rates, RatesAt
+from convolver.modeling.p3s.rooted import ROOTED, fit_rooted
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
@@ -47,7 +48,7 @@ class ScalableTrace:
     def at(self, processes: int, rates: Rates | None = None) -> Trace:
         """Return the operations of every rank at a process count, work included: instructions, or seconds with ``rates``.
 
-        Raises :class:`ModelError` for a count that the program cannot run on.
+        Raises :class:`ModelError` for a count that the program cannot run on, and for fewer processes than were traced.
         """
         return self.performed(processes, lambda rank: self.root.run(rank, processes), rates)
 
@@ -56,16 +57,26 @@ class ScalableTrace:
 
         ``rates`` and errors as of :meth:`at`. Parts that the structure does not have are marks.
         """
-        for rule in (part.rule for part in self.root.leaves() if part.rule is not None and part.rule.kind != "root"):
-            if processes < 2 or rule.sides(processes) is None:
-                raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
+        self._check(processes)
         sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
         grid = _grid(self.root)
         known = None if rates is None else rates.at(self.instructions(processes))
         return [list(self._rank(rank, processes, run(rank), sizes, grid, known)) for rank in range(processes)]
 
+    def _check(self, processes: int) -> None:
+        """Raise :class:`ModelError` for a count outside what the rules hold for."""
+        if processes < min(self.counts):
+            raise ModelError(
+                f"{processes} processes are fewer than the traced {', '.join(map(str, self.counts))}, and may make other calls; "
+                "the rules hold from the smallest traced count up: trace the program there."
+            )
+        for rule in (part.rule for part in self.root.leaves() if part.rule is not None and part.rule.kind != "root"):
+            if processes < 2 or rule.sides(processes) is None:
+                raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
+
     def instructions(self, processes: int) -> float:
-        """Return the work of one process in the mean over a whole run at a process count."""
+        """Return the work of one process in the mean over a whole run at a process count; raises as :meth:`at`."""
+        self._check(processes)
         grid = _grid(self.root)
         works = (self._works(rank, processes, grid) for rank in range(processes))
         steps = (sum(work(p, t, n) for p, _, t, n in self.root.run(r, processes)) for r, work in enumerate(works))
@@ -236,7 +247,9 @@ def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str
         means = {p: float(np.mean([sample[2] for sample in all_.bytes])) for p, all_ in seen.items()}
         part.volume = fit_volume(means, sizes_to_try=sizes)
         samples = {p: all_.bytes for p, all_ in seen.items()}
-        if part.faces is None:
+        if part.name in ROOTED:
+            part.faces = fit_rooted(samples, sizes)
+        elif part.faces is None:
             part.faces = fit_faces(samples, sizes) if grid is None else fit_edges(samples, sizes, grid)
     works = {t: {p: all_.work[t] for p, all_ in seen.items() if all_.work[t]} for t in Turn if t not in part.nests}
     part.work = {}
@@ -306,11 +319,4 @@ def _grid(root: Part) -> str | None:
 
 
 def _form(part: Part) -> str:
-    volume, faces = part.volume, part.faces
-    if faces is not None:
-        return str(faces)
-    if volume is None:
-        return ""
-    if volume.power is not None:
-        return f"{volume.factor:.6g}*P^{volume.power:.4g}"
-    return f"{volume.factor:.6g}*{volume.shape}" + (f" + {volume.offset:.6g}" if volume.offset else "")
+    return str(part.faces or part.volume or "")

@@ -75,6 +75,12 @@ class VolumeForm:
             return float(self.factor * processes**self.power)
         return self.factor * SHAPES[self.shape](processes, self.size) + self.offset
 
+    def __str__(self) -> str:
+        """Return the form as text, as the table of equations prints it."""
+        if self.power is not None:
+            return f"{self.factor:.6g}*P^{self.power:.4g}"
+        return f"{self.factor:.6g}*{self.shape}" + (f" + {self.offset:.6g}" if self.offset else "")
+
 
 def power_form(sizes: Mapping[int, float]) -> VolumeForm:
     """Return the power law through sizes (least squares of logarithms), the paper's own volume equation."""

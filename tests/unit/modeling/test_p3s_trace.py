@@ -88,6 +88,27 @@ def test_counts_that_are_not_legal_are_refused(scalable):
         build({count: growing(count) for count in (4, 8, 16)}).at(48)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_fewer_processes_than_traced_are_refused(count):
+    scalable = build({count: mesh(count) for count in (8, 16)}, sizes_to_try=(SIZE,))
+    for asked in (scalable.at, scalable.instructions):
+        with pytest.raises(ModelError, match="fewer than the traced 8, 16"):
+            asked(count)
+
+
+def gathered(count):
+    """What real ranks record of a gather of equal shares to rank 0, which receives as much as all of them send."""
+    part = 6400 // count
+    return [[Operation("gather", bytes=part * count if rank == 0 else part, work=1e6 / count)] * 3 for rank in range(count)]
+
+
+@pytest.mark.parametrize("count", [32, 64])
+def test_the_root_of_a_gather_has_the_bytes_of_all_processes(count):
+    scalable = build({count: gathered(count) for count in (4, 8, 16)})
+    assert [[o.bytes for o in rank] for rank in scalable.at(count)] == [[o.bytes for o in rank] for rank in gathered(count)]
+    assert scalable.equations()[0]["bytes"] == "6400*1/P, *P at rank 0"
+
+
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=60))
 def test_folding_keeps_every_operation_in_order(partners):
     operations = [Operation("send", p, 8, 0, float(i)) for i, p in enumerate(partners)]
