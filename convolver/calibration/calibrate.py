@@ -130,12 +130,12 @@ def _best(
             start = starting_point(profile, entries, like)
             vector, cost = fit(rows, start)
             tried.append(_Tried(cost / max(rows.weight.sum(), 1.0), profile, rows, start, vector))
-    own, best = next((one for one in tried if _alike(one, like)), tried[0]), min(tried, key=lambda one: one.cost)
+    own, best = next((one for one in tried if _same_memory(one, like)), tried[0]), min(tried, key=lambda one: one.cost)
     best = best if best.cost < BETTER * own.cost else own
     return min([best, *_scattered(best, profiles, points, run, rates)], key=lambda one: one.cost)
 
 
-def _alike(tried: _Tried, like: MachineProfile | None) -> bool:
+def _same_memory(tried: _Tried, like: MachineProfile | None) -> bool:
     """Tell whether the last level is that of ``like``, and the translations, too, where pages are small."""
     if like is None or like.calibration is None:
         return False

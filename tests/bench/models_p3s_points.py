@@ -9,18 +9,15 @@ are replays at 5 us and 1 GB/s, of the recorded and of the predicted trace. What
 both sides. `one rate` is the first point's mean (give the training workload itself there).
 """
 
-import argparse
 from dataclasses import replace
 
 import numpy as np
-from models_p3s import begun
+from models_p3s import begun, parser_of, seconds
 
 from convolver.modeling.p3s.points import NANOSECOND, Rates, measured_rates, medians
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.p3s.sources import read_trace
-from convolver.mpi.network import flat_configuration
-from convolver.mpi.replay import Replayer
-from convolver.mpi.time_independent import Trace, to_events
+from convolver.mpi.time_independent import Trace
 
 
 def read(path: str) -> Trace:
@@ -34,19 +31,12 @@ def recorded(paths: list[str]) -> Trace:
     return [[replace(o, work=work * NANOSECOND) for o, work in zip(rank, works, strict=True)] for rank, works in ranks]
 
 
-def replayed(trace: Trace) -> float:
-    network = flat_configuration(len(trace), latency_seconds=5e-6, bandwidth_bytes_per_second=1e9)
-    return float(Replayer(to_events(trace, seconds_per_work=1.0)).seconds(network).max())
-
-
 def computed(trace: Trace) -> float:
     return float(np.mean([sum(o.work for o in rank) for rank in trace]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("size", type=int)
-    parser.add_argument("train", nargs="+")
+    parser = parser_of(__doc__)
     parser.add_argument("--point", action="append", required=True)
     parser.add_argument("--target", action="append", required=True)
     given = parser.parse_args()
@@ -61,13 +51,16 @@ def main() -> None:
         print(f"  point: {one.ranks} ranks, {one.instructions:.4g} instructions each, {1e9 * one.seconds_per_instruction:.4f} ns")
     for paths in given.target:
         real = recorded(paths.split(","))
-        count, truth, whole = len(real), computed(real), replayed(real)
+        count, truth, whole = len(real), computed(real), seconds(real, seconds_per_work=1.0)
         work = computed(begun(scalable.at(count)))
         spread = ", ".join(f"{1e3 * NANOSECOND * computed(read(path)):.3g}" for path in paths.split(","))
         print(f"P {count}: {work:.4g} instructions a rank, {1e9 * truth / work:.4f} ns each ({spread} ms), {1e3 * whole:.3g} ms")
         for name, known in rates.items():
             made = begun(scalable.at(count, known))
-            computation, time = (100 * (ours / theirs - 1) for ours, theirs in ((computed(made), truth), (replayed(made), whole)))
+            computation, time = (
+                100 * (ours / theirs - 1)
+                for ours, theirs in ((computed(made), truth), (seconds(made, seconds_per_work=1.0), whole))
+            )
             print(f"  {name:15} computation {computation:+6.1f} %, time {time:+6.1f} %")
 
 

@@ -6,9 +6,7 @@ REAL and SMPI are traces of `convolver mpi count` of the same program at the sam
 models_p3s.py; SMPI's traces, the targets too, hold some 800 instructions of its own a call.
 """
 
-import argparse
-
-from models_p3s import begun, compare, seconds
+from models_p3s import begun, compare, parser_of, seconds
 
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.p3s.sources import read_trace
@@ -29,9 +27,7 @@ def beside(ours: Trace, theirs: Trace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("size", type=int)
-    parser.add_argument("real", nargs="+")
+    parser = parser_of(__doc__, train="real")
     parser.add_argument("--smpi", nargs="+", required=True)
     parser.add_argument("--target", nargs="+", required=True)
     given = parser.parse_args()
