@@ -90,13 +90,18 @@ class Core:
         self.handle: Any = ffi.gc(made[0], lib.cv_core_free)
         self._ops = sizes[1]
 
-    def places(self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16]) -> None:
+    def places(
+        self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]
+    ) -> None:
         """Say which share of each owner's references brings a line out of order from each farther place, and its cycles.
 
-        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, places).
+        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, places); ``walks``: cycles until the page of such a
+        line is translated, one an owner.
         """
-        owners, rates, latencies = _typed(owners, np.uint32), _typed(rates, np.float32), _typed(latencies, np.uint16)
-        pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *"), _pointer(latencies, "uint16_t *")]
+        owners, rates = _typed(owners, np.uint32), _typed(rates, np.float32)
+        latencies, walks = _typed(latencies, np.uint16), _typed(walks, np.uint16)
+        pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *")]
+        pointers += [_pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
         given = ffi.new("cv_core_places_of *", (rates.shape[1], rates.shape[0], *pointers))
         check(lib.cv_core_places(self.handle, given), "Placing the loads of a core model")
 

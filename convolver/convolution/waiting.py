@@ -31,5 +31,8 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
     lines = np.where(where.sampled[:, None], np.minimum(lines, 1.0), 0.0)
     walks = where.pages[:, RANDOM] + where.pages[:, DEPENDENT]
     walked = np.minimum(walks / np.maximum(lines.sum(axis=1), 1e-12), 1.0) * calibration.walk_latency
-    cycles = (np.array(calibration.latency) + walked[:, None]) / cycle
-    return Places(lines.astype(np.float32), np.minimum(np.rint(cycles), MOST_CYCLES).astype(np.uint16))
+    walk, far = (
+        np.minimum(np.rint(seconds / cycle), MOST_CYCLES).astype(np.uint16)
+        for seconds in (walked, np.broadcast_to(calibration.latency, lines.shape))
+    )
+    return Places(lines.astype(np.float32), far, walk)

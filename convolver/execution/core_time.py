@@ -33,10 +33,12 @@ LEAST_EXECUTIONS = 3
 
 class Places(NamedTuple):
     """For each block and farther place the share of the block's references that bring a line from there out of order, and the
-    cycles until it is there: arrays (blocks, places)."""
+    cycles until it is there: arrays (blocks, places). ``walks``: cycles until the page of such a line is translated, one a
+    block."""
 
     rates: NDArray[np.float32]
     latencies: NDArray[np.uint16]
+    walks: NDArray[np.uint16]
 
 
 class Walk(NamedTuple):

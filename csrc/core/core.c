@@ -102,7 +102,7 @@ void cv_core_free(cv_core *c) {
     if (!c)
         return;
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->site_owner, c->rates, c->credits, c->place_latency, c->cycles, c->executions, c->fetch_queue.free_at,
+                           c->site_owner, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave,
                            c->targets.key, c->code.key};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
@@ -126,12 +126,13 @@ cv_status cv_core_places(cv_core *c, const cv_core_places_of *given) {
     if (!valid_places(c, given))
         return CV_ERROR_ARGUMENT;
     const size_t count = given->owners * given->places;
-    free(c->rates), free(c->place_latency), free(c->credits), free(c->site_owner);
-    c->rates = NULL, c->place_latency = NULL, c->site_owner = NULL;
+    free(c->rates), free(c->place_latency), free(c->walks), free(c->credits), free(c->site_owner);
+    c->rates = NULL, c->place_latency = NULL, c->walks = NULL, c->site_owner = NULL;
     c->places = 0;
     c->credits = calloc(count + 1, sizeof *c->credits);
     if (!c->credits || !copied((void **)&c->rates, given->rates, count, sizeof *given->rates) ||
         !copied((void **)&c->place_latency, given->latencies, count, sizeof *given->latencies) ||
+        !copied((void **)&c->walks, given->walks, given->owners, sizeof *given->walks) ||
         !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
         return CV_ERROR_MEMORY;
     c->places = given->places;

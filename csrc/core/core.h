@@ -27,7 +27,7 @@ struct cv_core {
     uint32_t places;
     uint32_t *site_owner;
     float *rates, *credits;
-    uint16_t *place_latency;
+    uint16_t *place_latency, *walks;
     cv_streams streams;      /* which lines come in order, so that they are fetched ahead */
     near_sets targets, code; /* taken branches by their addresses, lines of code */
     uint64_t code_line;      /* the last one that was fetched */

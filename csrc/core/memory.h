@@ -14,44 +14,50 @@ static inline int irregular(cv_core *c, uint64_t address) {
            cv_streams_classify(&c->streams, line, &between) == CV_LINE_RANDOM;
 }
 
-/* Cycles until a reference has its line; 0: the first level's. Each reference adds its owner's shares to what is owed, and one that
+/* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */
+typedef struct {
+    uint32_t walk, latency;
+} line_way;
+
+/* How far away a reference's line is. Each reference adds its owner's shares to what is owed, and one that
  * brings a line out of order pays it, the farthest place first. */
-static inline uint32_t load_place(cv_core *c, const cv_path *path, size_t reference) {
+static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference) {
     if (c->latency)
-        return c->latency[reference];
+        return (line_way){0, c->latency[reference]};
     if (!c->places)
-        return 0;
-    const size_t first = (size_t)c->site_owner[path->sites[reference]] * c->places;
+        return (line_way){0, 0};
+    const size_t owner = c->site_owner[path->sites[reference]], first = owner * c->places;
     const int pays = irregular(c, path->addresses[reference]);
-    uint32_t latency = 0;
+    line_way way = {0, 0};
     for (uint32_t k = c->places; k-- > 0;) {
         float *const owed = &c->credits[first + k];
         *owed = *owed + c->rates[first + k] < MOST_OWED ? *owed + c->rates[first + k] : MOST_OWED;
-        if (pays && !latency && *owed >= 1) {
+        if (pays && !way.latency && *owed >= 1) {
             *owed -= 1;
-            latency = c->place_latency[first + k];
+            way = (line_way){c->walks[owner], c->place_latency[first + k]};
         }
     }
-    return latency;
+    return way;
 }
 
-/* The cycle at which a line that the first level lacks is there: it waits for a fill buffer, or comes already. */
-static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, uint32_t latency) {
+/* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes
+ * already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. */
+static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way) {
     const uint64_t line = address / c->params.line_bytes;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
     if (e->line == line && e->arrival > start)
         return e->arrival;
-    if (!latency)
+    if (!way.latency)
         return 0;
-    const uint64_t room = queue_room(&c->fills);
-    const uint64_t arrival = (room > start ? room : start) + latency;
+    const uint64_t room = queue_room(&c->fills), translated = start + way.walk;
+    const uint64_t arrival = (room > translated ? room : translated) + way.latency;
     queue_put(&c->fills, arrival);
     *e = (line_entry){line, arrival};
     return arrival;
 }
 
 /* One load whose address is known at `cycle`; returns when its data can be used. */
-static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, uint32_t latency, uint64_t cycle) {
+static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, line_way way, uint64_t cycle) {
     const cv_core_params *const p = &c->params;
     const int vector = op->flags & CV_CORE_VECTOR, line = (int)(address & (p->line_bytes - 1));
     uint64_t start = ports_take(&c->ports, p->load_ports, 1, cycle);
@@ -71,7 +77,7 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }
-    const uint64_t arrival = line_arrival(c, address, start, latency);
+    const uint64_t arrival = line_arrival(c, address, start, way);
     return arrival > done ? arrival : done;
 }
 
@@ -86,11 +92,11 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
         }
         const uint64_t address = path->addresses[at];
         uint32_t bytes = c->site_bytes[path->sites[at]];
-        const uint32_t latency = load_place(c, path, at);
+        const line_way way = load_place(c, path, at);
         for (at++; at < end && !(op->flags & CV_CORE_ELEMENTS) && !c->site_store[path->sites[at]] &&
                    path->addresses[at] == address + bytes; at++)
             bytes += c->site_bytes[path->sites[at]];
-        const uint64_t one = load(c, op, address, bytes, latency, cycle);
+        const uint64_t one = load(c, op, address, bytes, way, cycle);
         done = one > done ? one : done;
         any = 1;
     }

@@ -104,13 +104,14 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
 void cv_core_free(cv_core *core);
 
 /* Where lines that come out of order are found: of the references of owner o the share rates[o * places + k] brings one from place k
- * beyond the first level, which takes latencies[o * places + k] cycles. `owner` has one number below `owners` for each site. */
+ * beyond the first level, which takes latencies[o * places + k] cycles behind the walks[o] that the translation of its page takes. `owner`
+ * has one number below `owners` for each site. */
 typedef struct {
     uint32_t places;
     size_t owners;
     const uint32_t *owner;
     const float *rates;
-    const uint16_t *latencies;
+    const uint16_t *latencies, *walks;
 } cv_core_places_of;
 
 /* Which reference brings such a line is seen from the path: one whose line was neither used lately nor follows a stream. Arrays are copied. */

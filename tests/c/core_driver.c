@@ -50,10 +50,10 @@ int main(void) {
     if (cv_core_new(&params, classes, 4, &code, &core) != CV_OK)
         return 1;
     float rates[SITES * 3];
-    uint16_t latencies[SITES * 3];
+    uint16_t latencies[SITES * 3], walks[SITES];
     uint32_t owner[SITES];
     for (uint32_t i = 0; i < SITES; i++)
-        owner[i] = i;
+        owner[i] = i, walks[i] = (uint16_t)below(300);
     for (int i = 0; i < SITES * 3; i++)
         rates[i] = (float)below(100) / 400, latencies[i] = (uint16_t)(15 << 2 * (i % 3));
     for (int turn = 0; turn < 4; turn++) {
@@ -73,7 +73,8 @@ int main(void) {
         const cv_path path = {.continues = turn & 1, .following = turn ? CV_PATH_UNKNOWN : 0, .visits = VISITS,
                               .references = reference[VISITS], .warm_visits = 10, .segments = segments,
                               .first_reference = reference, .addresses = addresses, .sites = sites};
-        const cv_core_places_of places = {3, SITES, owner, rates, latencies}, beyond = {3, SITES - 1, owner, rates, latencies};
+        const cv_core_places_of places = {3, SITES, owner, rates, latencies, walks};
+        const cv_core_places_of beyond = {3, SITES - 1, owner, rates, latencies, walks};
         if (turn == 2 && (cv_core_places(core, &beyond) != CV_ERROR_ARGUMENT || cv_core_places(core, &places) != CV_OK))
             return 2;
         if (cv_core_walk(core, &path, turn ? flags : NULL, NULL) != CV_OK)

@@ -35,7 +35,7 @@ def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), site
     code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), *(np.array(c) for c in columns))
     core = Core(params, classes, code)
     if places:
-        core.places(np.zeros(len(sites)), *places)
+        core.places(np.zeros(len(sites)), *places, *(() if len(places) == 3 else (np.zeros(1),)))
     per_visit = len(sites)
     first = np.arange(visits + 1) * per_visit
     tiled = np.tile(np.arange(per_visit), visits)
@@ -84,6 +84,26 @@ def test_a_chain_of_loads_from_farther_away_takes_that_latency_each(length, late
     places = (np.ones((1, 1)), np.full((1, 1), latency))
     cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
     assert cycles.sum() == length * latency
+
+
+@given(st.integers(2, 60), st.integers(20, 400), st.integers(1, 400))
+def test_a_walk_comes_before_the_latency_of_a_chain(length, latency, walk):
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    places = (np.ones((1, 1)), np.full((1, 1), latency), np.full(1, walk))
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
+    assert cycles.sum() == length * (latency + walk)
+
+
+@given(st.integers(1, 6), st.integers(100, 400), st.integers(1, 400))
+def test_a_load_holds_no_fill_buffer_while_its_page_is_looked_up(rounds, latency, walk):
+    """Independent loads take turns in the fill buffers for their lines, while all their pages are looked up side by side."""
+    load = _op(0, flags=native.LOAD | native.NO_PORT)
+    length = rounds * PARAMS["fill_buffers"]
+    far = {"references": FAR_APART * np.arange(1, length + 1), "sites": [(0, 8, False)]}
+    rates, latencies = np.ones((1, 1)), np.full((1, 1), latency)
+    near = _walk([load], length, places=(rates, latencies, np.zeros(1)), **far).sum()
+    assert near >= rounds * latency
+    assert _walk([load], length, places=(rates, latencies, np.full(1, walk)), **far).sum() == near + walk
 
 
 @given(st.integers(1, 60), st.integers(1, 4))
