@@ -48,7 +48,7 @@ FEATURES = np.dtype(
     [
         *(("last", "<u8"), ("distance", "<i8")),
         *((name, "<u8") for name in ("stretch", "skipped", "unit", "strided", "random", "sets")),
-        *(("lines", "<u8", (3,)), ("between", "<u8"), ("coming", "<u8")),
+        *(("lines", "<u8", (3,)), ("between", "<u8"), ("coming", "<u8"), ("alone", "<u8")),
     ]
 )
 OBJECT = np.dtype(

@@ -89,6 +89,7 @@ def starting_point(profile: MachineProfile, page_entries: int = 0, like: Machine
         walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
         first_latency=chase.reference_seconds,
         between=0.6,
+        alone=0.4,
         coming=0.5 * load.reference_seconds,
         window=150.0,
         points=0,
@@ -100,7 +101,8 @@ def starting_point(profile: MachineProfile, page_entries: int = 0, like: Machine
         return Start(found)
     known = {name: getattr(like.calibration, name) for name in FITTED}
     walks = {name: getattr(like.calibration, name) for name in WALKS} if like.calibration.page_entries else {}
-    return Start(msgspec.structs.replace(found, **known, **walks), LIKE)
+    alone = {"alone": like.calibration.alone} if like.calibration.alone else {}
+    return Start(msgspec.structs.replace(found, **known, **walks, **alone), LIKE)
 
 
 class _Tried(NamedTuple):

@@ -41,6 +41,10 @@ class Start:
         return WALKS if self.calibration.page_entries else ()
 
     @property
+    def _alone(self) -> tuple[str, ...]:
+        return ("alone",) if self.calibration.alone else ()
+
+    @property
     def _exponents(self) -> tuple[float, float]:
         one = self.calibration
         return one.near_exponent - _LEAST_EXPONENT, one.exponent - _LEAST_EXPONENT
@@ -49,8 +53,8 @@ class Start:
         """Return the logarithms of what is fitted."""
         one = self.calibration
         places = [value for name in TUPLES for value in getattr(one, name)]
-        walks = [getattr(one, name) for name in self._walks]
-        return np.log([*places, *walks, one.between, one.coming * 1e9, one.window, *self._exponents])
+        single = [getattr(one, name) for name in (*self._walks, *self._alone)]
+        return np.log([*places, *single, one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`."""
@@ -64,12 +68,12 @@ class Start:
         values = self.values(vector).tolist()
         places = len(self.calibration.sequential)
         of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
-        walks = dict(zip(self._walks, values[len(TUPLES) * places :], strict=False))
+        single = dict(zip((*self._walks, *self._alone), values[len(TUPLES) * places :], strict=False))
         between, coming, window, near_exponent, exponent = values[-5:]
         return msgspec.structs.replace(
             self.calibration,
             **of_places,
-            **walks,
+            **single,
             between=between,
             coming=coming,
             window=window,
@@ -80,7 +84,7 @@ class Start:
     def names(self, places: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
         of_places = (f"{group} {place}" for group in TUPLES for place in places)
-        return [*of_places, *self._walks, "between", "coming", "window", "near_exponent", "exponent"]
+        return [*of_places, *self._walks, *self._alone, "between", "coming", "window", "near_exponent", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:

@@ -143,6 +143,7 @@ def make_rows(
         written=where.written_back[1:] * seen[:, None],
         between=features["between"][1:],
         coming=features["coming"][1:] * missed,
+        alone=features["alone"][1:] * where.served[1:, 0],
         loads=features["loads"][1:] / REFERENCES,
         chased=chases.astype(float),
         chased_share=chases.astype(float),

@@ -31,9 +31,11 @@ class Work:
 
     ``core``: seconds when every reference hits the first level and none waits for another. ``lines``: by farther place and class,
     shape (blocks, places, 4). ``written``: dirty lines that arrive at each place. ``between``: lines left out before each
-    strided one. ``coming``: references to lines on their way. ``loads``. ``chased``: loads that wait for one another;
-    ``chased_share``: of the dependent lines, those that they bring; ``chains``: how many such chains run side by side.
-    ``walks``: pages, asked for out of order, whose translation is not near; ``chased_walks``: those that chased loads ask for.
+    strided one. ``coming``: references to lines on their way. ``alone``: share of the sequential lines that come in one
+    stream at a time, x that of the references that find their line in the first level. ``loads``.
+    ``chased``: loads that wait for one another; ``chased_share``: of the dependent lines, those that they bring; ``chains``:
+    how many such chains run side by side. ``walks``: pages, asked for out of order, whose translation is not near;
+    ``chased_walks``: those that chased loads ask for.
     """
 
     core: Array
@@ -41,6 +43,7 @@ class Work:
     written: Array
     between: Array
     coming: Array
+    alone: Array
     loads: Array
     chased: Array
     chased_share: Array
@@ -64,6 +67,9 @@ def parts(work: Work, machine: Calibration, waiting: Array | None = None) -> Arr
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
     asked = (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * random
+    # A prefetcher stops where its page ends. Until a load of the next one starts it again, memory rests, unless another stream
+    # asks for lines meanwhile, or the core itself sees far ahead, as it does where few references share a line.
+    asked[:, -1] += work.lines[:, -1, SEQUENTIAL] * sequential[-1] * machine.alone * work.alone
     taken = work.written * np.array(machine.write_back)
     # A line that leaves the first level dirty was brought by a store, which pays for both ways.
     lines = work.lines[:, 0].sum(axis=1)

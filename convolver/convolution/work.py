@@ -11,7 +11,7 @@ from convolver.convolution.falls import Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.convolution.memory import Patterns, carry_over, mean_width, nearest_width, patterns
 from convolver.convolution.rates import DEPENDENT, RANDOM, Work, lines_of
-from convolver.signature.blocks import LINES
+from convolver.signature.blocks import ALONE, LINES
 from convolver.signature.features import line_capacities, line_ratios
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def _ratios(table: pl.DataFrame) -> dict[str, Array]:
     """Return the line ratios of a signature's blocks; a signature without them (made by hand) has no streams with gaps."""
     if not set(LINES) <= set(table.columns):
         nothing = np.zeros(table.height)
-        return {"between": nothing, "coming": nothing}
-    return line_ratios({name: table[name].to_numpy() for name in LINES})
+        return {"between": nothing, "coming": nothing, "alone": nothing}
+    return line_ratios({name: table[name].to_numpy() for name in (*LINES, *ALONE) if name in table.columns})
 
 
 def _known_or_rule(table: pl.DataFrame, where: Falls, shares: Patterns) -> Array:
@@ -85,6 +85,7 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
         written=all_blocks(where.written_back * memops[:, None]),
         between=ratios["between"],
         coming=all_blocks((ratios["coming"] * (1 - where.served[:, 0]) * loads)[:, None])[:, 0],
+        alone=ratios["alone"] * np.where(where.sampled, where.served[:, 0], 0.0),
         loads=loads,
         chased=np.minimum(chased, loads),
         chased_share=shares.chased_lines,

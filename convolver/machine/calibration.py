@@ -39,11 +39,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficients of the rate model in seconds; tuples run over the farther places: levels 2..n, then memory.
 
     ``sequential`` and ``random`` are costs of a line by how it is asked for, ``write_back`` of a dirty line that arrives at
-    the place; a line of a strided stream costs ``sequential`` x (1 + ``between`` x lines left out before it). ``coming`` is
-    what a reference to a line on its way costs on top. ``latency`` is that of a dependent load, ``first_latency`` in the first
-    level; ``window`` loads fit into the core's window, so one such latency is paid a window. ``page_entries`` translations are
-    kept near (0: no page was seen to cost anything); another page, asked for out of order, costs ``walk`` where several are asked
-    for at once, and ``walk_latency`` on top of its place's where a load waits for it.
+    the place; a line of a strided stream costs ``sequential`` x (1 + ``between`` x lines left out before it), one from memory
+    of a stream that comes alone up to ``sequential`` x (1 + ``alone``). ``coming`` is what a reference to a line on its way costs
+    on top. ``latency`` is that of a dependent load, ``first_latency`` in the first level; ``window`` loads fit into the core's
+    window, so one such latency is paid a window. ``page_entries`` translations are kept near (0: no page was seen to cost
+    anything); another page, asked for out of order, costs ``walk`` where several are asked for at once, and ``walk_latency`` on
+    top of its place's where a load waits for it.
     ``scattered_share`` is the part of the last level that lines out of order find, where it is less than streams do (0: all).
     ``assumed`` are deviations of the logarithm of each place's costs that the factors of a projection add (empty: measured).
     ``near_exponent`` joins what core and loads take with the lines of stores, ``exponent`` the rest of the parts of a block's
@@ -71,6 +72,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     scattered_share: float = 0.0
     near_exponent: float = 8.0
     assumed: tuple[float, ...] = ()
+    alone: float = 0.0
 
     @property
     def translation(self) -> tuple[Level, ...]:

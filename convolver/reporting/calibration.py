@@ -49,8 +49,9 @@ def print_calibration(profile: MachineProfile) -> None:
     console = out()
     console.print(table)
     console.print(
-        f"A line left out of a strided stream costs {100 * found.between:.0f} % of one, a line on its way "
-        f"{1e9 * found.coming:.2g} ns; {found.window:.0f} loads a window; exponent {found.exponent:.2f}."
+        f"A line left out of a strided stream costs {100 * found.between:.0f} % of one, a line from memory in a stream that "
+        f"comes alone up to {100 * found.alone:.0f} % more, a line on its way {1e9 * found.coming:.2g} ns; "
+        f"{found.window:.0f} loads a window; exponent {found.exponent:.2f}."
     )
     last = profile.hierarchy[-1]
     if found.page_entries:

@@ -36,6 +36,9 @@ FEATURES = ("sampled_references", *PATTERNS, "working_set_bytes")
 LINES = ("new_lines", "strided_lines", "skipped_lines", "coming_references")
 """Optional columns: of a part of the sampled references, lines that they brought into a small cache, those of them in strided
 streams, the lines left out between these, and the references to lines that were brought just before."""
+ALONE = ("sequential_lines", "alone_lines")
+"""Optional columns, of the same part: lines that came beside one of their stream, and those before which no other stream brought
+one."""
 TOTALS = ("instructions", "loads", "stores", "memops", "flops", "bytes")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.trace import Decoder
-from convolver.signature.blocks import LINES
+from convolver.signature.blocks import ALONE, LINES
 from convolver.signature.data_objects import DataObjects, object_table
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
@@ -67,7 +67,7 @@ def block_columns(
         **counts,
         **{name: _fold(values, blocks) for name, values in patterns.items()},
         "working_set_bytes": _working_sets(decoder, definitions, blocks),
-        **{name: _fold(lines[name], blocks) for name in LINES},
+        **{name: _fold(lines[name], blocks) for name in (*LINES, *ALONE)},
         "loop_depth": loops.depth,
         "loop_head": pl.Series([None if head == NOT_IN_A_LOOP else head for head in loops.head.tolist()], dtype=pl.UInt32),
     }

@@ -83,7 +83,8 @@ def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> ND
 
 
 def site_features(decoder: Decoder) -> dict[str, NDArray[np.uint64]]:
-    """Return per site sampled references, those that load, and the columns of :data:`convolver.signature.blocks.LINES`."""
+    """Return per site sampled references, those that load, and the columns of :data:`convolver.signature.blocks.LINES` and
+    :data:`~convolver.signature.blocks.ALONE`."""
     features, sampled = decoder.features(), decoder.sampled()
     lines = features["lines"]
     return {
@@ -93,4 +94,6 @@ def site_features(decoder: Decoder) -> dict[str, NDArray[np.uint64]]:
         "strided_lines": lines[:, 1],
         "skipped_lines": features["between"],
         "coming_references": features["coming"],
+        "sequential_lines": lines[:, 0],
+        "alone_lines": features["alone"],
     }

@@ -9,9 +9,9 @@
 /* Does a reference bring a line that no prefetcher sees coming? */
 static inline int irregular(cv_core *c, uint64_t address) {
     const uint64_t line = address / c->params.line_bytes;
-    uint32_t between;
+    cv_line_course course;
     return cv_streams_find(&c->streams, line) == CV_LINE_NEW &&
-           cv_streams_classify(&c->streams, line, &between) == CV_LINE_RANDOM;
+           cv_streams_classify(&c->streams, line, &course) == CV_LINE_RANDOM;
 }
 
 /* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */

@@ -61,6 +61,7 @@ typedef struct {
     uint64_t lines[3]; /* lines brought: sequential, strided, random */
     uint64_t between;  /* lines left out between those of strided streams */
     uint64_t coming;   /* references to lines that were brought just before */
+    uint64_t alone;    /* sequential lines behind a line of the same stream: no other stream had one in between */
 } cv_site_features;
 
 cv_trace *cv_trace_new(void);

@@ -73,9 +73,11 @@ static inline void add_line(cv_trace *trace, cv_site_features *site, uint64_t li
     const enum cv_line_state state = cv_streams_find(&trace->streams, line);
     site->coming += state == CV_LINE_COMING;
     if (state == CV_LINE_NEW) {
-        uint32_t between;
-        site->lines[cv_streams_classify(&trace->streams, line, &between)]++;
-        site->between += between;
+        cv_line_course course;
+        const enum cv_line_class class = cv_streams_classify(&trace->streams, line, &course);
+        site->lines[class]++;
+        site->between += course.between;
+        site->alone += class == CV_LINE_SEQUENTIAL && course.alone;
     }
 }
 

@@ -14,7 +14,7 @@ static void compare(const cv_streams *s, uint32_t line, uint8_t *what)
     }
 }
 
-enum cv_line_class cv_streams_classify(cv_streams *s, uint64_t line, uint32_t *between)
+enum cv_line_class cv_streams_classify(cv_streams *s, uint64_t line, cv_line_course *course)
 {
     uint8_t what[CV_STREAMS];
     int best = 0;
@@ -29,6 +29,8 @@ enum cv_line_class cv_streams_classify(cv_streams *s, uint64_t line, uint32_t *b
     s->step[best] = found ? (int32_t)((uint32_t)line - s->last[best]) : 0;
     s->last[best] = (uint32_t)line;
     const uint32_t step = (uint32_t)s->step[best], left = (s->step[best] < 0 ? -step : step) - 1;
-    *between = (found & 6) != 2 ? 0 : left < CV_STREAM_BETWEEN ? left : CV_STREAM_BETWEEN;
+    course->between = (found & 6) != 2 ? 0 : left < CV_STREAM_BETWEEN ? left : CV_STREAM_BETWEEN;
+    course->alone = found && s->latest == (uint32_t)best;
+    s->latest = (uint32_t)best;
     return found & 4 ? CV_LINE_SEQUENTIAL : found & 2 ? CV_LINE_STRIDED : CV_LINE_RANDOM;
 }

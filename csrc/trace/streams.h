@@ -27,10 +27,17 @@ typedef struct {
     uint32_t last[CV_STREAMS];         /* low bits of lines */
     int32_t step[CV_STREAMS];          /* between the last two */
     uint32_t oldest;                   /* the stream to give up next */
+    uint32_t latest;                   /* the stream of the last line */
 } cv_streams;
 
-/* Class of a line that is not among the recent ones; the streams learn of it. *between: lines of its stream that it left out. */
-enum cv_line_class cv_streams_classify(cv_streams *streams, uint64_t line, uint32_t *between);
+/* What is seen of a line beside its class. */
+typedef struct {
+    uint32_t between; /* lines of its stream that it left out */
+    uint32_t alone;   /* 1: the new line before was one of its stream, too */
+} cv_line_course;
+
+/* Class of a line that is not among the recent ones; the streams learn of it. */
+enum cv_line_class cv_streams_classify(cv_streams *streams, uint64_t line, cv_line_course *course);
 
 enum cv_line_state { CV_LINE_NEW, CV_LINE_COMING, CV_LINE_HERE };
 

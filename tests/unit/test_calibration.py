@@ -43,6 +43,7 @@ def made_rows(count=240, kernels=8, noise=0.0, true=TRUE, pages=0.0):
         written=random.uniform(0, 0.5, (count, 2)) * (random.uniform(0, 1, (count, 1)) < 0.5),
         between=random.uniform(0, 3, count),
         coming=random.uniform(0, 7, count),
+        alone=random.uniform(0, 1, count),
         loads=random.uniform(1, 20, count),
         chased=np.zeros(count),
         chased_share=np.zeros(count),
@@ -79,6 +80,14 @@ def test_what_a_page_costs_is_found_where_pages_cost_something():
     assert len(begin.names(["L2", "memory"])) == len(vector)
 
 
+def test_what_a_stream_alone_costs_is_found():
+    true = msgspec.structs.replace(TRUE, alone=0.6)
+    begin = Start(msgspec.structs.replace(start(1.3).calibration, alone=0.3))
+    vector, _ = fit(made_rows(true=true), begin)
+    assert begin.with_vector(vector).alone == pytest.approx(0.6, rel=0.15)
+    assert len(begin.names(["L2", "memory"])) == len(vector)
+
+
 def test_the_error_of_left_out_kernels_is_about_the_noise():
     rows, begin = made_rows(noise=0.05), start(1.3)
     vector, _ = fit(rows, begin)
@@ -112,7 +121,7 @@ def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
     zero = np.zeros((1, 2, 4))
     zero[0, 1, 3] = 1.0
     one = {name: np.ones(1) for name in ("loads", "chased", "chased_share", "chains")}
-    none = {name: np.zeros(1) for name in ("core", "between", "coming", "walks", "chased_walks")}
+    none = {name: np.zeros(1) for name in ("core", "between", "coming", "alone", "walks", "chased_walks")}
     work = Work(lines=zero, written=np.zeros((1, 2)), **none, **one)
     serial = parts(work, TRUE)[-3, 0]
     assert serial == pytest.approx(TRUE.latency[1])

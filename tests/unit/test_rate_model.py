@@ -75,6 +75,15 @@ def test_lines_left_out_and_lines_on_their_way_cost_extra():
     assert times.seconds == pytest.approx((1000 * 0.5 + 500 * 4 * (1 + 0.5 * 2) + 0.5 * 500 * 0.1) * NS)
 
 
+@pytest.mark.parametrize(("missing", "alone", "more"), [(125, 100, 0.875), (125, 50, 0.4375), (1000, 100, 0.0), (125, 0, 0.0)])
+def test_lines_from_memory_cost_more_in_a_stream_alone_that_many_references_share(missing, alone, more):
+    one = known(exponent=1.0, alone=0.5)
+    streams = {"strided_lines": 0, "skipped_lines": 0, "coming_references": 0, "sequential_lines": 100, "alone_lines": alone}
+    row = loads(1000, new_lines=100, **streams)
+    times = convolve(signature(row), hit_rates([(0, 1000, missing, missing)], one), one)
+    assert times.seconds == pytest.approx((1000 * 0.5 + missing * 16 * (1 + 0.5 * more)) * NS)
+
+
 def test_blocks_without_a_sample_take_the_lines_of_their_function():
     one = known()
     rows = [loads(1000, function="f"), loads(500, sampled=0, function="f")]
