@@ -8,6 +8,7 @@ from typing import Any
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.validating.campaign import Condition, Job, Mode
+from convolver.validating.pages import Predicted
 from convolver.validating.running import Run
 from convolver.validating.sharing import is_shared
 
@@ -83,11 +84,13 @@ def row(
     traced_seconds: float,
     native_seconds: float | None,
     pairs: Sequence[float] = (),
+    predicted: Predicted | None = None,
 ) -> dict[str, Any]:
     """Return one row: what was predicted, what was measured, and how far they lie apart; ``pairs`` are the CPU ratios of single
-    rounds."""
+    rounds, ``predicted`` what stands for the totals of ``times`` where it is given."""
     scale = 1 / condition.cpu_quota
-    predicted, low, high = (value * scale for value in times.total)
+    total, system = predicted or Predicted.of(times)
+    seconds, low, high = (value * scale for value in total)
     return {
         "program": job.program,
         "input": job.input,
@@ -95,14 +98,14 @@ def row(
         "condition": condition.name,
         "mode": mode,
         "method": method,
-        "predicted_seconds": predicted,
-        "predicted_system_seconds": None if times.system is None else times.system.seconds * scale,
+        "predicted_seconds": seconds,
+        "predicted_system_seconds": None if system is None else system * scale,
         "low_seconds": low,
         "high_seconds": high,
         **measured,
         "measured_ratio": median(pairs) if pairs else None,
         "ratio_spread": (max(pairs) - min(pairs)) / 2 / median(pairs) if pairs else None,
-        "error": predicted / measured["measured_seconds"] - 1,
+        "error": seconds / measured["measured_seconds"] - 1,
         "covered": low <= measured["measured_seconds"] <= high,
         "memops": int(times.table["memops"].sum()),
         "coverage": times.coverage,

@@ -28,6 +28,7 @@ from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machines import measured_elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, VISITS_A_ROUND, Runs, measure_all
+from convolver.validating.pages import with_its_pages
 from convolver.validating.preparing import prepare
 from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by
 from convolver.validating.tracing import trace_job
@@ -128,15 +129,22 @@ class _Campaign:
         self.cores[job.name] = (trace.signature, cores)
         base = known.get(self.campaign.base_name) or {}
         found = []
-        for one in conditions:
-            for method, options in self._methods().items():
-                machine = self.machines[one.name]
-                times = convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
+        for method, options in self._methods().items():
+            times = {
+                one.name: convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
+                for one, machine in zip(conditions, machines, strict=True)
+            }
+            for one in conditions:
                 measured = known[one.name] or {}
                 native = base.get("measured_seconds")
+                total = with_its_pages(one, self._base(), times, trace.signature) if method == "model" else None
                 pairs = self._pairs(job, one)
-                found.append(row(job, one, mode, method, times, measured, traced.processor_seconds, native, pairs))
+                seconds = traced.processor_seconds
+                found.append(row(job, one, mode, method, times[one.name], measured, seconds, native, pairs, total))
         return found
+
+    def _base(self) -> Condition:
+        return next(one for one in self.campaign.condition if one.name == self.campaign.base_name)
 
     def _cores_of_paths(self, job: Job, signature: Signature) -> dict[str, CoreSeconds]:
         """Return core times from the paths of the job's earlier trace: one with every reference has none, and what is compared is
@@ -171,7 +179,7 @@ class _Campaign:
 
     def _pairs(self, job: Job, condition: Condition) -> list[float]:
         """Return the measured CPU ratios of single rounds between the base and a condition."""
-        base = next(one for one in self.campaign.condition if one.name == self.campaign.base_name)
+        base = self._base()
         found = [(self.runs.of(job, one), self.runs.alone(one)) for one in (base, condition)]
         if condition is base or not all(runs for runs, _ in found):
             return []
