@@ -22,7 +22,10 @@ from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2
 """How often the machine is probed in each of a campaign's rounds; once more at the end."""
-REPEATED_ROUNDS = 2
+TRIES = 3
+"""Runs of a program under a condition in one round, at most, until one went undisturbed: half of them may meet a neighbour on the
+core, and a pair of conditions counts only where both did not."""
+REPEATED_ROUNDS = 1
 """Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""
 
 
@@ -81,10 +84,11 @@ def measure_all(
     progress: Progress = SILENT,
     *,
     repeated: int = 0,
+    tries: int = 1,
     visit: Callable[[int], dict[str, str]] = lambda number: {},
 ) -> dict[str, str]:
-    """Make all runs that are missing, and up to ``repeated`` rounds more of programs whose runs were disturbed; returns why a
-    condition could not be had, by its name.
+    """Make the runs that are missing, each up to ``tries`` times until one goes undisturbed, and up to ``repeated`` rounds more
+    of programs that lack such runs; returns why a condition could not be had, by its name.
 
     ``visit`` is called :data:`VISITS_A_ROUND` times a round, evenly among the jobs, and behind the last run, with numbers from 0
     up; it says which conditions cannot be had.
@@ -99,7 +103,7 @@ def measure_all(
                 if number < rounds and (due := _visit_due(index, len(jobs))) is not None:
                     refused.update(visit(number * VISITS_A_ROUND + due))
                 if number < rounds or any(runs.lacks(job, one, rounds) for one in local):
-                    _pair(job, [one for one in local if one.name not in refused], number, runs, cpu, refused)
+                    _pair(job, [one for one in local if one.name not in refused], number, runs, cpu, refused, tries)
                 if number < rounds:
                     progress.advance(float(len(local)), job.name)
         refused.update(visit(rounds * VISITS_A_ROUND))
@@ -114,19 +118,27 @@ def _visit_due(index: int, jobs: int) -> int | None:
     return first.index(index) if index in first else None
 
 
-def _pair(job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cpu: int, refused: dict[str, str]) -> None:
+def _pair(
+    job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cpu: int, refused: dict[str, str], tries: int
+) -> None:
     """Run a program once under each condition where that was not done; notes conditions that cannot be had."""
     for condition in conditions:
         if runs.tried(job, condition, number):
             continue
         try:
-            with control_group(condition) as group, hogs(condition, cpu):
-                if condition.pages == "thp":
-                    warm_huge_pages(runs.peak_bytes(job))
-                before = wait_until_alone(cpu, runs.alone(condition))
-                run = run_once(job, condition, number, cpu, group)
-                cycles = round(max(before, instruction_cycles(cpu)), 4)
+            for _ in range(tries):
+                runs.add(run := _run(job, condition, number, runs, cpu))
+                if run.status != job.status or undisturbed(run, runs.alone(condition)):
+                    break
         except ConvolverError as error:
             refused[condition.name] = str(error)
-            continue
-        runs.add(msgspec.structs.replace(run, instruction_cycles=cycles))
+
+
+def _run(job: Job, condition: Condition, number: int, runs: Runs, cpu: int) -> Run:
+    with control_group(condition) as group, hogs(condition, cpu):
+        if condition.pages == "thp":
+            warm_huge_pages(runs.peak_bytes(job))
+        before = wait_until_alone(cpu, runs.alone(condition))
+        run = run_once(job, condition, number, cpu, group)
+        cycles = round(max(before, instruction_cycles(cpu)), 4)
+    return msgspec.structs.replace(run, instruction_cycles=cycles)

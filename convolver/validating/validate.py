@@ -27,7 +27,7 @@ from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machines import measured_elsewhere, profiles
-from convolver.validating.measuring import REPEATED_ROUNDS, VISITS_A_ROUND, Runs, measure_all
+from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, Runs, measure_all
 from convolver.validating.pages import with_its_pages
 from convolver.validating.preparing import prepare
 from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by
@@ -71,6 +71,7 @@ class _Campaign:
             self.cpu,
             self.progress,
             repeated=REPEATED_ROUNDS,
+            tries=TRIES,
             visit=visits.make,
         )
         visits.make_up(rounds * VISITS_A_ROUND + 1)

@@ -10,7 +10,7 @@ import pytest
 
 from convolver.errors import TracerError, UsageError
 from convolver.probing.probe import default_cpu
-from convolver.validating import sharing
+from convolver.validating import measuring, rows, sharing
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.measuring import Runs, measure_all
 from convolver.validating.preparing import prepare
@@ -97,6 +97,24 @@ def test_a_program_whose_runs_were_disturbed_gets_more_rounds(folder):
     short, fails = jobs
     assert [run.round for run in again.of(short, quiet)] == [0, 1]
     assert len([run for run in again.all if run.job == fails.key]) == 1
+
+
+def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
+    _, jobs, _ = prepared(folder)
+    quiet, small = Condition(name="quiet"), Condition(name="small pages", pages="4k")
+    looks = iter([0.27] * 2 + [0.4] * 4 + [0.27] * 100)  # before and after each run
+    monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: next(looks))
+    monkeypatch.setattr(measuring, "instruction_cycles", lambda cpu: next(looks))
+    monkeypatch.setattr(rows, "DISTURBED", 1.0)  # what else this machine does is not under test
+    runs = Runs(folder / "runs.jsonl")
+    runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), instruction_cycles=0.27))
+    measure_all(jobs[:1], [quiet, small], 1, runs, default_cpu(), tries=3)
+    assert [(run.condition, run.instruction_cycles) for run in runs.all[1:]] == [
+        ("quiet", 0.27),
+        ("small pages", 0.4),
+        ("small pages", 0.4),
+        ("small pages", 0.27),
+    ]
 
 
 def test_a_core_that_seems_shared_is_waited_for_only_so_long(monkeypatch):
