@@ -42,7 +42,7 @@ SAME_LATENCY = {
 """Kinds whose vectors of 16 bytes take as long as scalars on all cores we know."""
 UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
 """Kinds whose unit is busy for as long as independent ones take each."""
-SIZES = ("front.targets", "front.code")
+SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots")
 """Figures that are numbers, not cycles."""
 BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
 NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
@@ -187,14 +187,21 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         exact = value(name)
         return None if exact is None else _whole(exact, ROUNDING)
 
-    near, far, line, targets, code = rounded("front.near"), rounded("front.far"), rounded("front.line"), *map(value, SIZES)
+    near, far, line = (rounded(f"front.{name}") for name in ("near", "far", "line"))
+    targets, code, turns, slots = map(value, SIZES)
     result.param("taken_cycles", near)
+    called = value("branch.call")
+    if near is not None and called is not None:
+        result.param("return_cycles", max(round(called) - 2 * near, near))
     if near is not None and far is not None:
         result.param("far_taken_cycles", far)
         result.param("near_targets", 0 if far <= near else None if targets is None else _power(targets))
     if code is not None:
         result.param("code_line_cycles", line)
         result.param("code_bytes", _power(code * _LINE_BYTES))
+    if turns is not None and slots is not None:
+        result.param("loop_turns", round(turns))
+        result.param("loop_buffer", round(slots))
 
 
 def _power(exact: float) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from convolver.machine.cores import CoreTable
 
+LOOP_TURNS = 34
+"""Of the core whose loop buffer was measured."""
+
 
 def core_parameters(table: CoreTable, line_bytes: int = 64) -> dict[str, int]:
-    """Return ``cv_core_params`` of a core whose first level has lines of this size. Vectors are forwarded like all else where the
-    table does not say."""
+    """Return ``cv_core_params`` of a core whose first level has lines of this size. Where the table does not say, vectors
+    are forwarded like all else and returns are followed like jumps; older tables do not say when a loop is buffered."""
     masks = {"load_ports": table.mask(table.memory.load), "store_ports": table.mask(table.memory.store)}
-    vector = table.params["forward_latency"]
-    return {"vector_forward_latency": vector, **table.params, **masks, "line_bytes": line_bytes}
+    likened = {"vector_forward_latency": table.params["forward_latency"], "return_cycles": table.params["taken_cycles"]}
+    return {**likened, "loop_turns": LOOP_TURNS, **table.params, **masks, "line_bytes": line_bytes}

@@ -44,6 +44,8 @@ def _flags(one: Instruction, table: CoreTable) -> int:
         flags |= native.REPEATED
     if one.kind in ("atomic", "microcode"):
         flags |= native.SERIAL
+    if one.branch == "return":
+        flags |= native.RETURN
     return flags | native.FOLDED * one.constant
 
 

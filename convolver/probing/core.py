@@ -15,6 +15,7 @@ from statistics import median
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
 from convolver.probing.front import front_figures
+from convolver.probing.loops import loop_figures
 from convolver.probing.runner import probe_binary
 from convolver.progress import SILENT, Progress
 
@@ -122,6 +123,7 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
             if answer is not None:
                 found += [_window(process, name, step) for name, step in WINDOWS.items()]
                 found += front_figures(process.cycles, capacity, _figure)
+                found += loop_figures(process.cycles, capacity)
     except OSError:
         return ()
     finally:

@@ -14,7 +14,7 @@ static int valid_params(const cv_core_params *p) {
         if (bounded[i] > largest)
             return 0;
     /* An instruction of 255 slots must fit. */
-    return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest &&
+    return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
            p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
            p->code_latency < largest;
 }

@@ -48,8 +48,9 @@ struct cv_core {
     uint64_t committed, committed_line;   /* half cycle and line of the last store that entered the cache */
     uint64_t serial;                      /* nothing starts before */
     uint32_t folded;
-    uint64_t loop_head;                   /* where the last taken branch went, how often it went there in a row, slots since then */
-    uint32_t loop_turns, loop_slots;
+    uint64_t loop_head, loop_behind;      /* where the last branch backwards went, and what follows it */
+    uint32_t loop_turns, loop_slots;      /* how often it went there in a row by one path; slots since then */
+    uint64_t loop_path, last_path;        /* of the branches taken within this turn, and the one before */
     int repeated;                         /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
     uint32_t taken;                       /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */

@@ -2,8 +2,6 @@
 #include "core.h"
 #include "memory.h"
 
-#define LOOP_TURNS 4 /* after so many turns the loop buffer takes over */
-
 static void empty_pipeline(cv_core *c) {
     memset(c->ready, 0, sizeof c->ready);
     memset(c->producer, 0, sizeof c->producer);
@@ -13,7 +11,9 @@ static void empty_pipeline(cv_core *c) {
     c->taken = c->lines_missing = 0;
     c->block_fetched = 0;
     c->repeated = c->restarted = 0;
-    c->loop_head = c->loop_turns = c->loop_slots = 0;
+    c->loop_head = c->loop_behind = 0;
+    c->loop_turns = c->loop_slots = 0;
+    c->loop_path = c->last_path = 0;
     c->blamed = -1;
     queue_clear(&c->fetch_queue);
     queue_clear(&c->reorder);
@@ -56,10 +56,15 @@ static void follow(cv_core *c, uint32_t late) {
     c->taken = 0;
 }
 
+/* Does the loop buffer have the loop? Then it is fetched no more, and none of its branches are predicted. */
+static int buffered(const cv_core *c) {
+    return c->loop_turns >= c->params.loop_turns && c->loop_turns && c->loop_slots <= c->params.loop_buffer;
+}
+
 /* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
 static void fetch(cv_core *c, uint32_t slots) {
     c->loop_slots += slots;
-    if (c->loop_turns >= LOOP_TURNS && c->loop_slots <= c->params.loop_buffer) {
+    if (buffered(c)) {
         c->taken = c->lines_missing = 0;
         c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
         c->group = 0;
@@ -202,6 +207,8 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch) {
     c->blamed = branch;
     c->taken = 0;
     c->restarted = 1;
+    c->loop_turns = c->loop_slots = 0;
+    c->loop_path = 0;
     if (cycle > c->issued) {
         c->issued = c->fetched = c->block_fetched = cycle;
         c->slots = c->group = 0;
@@ -221,12 +228,30 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind) {
 }
 
 /* A taken branch whose bytes end at `behind` goes to `target`. */
-static void take(cv_core *c, uint64_t behind, uint64_t target) {
+static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target) {
     const int near = near_use(&c->targets, behind / c->params.line_bytes, behind);
-    c->taken = near ? c->params.taken_cycles : c->params.far_taken_cycles;
-    c->loop_turns = target == c->loop_head && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 0;
+    const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : c->params.taken_cycles;
+    c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
+    if (target >= behind) {
+        c->loop_path = (c->loop_path ^ target) * UINT64_C(0x9e3779b97f4a7c15);
+        if (target >= c->loop_behind)
+            c->loop_turns = 0;
+        return;
+    }
+    const int again = c->loop_turns && target == c->loop_head && behind == c->loop_behind && c->loop_path == c->last_path;
+    c->loop_turns = again && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 1;
     c->loop_head = target;
+    c->loop_behind = behind;
     c->loop_slots = 0;
+    c->last_path = c->loop_path;
+    c->loop_path = 0;
+}
+
+/* Does control, which goes on at `next`, leave the loop that the buffer has? */
+static int leaves_buffer(const cv_core *c, uint64_t behind, uint64_t next) {
+    if (!buffered(c))
+        return 0;
+    return next == behind ? behind == c->loop_behind : next < c->loop_head || next >= c->loop_behind;
 }
 
 static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
@@ -250,10 +275,20 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
     c->walked += last - first;
     if (first == last)
         return CV_OK;
-    if (c->flags && (c->flags[i] & CV_VISIT_MISPREDICTED))
+    const uint64_t behind = c->next_address[segment];
+    const int known = next < c->segments;
+    if (c->repeated) { /* its turns are no branches, and come from the same front end as what follows */
+        c->loop_turns = 0;
+        c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
+        return CV_OK;
+    }
+    const int left = known && leaves_buffer(c, behind, c->address[next]);
+    if (left)
+        c->loop_turns = 0;
+    if (c->flags && (left || (c->flags[i] & CV_VISIT_MISPREDICTED)))
         restart(c, done, last - 1);
-    else if (next < c->segments && c->address[next] != c->next_address[segment])
-        take(c, c->next_address[segment], c->address[next]);
+    else if (known && c->address[next] != behind)
+        take(c, &c->op[last - 1], behind, c->address[next]);
     return CV_OK;
 }
 

@@ -30,7 +30,8 @@ enum cv_core_op_flags {
     CV_CORE_PLAIN = 64,     /* its address is one register and a displacement: the fast way of store forwarding */
     CV_CORE_ELEMENTS = 128, /* every reference is a load of its own: gather */
     CV_CORE_SERIAL = 256,   /* waits for all before it, as all behind it wait for it: cpuid, locked instructions */
-    CV_CORE_REPEATED = 512  /* a string instruction: right behind itself, a turn that costs only what it moves */
+    CV_CORE_REPEATED = 512, /* a string instruction: right behind itself, a turn that costs only what it moves */
+    CV_CORE_RETURN = 1024   /* its target comes from the stack of returns */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -58,6 +59,7 @@ typedef struct {
     uint32_t fetch_width;     /* slots a cycle up to a taken branch */
     uint32_t queue;           /* slots between fetch and issue */
     uint32_t taken_cycles;    /* fetch cycles that a taken branch ends */
+    uint32_t return_cycles;   /* fetch cycles that a return ends */
     uint32_t near_targets;    /* taken branches for which this holds, the ones used last; 0: all */
     uint32_t far_taken_cycles; /* fetch cycles that another one ends */
     uint32_t code_bytes;      /* of the first level that holds code; 0: all code is near */
@@ -79,6 +81,7 @@ typedef struct {
     uint32_t failed_forward_latency; /* where the load is no part of the store: from when it is in the cache */
     uint32_t string_bytes;    /* that a repeated string instruction moves in a cycle */
     uint32_t loop_buffer;     /* a loop of at most so many slots is fetched no more; 0: there is none */
+    uint32_t loop_turns;      /* ... after so many turns of one path; its end is then predicted by nobody */
     uint32_t folded_period;   /* of this many folded additions one takes a cycle; 0: none is folded */
     uint32_t fill_buffers;    /* lines on their way to the first level */
     uint32_t line_bytes;

@@ -61,6 +61,8 @@ BODY(f_failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")
 
 /* A random number decides the branch, or it is never taken; both go the same way. */
 BODY(b_random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n")
+/* A call, its return and a jump, each in 16 bytes of its own: more branches there take longer. */
+BODY(b_call, "call 1f\n .nops 11\n jmp 2f\n .nops 14\n 1: ret\n .nops 15\n 2:\n")
 BODY(b_steady, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n jo 1f\n nop\n 1:\n")
 
 /* Throughputs: no instruction waits for another of the piece. */
@@ -102,6 +104,11 @@ BODY(w_store, "mov %r9, -64(%rsp)")
 /* Jumps over the rest of 16 bytes, and of a line of code. */
 BODY(j_jump, ".byte 0xeb, 14\n .skip 14, 0x90\n")
 BODY(j_line, ".byte 0xeb, 62\n .skip 62, 0x90\n")
+
+/* A loop of rbp turns. */
+BODY(loop_begin, "mov %rbp, %rbx")
+BODY(loop_slot, "nop")
+BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 
 static int cv_has_fma(void) { return __builtin_cpu_supports("fma"); }
 static int cv_has_avx(void) { return __builtin_cpu_supports("avx"); }
@@ -154,6 +161,7 @@ const struct cv_body cv_bodies[] = {
     {"forward.failed", PIECE(f_failed), 1, 0, 0},
     {"branch.random", PIECE(b_random), 1, 0, 0},
     {"branch.steady", PIECE(b_steady), 1, 0, 0},
+    {"branch.call", PIECE(b_call), 1, 0, 0},
     THROUGHPUT(slot, 8, 0, 0),
     THROUGHPUT(alu, 8, 0, 0),
     THROUGHPUT(shift, 8, 0, 0),
@@ -195,7 +203,8 @@ const struct cv_jump cv_jumps[] = {{"front.jumps", PIECE(j_jump)}, {"front.lines
 const size_t cv_jump_count = sizeof cv_jumps / sizeof *cv_jumps;
 
 const struct cv_piece cv_addition = PIECE(addition), cv_multiplication = PIECE(multiplication), cv_first_load = PIECE(first_load),
-                      cv_second_load = PIECE(second_load);
+                      cv_second_load = PIECE(second_load), cv_loop_begin = PIECE(loop_begin), cv_loop_slot = PIECE(loop_slot),
+                      cv_loop_end = PIECE(loop_end);
 
 #else
 
@@ -205,6 +214,7 @@ const struct cv_filler cv_fillers[] = {{0}};
 const size_t cv_filler_count = 0;
 const struct cv_jump cv_jumps[] = {{0}};
 const size_t cv_jump_count = 0;
-const struct cv_piece cv_addition = {0}, cv_multiplication = {0}, cv_first_load = {0}, cv_second_load = {0};
+const struct cv_piece cv_addition = {0}, cv_multiplication = {0}, cv_first_load = {0}, cv_second_load = {0},
+                      cv_loop_begin = {0}, cv_loop_slot = {0}, cv_loop_end = {0};
 
 #endif

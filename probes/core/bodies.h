@@ -31,6 +31,7 @@ extern const struct cv_filler cv_fillers[];
 extern const size_t cv_filler_count;
 extern const struct cv_jump cv_jumps[];
 extern const size_t cv_jump_count;
+extern const struct cv_piece cv_loop_begin, cv_loop_slot, cv_loop_end; /* a loop of rbp turns; its distance follows the end */
 extern const struct cv_piece cv_addition, cv_multiplication, cv_first_load, cv_second_load; /* dependent; the loads of a window */
 
 #endif

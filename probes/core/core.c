@@ -19,6 +19,7 @@
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
 #define JUMPS 40000             /* about as many in a sample */
+#define LOOP_SLOTS 30000        /* of all turns of a loop in a sample */
 
 /* A double whose lower half is the same number as a single. */
 static uint64_t cv_both(double value)
@@ -149,12 +150,46 @@ static int cv_time_jumps(struct cv_piece piece, unsigned jumps, const struct cv_
     return count;
 }
 
+/* Copies of a loop's body, a slot each but for the last one's two instructions, which are one. */
+static int cv_make_loop(struct cv_code *code, unsigned slots)
+{
+    if (cv_code_begin(code) || cv_code_put(code, cv_loop_begin, 1))
+        return -1;
+    const size_t head = code->used;
+    if (cv_code_put(code, cv_loop_slot, slots - 1) || cv_code_put(code, cv_loop_end, 1))
+        return -1;
+    const int32_t back = (int32_t)((int64_t)head - (int64_t)(code->used + sizeof back));
+    const struct cv_piece distance = {(const unsigned char *)&back, (const unsigned char *)(&back + 1)};
+    return cv_code_put(code, distance, 1) || cv_code_seal(code, 0);
+}
+
+/* Times runs of a loop of so many slots and turns, cycles of a run. */
+static int cv_time_loop(unsigned slots, unsigned turns, const struct cv_clock *clock, struct cv_code *code,
+                        struct cv_registers registers, double *cycles, const volatile sig_atomic_t *stop)
+{
+    if (!slots || !turns || cv_make_loop(code, slots))
+        return 0;
+    const uint64_t runs = 10 + LOOP_SLOTS / slots / turns;
+    int count = 0;
+    registers.rbp = turns;
+    cv_seconds(code, &registers, runs); /* so that its branches are known */
+    for (int attempt = 0; attempt < ATTEMPTS && count < WINDOW_SAMPLES && !*stop; attempt++) {
+        const long switches = cv_switches();
+        registers.rbp = turns;
+        const double before = cv_cycle(clock, registers), seconds = cv_seconds(code, &registers, runs);
+        const double after = cv_cycle(clock, registers);
+        if (cv_switches() == switches && before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
+            cycles[count++] = seconds / ((before + after) / 2) / (double)runs;
+    }
+    return count;
+}
+
 /* Answers lines from the standard input until it ends. */
 static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clock *clock, struct cv_code *code,
                        const volatile sig_atomic_t *stop)
 {
     char line[128], name[64];
-    unsigned filled;
+    unsigned filled, slots;
     double cycles[WINDOW_SAMPLES];
     struct cv_state state;
     cv_prepare(arena, cv_find_kernel("chase_2"), bytes / CV_LINE * CV_LINE, &state);
@@ -169,6 +204,8 @@ static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clo
             if (!strcmp(name, cv_jumps[i].name))
                 cv_print_cycles(name, filled, cycles,
                                 cv_time_jumps(cv_jumps[i].piece, filled, clock, code, chains, cycles, stop));
+        if (sscanf(name, "loop.%u", &slots) == 1)
+            cv_print_cycles(name, filled, cycles, cv_time_loop(slots, filled, clock, code, chains, cycles, stop));
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,15 +13,16 @@ from convolver._native.core import Code, Core, PortClass
 from convolver._native.paths import UNKNOWN, PathWindow
 from convolver.probing.core import capacity
 from convolver.probing.front import FEW, JUMPS, MANY, front_figures
+from convolver.probing.loops import loop_figures
 from tests.property.test_core_model import PARAMS, _op
 
 LINE = 64
 NEAR = PARAMS | {"near_targets": 0, "code_bytes": 0, "taken_cycles": 1}
 
 
-def _rounds(params, jumps, rounds, flags=None, slots=1):
+def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0):
     """Return the cycles of so many rounds through segments of one instruction, one a line, each of which jumps to the next."""
-    op = np.array([_op(0, flags=native.NO_PORT, slots=slots)] * jumps, dtype=native.OP)
+    op = np.array([_op(0, flags=native.NO_PORT | op_flags, slots=slots)] * jumps, dtype=native.OP)
     address = (1 + 2 * np.arange(jumps, dtype=np.uint64)) * LINE
     none = np.zeros(0, dtype=np.uint16)
     code = Code(np.arange(jumps + 1), address, address + np.uint64(4), op, none, none, none)
@@ -99,3 +101,76 @@ def test_a_core_that_follows_all_jumps_alike_has_no_table_that_shows():
 
 def test_a_probe_that_ended_tells_nothing():
     assert front_figures(lambda kind, count: [], capacity, _figure) == []
+
+
+def _loops(params, turns, rounds, slots=1, flags=0):
+    """Return the cycles of so many rounds through a loop of one segment and a segment behind it that jumps back to it."""
+    op = np.array([_op(0, flags=native.NO_PORT, slots=slots), _op(0, flags=native.NO_PORT)], dtype=native.OP)
+    address = np.array([LINE, LINE + 4], dtype=np.uint64)
+    none = np.zeros(0, dtype=np.uint16)
+    code = Code(np.arange(3), address, address + np.uint64(4), op, none, none, none)
+    core = Core(params, [PortClass(0, 0, 0, 1)], code)
+    visits = np.tile(np.array([0] * turns + [1]), rounds)
+    window = PathWindow(0, 1, False, UNKNOWN, 0, visits, np.zeros(len(visits) + 1), none, none)
+    core.walk(window, None if flags is None else np.full(len(visits), flags))
+    return int(core.cycles.sum())
+
+
+def _end(params, turns, **options):
+    """Return the cycles of a round more."""
+    return (_loops(params, turns, 9, **options) - _loops(params, turns, 3, **options)) / 6
+
+
+@given(st.integers(3, 50), st.integers(2, 50), st.integers(10, 40))
+def test_the_end_of_a_loop_is_mispredicted_once_the_buffer_has_it(turns, buffered, penalty):
+    params = NEAR | {"loop_buffer": 6, "loop_turns": buffered, "penalty": penalty, "issue_width": 1, "fetch_width": 1}
+    without = _end(params | {"loop_buffer": 0}, turns)
+    extra = _end(params, turns) - without
+    assert extra >= penalty - 1 if turns > buffered else extra == 0
+    assert _end(params, turns, slots=7) == _end(params | {"loop_buffer": 0}, turns, slots=7)
+    assert _end(params, turns, flags=None) <= without
+
+
+@given(st.integers(2, 8), st.integers(1, 60))
+def test_a_loop_in_the_buffer_is_not_held_up_by_its_branch(far, more):
+    """Six slots a cycle, in place of a turn in so many cycles."""
+    params = NEAR | {"loop_buffer": 6, "loop_turns": 4, "taken_cycles": far, "far_taken_cycles": far}
+    more *= PARAMS["issue_width"]
+    assert _end(params, 120 + more, flags=None) - _end(params, 120, flags=None) == more / PARAMS["issue_width"]
+    unbuffered = params | {"loop_buffer": 0}
+    assert _end(unbuffered, 12 + more, flags=None) - _end(unbuffered, 12, flags=None) == more * far
+
+
+@given(st.integers(1, 6), st.integers(1, 6))
+def test_returns_end_as_many_cycles_as_the_core_says(jump, more):
+    params = NEAR | {"taken_cycles": jump, "far_taken_cycles": jump, "return_cycles": jump + more}
+    assert _steady(params, 8) == 8 * jump
+    assert _steady(params, 8, op_flags=native.RETURN) == 8 * (jump + more)
+
+
+def _buffering(turns, slots, *, penalty=22.0):
+    """A core with a loop buffer, asked as the probe asks it."""
+
+    def cycles(kind, count):
+        size = int(kind.removeprefix("loop."))
+        return [count * max(size / 6, 1.0) + 3 + penalty * (count > turns and size <= slots)] * 3
+
+    return cycles
+
+
+@given(st.integers(17, 60), st.integers(2, 150))
+def test_the_turns_and_the_size_of_a_loop_buffer_are_found(turns, slots):
+    found = loop_figures(_buffering(turns, slots), capacity)
+    assert [(one.name, one.value, one.low, one.high) for one in found] == [
+        ("front.loop", turns, turns, turns),
+        ("front.loop_slots", slots, slots, slots),
+    ]
+
+
+@pytest.mark.parametrize("slots", [0, 1 << 20])
+def test_a_core_that_foresees_all_ends_or_none_shows_no_loop_buffer(slots):
+    assert loop_figures(_buffering(34, slots), capacity) == [None, None]
+
+
+def test_a_probe_that_ended_tells_nothing_of_loops():
+    assert loop_figures(lambda kind, count: [], capacity) == [None, None]

@@ -68,6 +68,20 @@ def test_where_many_jumps_take_what_few_do_all_targets_are_near():
     assert (table.params["near_targets"], table.params["code_bytes"]) == (0, SEED.params["code_bytes"])
 
 
+def test_what_loops_and_calls_show_replaces_the_published_values():
+    figures = {"front.near": 1.0, "branch.call": 4.1, "front.loop": 30.0, "front.loop_slots": 64.0}
+    used = calibrated_core(SEED, _profile(**figures))[1]
+    assert used == {"taken_cycles": 1, "return_cycles": 2, "loop_turns": 30, "loop_buffer": 64}
+    assert calibrated_core(SEED, _profile(**{"front.loop": 30.0}))[1] == {}
+
+
+def test_tables_without_the_newest_parameters_still_make_a_core():
+    old = {name: value for name, value in SEED.params.items() if name not in ("loop_turns", "return_cycles")}
+    params = core_parameters(msgspec.structs.replace(SEED, params=old))
+    assert params["return_cycles"] == SEED.params["taken_cycles"]
+    assert params["loop_turns"] > 0
+
+
 def test_a_figure_with_a_wide_interval_changes_nothing():
     wide = CoreFigure(name="window.scheduler", value=60.0, low=40.0, high=97.0)
     assert calibrated_core(SEED, msgspec.structs.replace(_profile(), core=(wide,))) == (SEED, {})
@@ -118,7 +132,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert names <= known
     assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
-    assert {"front.near", "front.far", "front.line"} <= set(figures)
+    assert {"front.near", "front.far", "front.line", "branch.call"} <= set(figures)
 
 
 def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):
