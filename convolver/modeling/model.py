@@ -104,13 +104,15 @@ class Model(msgspec.Struct, kw_only=True):
     def equation(self, digits: int = 6) -> str:
         """Return the model as one readable equation."""
         if self.members:
-            return f"{self.target} = median of {len(self.members)} expressions, the first of them {self.members[0]}"
+            return f"{self.target} = median of {len(self.members)} corrections (members of the file) of {self.formula}"
         if self.formula:
             return f"{self.target} = {self.formula}"
-        parts = [
-            f"{term.coefficient:.{digits}g}" + ("" if term.expression == "1" else f" * {term.expression}") for term in self.active
-        ]
-        return f"{self.target} = " + (" + ".join(parts) or "0 (empty model)")
+        text = ""
+        for term in self.active:
+            size = f"{abs(term.coefficient):.{digits}g}" + ("" if term.expression == "1" else f" * {term.expression}")
+            minus = term.coefficient < 0
+            text += (" - " if minus else " + ") + size if text else ("-" if minus else "") + size
+        return f"{self.target} = " + (text or "0 (empty model)")
 
     def apply(self, points: Mapping[str, npt.ArrayLike]) -> Values:
         """Return the predicted values at points (one array a feature); warns with :class:`ExtrapolationWarning` outside the

@@ -13,6 +13,7 @@ from convolver.plotting.style import Look
 
 _MANY = 200
 _FEW = 10
+_APART = 0.004
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,10 +39,11 @@ def draw(model: Model, data: Observations, look: Look, *, feature: str | None = 
     drawn = Figure(figsize=(9.0, 6.6), layout="constrained")
     above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     size = 6.0 if len(x) <= _MANY else 3.0
-    above.plot(x, data.y, "o", markersize=size, markerfacecolor="none", color=look.colour(0), label="measured")
-    above.plot(x, predicted.values, "x", markersize=size, color=look.colour(1), label="predicted")
-    if (data.y > 0).all() and data.y.max() / data.y.min() > 20:
-        above.set_yscale("log")
+    left, right = _beside(x)
+    above.plot(left, data.y, "o", markersize=size, markerfacecolor="none", color=look.colour(0), label="measured")
+    above.plot(right, predicted.values, "x", markersize=size, color=look.colour(1), label="predicted")
+    if (data.y > 0).all() and data.y.max() / data.y.min() > 10:
+        style.log_values(above)
     above.set_ylabel(f"{model.target} [{model.unit}]" if model.unit else model.target)
     known = data.y != 0
     residual = predicted.values[known] / data.y[known] - 1
@@ -58,12 +60,28 @@ def draw(model: Model, data: Observations, look: Look, *, feature: str | None = 
     return drawn
 
 
+def _beside(x: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return where to draw measured and predicted values: beside each other where many points share few values of the feature."""
+    values = np.unique(x)
+    if not (1 < len(values) <= _FEW and len(x) > _MANY):
+        return x, x
+    if _logarithmic(values):
+        step = (values[-1] / values[0]) ** _APART
+        return x / step, x * step
+    step = (values[-1] - values[0]) * _APART
+    return x - step, x + step
+
+
+def _logarithmic(values: npt.NDArray[np.float64]) -> bool:
+    return bool(values[0] > 0 and values[-1] / values[0] >= 4)
+
+
 def _scale(axis: Axis, x: npt.NDArray[np.float64]) -> None:
     """Scale the horizontal axis by logarithms where values differ by four and more, and name the values where they are few."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     values = np.unique(x)
-    if values[0] > 0 and values[-1] / values[0] >= 4:
+    if _logarithmic(values):
         axis.axes.set_xscale("log")
     if len(values) <= _FEW:
         axis.set_major_locator(FixedLocator(values.tolist()))

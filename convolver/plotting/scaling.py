@@ -72,20 +72,19 @@ def _frame(axes: object, model: Model, feature: str, xs: Values, values: Values,
     if xs[0] > 0 and xs[-1] / xs[0] >= 4:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if (values > 0).all() and values.max() / values.min() > 20:
-        axes.set_yscale("log")
+    steep = bool((values > 0).all() and values.max() / values.min() > 10)
     known = model.domain.get(feature)
     if known is not None and xs[-1] > known[1]:
         axes.axvspan(known[1], xs[-1], color=look.colour(5), alpha=0.14, linewidth=0, label="beyond the data")
     positive = values[values > 0]
     if len(positive):
         # Baselines and intervals may run away; the model decides what is seen.
-        axes.set_ylim(
-            positive.min() / 2 if axes.get_yscale() == "log" else 0, positive.max() * (3 if axes.get_yscale() == "log" else 1.6)
-        )
+        axes.set_ylim(positive.min() / 2 if steep else 0, positive.max() * (3 if steep else 1.6))
+    if steep:
+        style.log_values(axes)
     axes.set_xlim(xs[0], xs[-1])
     unit = model.feature_units.get(feature, "")
-    axes.set_xlabel(f"{feature} [{unit}]" if unit else feature)
+    axes.set_xlabel(feature if unit in ("", "1") else f"{feature} [{unit}]")
     axes.set_ylabel(f"{model.target} [{model.unit}]" if model.unit else model.target)
     axes.set_title(f"{model.name}: {model.target} over {feature}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)

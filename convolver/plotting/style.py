@@ -140,3 +140,15 @@ def log_bytes(axes: Axes, low: float, high: float) -> None:
     ticks = [2.0**power for power in range(first, math.floor(math.log2(high)) + 1, step)]
     axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks])
     axes.minorticks_off()
+
+
+def log_values(axes: Axes) -> None:
+    """Make the y axis logarithmic, with ticks at 1, 2 and 5 written as plain numbers where it spans few decades."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low < 1e3:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
