@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,10 @@ from convolver.modeling.regress import Fit, eliminate, nnls, relative_weights
 from convolver.modeling.table import Observations
 
 Values = npt.NDArray[np.float64]
+
+_NOTES = 10
+_ROUNDS, _WIDTH = 30, 4.685
+"""Of the robust fit: rounds of reweighting, and the residual in robust deviations beyond which a point has no weight."""
 
 STAGES = "ceil(log2(P))"
 """Steps of a binomial tree, the logarithm of the paper's equation 1."""
@@ -77,25 +82,50 @@ def fit_formula(
     """Fit the summands of a formula, or a library of terms, and eliminate the bad ones.
 
     ``rules``: ``nnls`` starts from a non-negative fit and then drops terms with a standard error above ``max_relative_error``;
-    ``drop`` is the paper's iteration; ``none`` keeps all. ``drop_outliers`` is a threshold in robust deviations.
+    ``drop`` is the paper's iteration; ``none`` keeps all. ``drop_outliers`` is a threshold in robust deviations from a fit of all
+    terms that outliers do not bend: points beyond it are not fitted, are named in the notes, and count in the quality.
     """
     terms = split_terms(formula) if formula else library(data.features, size=size)
     matrix = design(data, terms)
-    fit = _fit(data.y, matrix, terms, weights, rules, max_relative_error, alpha)
-    removed = 0
-    if drop_outliers is not None and not fit.empty:
-        wrong = outliers(data.y, fit.predict(matrix[:, [terms.index(name) for name in fit.names]]), drop_outliers)
-        removed = int(wrong.sum())
-        fit = _fit(data.y[~wrong], matrix[~wrong], terms, weights, rules, max_relative_error, alpha)
+    wrong = np.zeros(len(data), dtype=bool)
+    if drop_outliers is not None and (data.y > 0).all():
+        # against a fit of all terms that outliers do not bend: they would have terms dropped that explain the other points
+        wrong = outliers(data.y, _robust(data.y, matrix, terms), drop_outliers)
+    fit = _fit(data.y[~wrong], matrix[~wrong], terms, weights, rules, max_relative_error, alpha)
     dropped = dict(step.split(": ", 1) for step in fit.steps)
-    return linear_model(
+    model = linear_model(
         fit,
         data,
         kind="analytic",
         dropped=dropped,
         relative=weights == "relative",
-        quality={"outliers_removed": removed},
+        quality={"outliers_removed": int(wrong.sum())},
     )
+    return msgspec.structs.replace(model, notes=(*model.notes, *_named(data, wrong)))
+
+
+def _named(data: Observations, wrong: npt.NDArray[np.bool_]) -> list[str]:
+    """Return a note for each outlier, up to ten; quality counts them among the points."""
+    places = np.flatnonzero(wrong)
+    points = (", ".join(f"{name} {values[place]:.6g}" for name, values in data.x.items()) for place in places[:_NOTES])
+    rest = len(places) - _NOTES
+    return [
+        *(f"outlier, not fitted: {point}" for point in points),
+        *([f"{rest} further outliers, not fitted"] if rest > 0 else []),
+    ]
+
+
+def _robust(y: Values, matrix: Values, terms: list[str]) -> Values:
+    """Return the predictions of a non-negative fit of all terms whose weights fall with the log residual (Tukey's bisquare)."""
+    weights = np.ones(len(y))
+    for _ in range(_ROUNDS):
+        fit = nnls(y, matrix, terms, weights * relative_weights(y))
+        predicted = fit.predict(matrix[:, [terms.index(name) for name in fit.names]])
+        residual = np.log(np.maximum(predicted, 1e-300) / y)
+        residual = residual - np.median(residual)
+        width = _WIDTH * max(1.4826 * float(np.median(np.abs(residual))), 1e-6)
+        weights = np.maximum(1 - (residual / width) ** 2, 0) ** 2
+    return predicted
 
 
 def _fit(

@@ -5,6 +5,7 @@ Every model is fitted from such a table, whether its values were measured, simul
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver import schema
-from convolver.errors import FormatError, ModelError, SchemaError
+from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +24,8 @@ Values = npt.NDArray[np.float64]
 
 SCHEMA = "convolver.table"
 PREFIX = "param."
+_LOW, _ALIKE = 0.2, 3.0
+"""A fifth of the repetitions below and above may differ; what lies between differs at most so many times."""
 CENTRES = ("median", "minimum", "mean", "none")
 DEFAULT_CALLPATH, DEFAULT_METRIC = "<root>", "<default>"
 DEFAULTS = {
@@ -189,7 +192,8 @@ class Table:
         """Return the points of a metric over features, each the ``centre`` of its repetitions.
 
         A feature is a parameter or another metric of the same run (a counter, say); metrics are joined by parameters and
-        repetition. Raises :class:`ModelError` for unknown names, mixed callpaths or an empty result.
+        repetition. Warns with :class:`NoiseWarning` where a feature that is a metric differs so much among repetitions that they
+        look like different points. Raises :class:`ModelError` for unknown names, mixed callpaths or an empty result.
         """
         import polars as pl
 
@@ -207,6 +211,7 @@ class Table:
         points = wide.select(columns).drop_nulls()
         group = [name for name in features if name in self.parameters]
         if centre != "none" and group:
+            _check_alike(points, group, wanted)
             points = _centred(points, group, centre)
         if points.height == 0:
             raise ModelError(f"No run has both {target} and {', '.join(features)}; check the table's rows.")
@@ -239,6 +244,20 @@ def _joined(frame: pl.DataFrame, target: str, metrics: Sequence[str], parameters
         other = frame.filter(pl.col("metric") == name).group_by(keys, maintain_order=True).agg(pl.col("value").mean().alias(name))
         wide = wide.join(other, on=keys, how="inner", nulls_equal=True, maintain_order="left")
     return wide
+
+
+def _check_alike(points: pl.DataFrame, group: list[str], metrics: Sequence[str]) -> None:
+    """Warn of repetitions whose metrics are those of different points: runs on several networks, say, that no parameter tells."""
+    import polars as pl
+
+    low, high = ([pl.col(name).quantile(q).alias(f"{name}_{q}") for name in metrics] for q in (_LOW, 1 - _LOW))
+    spread = points.group_by(group).agg(*low, *high)
+    for name in metrics:
+        ratio = (spread[f"{name}_{1 - _LOW}"] / spread[f"{name}_{_LOW}"]).max()
+        if isinstance(ratio, float) and np.isfinite(ratio) and ratio > _ALIKE:
+            of = ", ".join(group)
+            message = f"{name} differs {ratio:.3g} times among repetitions of one {of}; name the difference by a parameter."
+            warnings.warn(message, NoiseWarning, stacklevel=4)
 
 
 def _centred(points: pl.DataFrame, group: list[str], centre: str) -> pl.DataFrame:

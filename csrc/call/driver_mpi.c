@@ -82,7 +82,9 @@ static void measure_network(void)
     PMPI_Barrier(MPI_COMM_WORLD);
     ping(buffer, SMALL, 2, rank, size - 1);
     result[0] = ping(buffer, SMALL, SMALL_ROUNDS, rank, size - 1);
-    result[1] = LARGE / fmax(ping(buffer, LARGE, LARGE_ROUNDS, rank, size - 1) - result[0], 1e-12);
+    double large = ping(buffer, LARGE, LARGE_ROUNDS, rank, size - 1);
+    /* a disturbed small message can take longer than a large one: then the large one's whole time counts */
+    result[1] = LARGE / (large > 2 * result[0] ? large - result[0] : fmax(large, 1e-12));
     PMPI_Bcast(result, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     latency = result[0];
     bandwidth = result[1];

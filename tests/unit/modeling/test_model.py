@@ -105,6 +105,33 @@ def test_an_empty_model_predicts_nothing_and_says_so():
         model.apply({"P": [1]})
 
 
+def test_outliers_do_not_have_terms_dropped_that_explain_the_other_points():
+    rng = np.random.default_rng(0)
+    n = np.repeat([100.0, 120, 128, 144, 160], 5)
+    latency = np.tile([0, 1e-6, 2e-6, 4e-6, 8e-6], 5)
+    y = (1e-9 * n**3 + 60 * latency) * rng.normal(1, 0.01, 25)
+    strange = (n == 128) | ((n == 144) & (latency == 8e-6))
+    data = {"N": n, "latency": latency, "time": np.where(strange, 1.5 * y, y)}
+    options = {"features": ["N", "latency"], "formula": "N^3 + latency", "centre": "none"}
+    bent = fit("analytic", data, target="time", **options)
+    assert [term.expression for term in bent.active] == ["N ** 3"]
+    model = fit("analytic", data, target="time", **options, drop_outliers=5)
+    assert [term.coefficient for term in model.active] == pytest.approx([1e-9, 60], rel=0.05)
+    assert model.quality["outliers_removed"] == 6
+    assert model.quality["points"] == 25  # the quality is that of all points
+    assert "outlier, not fitted: N 128, latency 0" in model.notes
+
+
+def test_equations_subtract_and_name_the_form_that_an_ensemble_corrects():
+    terms = tuple(Term(expression=e, coefficient=c) for e, c in (("1/P", -2.0), ("1", -0.5), ("P", 3.25)))
+    model = Model(name="m", kind="analytic", target="time", features=("P",), terms=terms)
+    assert model.equation() == "time = -2 * 1/P - 0.5 + 3.25 * P"
+    corrected = Model(
+        name="m", kind="mecp", target="time", features=("P",), terms=(), formula="a*P", members=("2*P + exp(P)", "2*P")
+    )
+    assert corrected.equation() == "time = median of 2 corrections (members of the file) of a*P"
+
+
 def test_a_lookup_gives_a_feature_its_default():
     terms = (Term(expression="LF/P", coefficient=10.0),)
     lookup = Lookup(of="P", points=((4.0, 1.0), (8.0, 0.5)))

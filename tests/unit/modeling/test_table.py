@@ -1,6 +1,7 @@
 """The measurement table and its files."""
 
 import json
+import warnings
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convolver.errors import FormatError, ModelError, SchemaError
+from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
 from convolver.modeling.table import Table
 
 numbers = st.floats(-1e12, 1e12, allow_nan=False)
@@ -129,3 +130,15 @@ def test_text_format_refuses_regions_with_different_points(tmp_path):
     rows = [{"param.p": 1, "value": 1, "callpath": "a"}, {"param.p": 2, "value": 2, "callpath": "b"}]
     with pytest.raises(ModelError, match="JSON Lines"):
         Table.of_rows(rows).save(tmp_path / "t.txt")
+
+
+def test_repetitions_that_look_like_different_points_are_warned_of():
+    slow = [{"param.p": 2.0, "metric": m, "value": v, "repetition": r} for r in range(6) for m, v in (("time", 1.0), ("L", 5e-6))]
+    fast = [{**row, "value": row["value"] / 10, "repetition": row["repetition"] + 6} for row in slow]
+    with pytest.warns(NoiseWarning, match="L differs 10 times among repetitions of one p"):
+        Table.of_rows(slow + fast).observations("time", ["p", "L"], centre="minimum")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        disturbed = [*slow, {**slow[1], "value": 1e-3, "repetition": 6}, {**slow[0], "repetition": 6}]
+        Table.of_rows(disturbed).observations("time", ["p", "L"], centre="minimum")
+        Table.of_rows(slow + fast).observations("time", ["p", "L"], centre="none")
