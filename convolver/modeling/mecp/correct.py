@@ -1,10 +1,14 @@
 """The model error correction procedure: four cases, many trials, a median ensemble, chosen without seeing held-out data.
 
 Cases (table 1 of the paper): 1 a function of the model's output and the features, 2 an added term, 3 and 4 the same with the
-model's parameters searched near their fit. Each case works on differences (``raw``) or on logarithms of ratios (``log``: errors
-of 10 % count alike at all sizes). Case and space are chosen by inner cross-validation that also holds out the largest of each
-feature: the simplest candidate that the best one does not beat by more than a standard error (on few points the smallest error is
-mostly noise). Where no correction beats the base model there, the base model is returned.
+model's parameters searched near their fit. Each case works on differences (``raw``) or on logarithms of ratios (``log``). The
+variables are logarithms of the features, as times follow powers of them: a tree of the features themselves runs away where it
+has few points. Squares of relative errors count by the root of the time that they are of, between all sizes alike and seconds,
+of which nearly all are the largest's. What a term leaves is smoothed over the features.
+
+Case and space are chosen by inner cross-validation that also holds out the largest of each feature: the simplest candidate that
+the best one does not beat by more than a standard error (on few points the smallest error is mostly noise). Where no correction
+beats the base model there, the base model is returned.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from convolver.errors import ModelError
 from convolver.modeling.expression import substitute
 from convolver.modeling.mecp.evolve import Found, Settings, evolve
 from convolver.modeling.mecp.genetic import search_parameters
+from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
-from convolver.modeling.mecp.trees import evaluate_tree, text_of
 from convolver.modeling.model import Model
 from convolver.modeling.table import Observations
 from convolver.modeling.validation import folds
@@ -33,45 +37,69 @@ SIMPLEST = ((2, "log"), (1, "log"), (4, "log"), (3, "log"), (2, "raw"), (1, "raw
 """Cases and spaces, the one with the least freedom first: terms of the features, of the model's output, moved parameters."""
 CASES = (1, 2, 3, 4)
 SPACES = ("log", "raw")
-_ROOM = 2.0
 _SHIFT = 0.2
+_LEAST = 1e-300
 WORTH = 0.85
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """One trial's result: parameters of the model, the evolved term and what limits it."""
+    """One trial's result: parameters of the model, the evolved term, what it leaves, and what limits it."""
 
     case: int
     space: str
     form: SemiEmpirical
     parameters: dict[str, float]
     found: Found
-    scales: dict[str, float]
+    remainder: Remainder
+    axes: dict[str, Axis]
     limits: tuple[float, float]
 
     def __call__(self, x: Mapping[str, Any]) -> Values:
-        """Return corrected values; the ratio to the base model stays within twice the range of the training data."""
+        """Return corrected values; their ratio to the base model stays within that of the training data."""
         base = np.asarray(self.form(x, self.parameters), dtype=np.float64)
-        tree = evaluate_tree(self.found.tree, _columns(x, base, self.scales), base.size)
-        term = self.found.slope * tree + self.found.offset
         with np.errstate(all="ignore"):
+            columns = _columns(x, base, self.axes)
+            term = self.found.values(columns, base.size) + self.remainder.values(columns, base.size)
             value = base * np.exp(np.clip(term, -30, 30)) if self.space == "log" else base + term
         return np.clip(np.where(np.isfinite(value), value, base), self.limits[0] * base, self.limits[1] * base)
 
     def text(self) -> str:
         """Return the corrected model as an expression of the features."""
         base = substitute(self.form.formula, {n: repr(v) for n, v in {**self.form.fixed, **self.parameters}.items()})
-        parts = {name: f"{name}/{scale!r}" for name, scale in self.scales.items() if name != "tcomm"}
-        parts["tcomm"] = f"({base})/{self.scales.get('tcomm', 1.0)!r}"
-        term = f"({self.found.slope!r}*({substitute(text_of(self.found.tree), parts)}) + {self.found.offset!r})"
+        parts = {name: axis.text(f"({base})" if name == "tcomm" else name) for name, axis in self.axes.items()}
+        term = f"({substitute(f'{self.found.text()} + {self.remainder.text()}', parts)})"
         value = f"({base})*exp(min(max({term},-30),30))" if self.space == "log" else f"({base}) + {term}"
         return f"min(max({value}, {self.limits[0]!r}*({base})), {self.limits[1]!r}*({base}))"
 
 
-def _columns(x: Mapping[str, Any], base: Values, scales: Mapping[str, float]) -> dict[str, Values]:
+@dataclass(frozen=True)
+class Axis:
+    """A variable of the terms: a feature, or its logarithm where it is always above 0, centred and in units of its spread."""
+
+    logarithmic: bool
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Values) -> Axis:
+        """Return the axis on which some values, not all equal, have mean 0 and standard deviation 1."""
+        logarithmic = bool((values > 0).all())
+        used = np.log(values) if logarithmic else values
+        return cls(logarithmic, float(used.mean()), float(used.std()))
+
+    def __call__(self, values: Values) -> Values:
+        """Return the values on the axis."""
+        return ((np.log(np.maximum(values, _LEAST)) if self.logarithmic else values) - self.centre) / self.spread
+
+    def text(self, name: str) -> str:
+        """Return the axis as an expression."""
+        return f"(({f'log(max({name},{_LEAST!r}))' if self.logarithmic else name}) - ({self.centre!r}))/({self.spread!r})"
+
+
+def _columns(x: Mapping[str, Any], base: Values, axes: Mapping[str, Axis]) -> dict[str, Values]:
     known = {**x, "tcomm": base}
-    return {name: np.asarray(known[name], dtype=np.float64) / scale for name, scale in scales.items()}
+    return {name: np.broadcast_to(axis(np.asarray(known[name], dtype=np.float64)), base.shape) for name, axis in axes.items()}
 
 
 def trial(
@@ -88,8 +116,8 @@ def trial(
     use = dict(parameters)
     rounds = 2 if case in (3, 4) else 1
     for step in range(rounds):
-        found, scales, limits = _term(form, data, use, case, space, seed + 1000 * step, settings)
-        result = Corrected(case, space, form, dict(use), found, scales, limits)
+        found, remainder, axes, limits = _term(form, data, use, case, space, seed + 1000 * step, settings)
+        result = Corrected(case, space, form, dict(use), found, remainder, axes, limits)
         if step + 1 < rounds:
             use = search_parameters(form, data, parameters, result, seed=seed, shift=_SHIFT)
     return result
@@ -97,23 +125,21 @@ def trial(
 
 def _term(
     form: SemiEmpirical, data: Observations, parameters: Mapping[str, float], case: int, space: str, seed: int, settings: Settings
-) -> tuple[Found, dict[str, float], tuple[float, float]]:
+) -> tuple[Found, Remainder, dict[str, Axis], tuple[float, float]]:
     base = np.broadcast_to(form(data.x, parameters), data.y.shape)
     if (base <= 0).any() or (data.y <= 0).any():
         raise ModelError("The correction needs measured and modelled values above 0; leave other points out.")
     ratio = data.y / base
-    scales = {name: _scale(values) for name, values in data.x.items() if np.ptp(values) > 0}
-    if case in (1, 3):
-        scales["tcomm"] = _scale(base)
-    wanted = np.log(ratio) if space == "log" else data.y - base
-    found = evolve(_columns(data.x, base, scales), wanted, np.ones(len(data)), seed=seed, settings=settings)
-    return found, scales, (float(ratio.min()) / _ROOM, float(ratio.max()) * _ROOM)
-
-
-def _scale(values: Values) -> float:
-    """Return the geometric mean of the magnitudes, so that terminals are near 1."""
-    sizes = np.abs(values[values != 0])
-    return float(np.exp(np.mean(np.log(sizes)))) if len(sizes) else 1.0
+    axes = {name: Axis.of(values) for name, values in data.x.items() if np.ptp(values) > 0}
+    if case in (1, 3) and np.ptp(base) > 0:
+        axes["tcomm"] = Axis.of(base)
+    # a small relative error e of a time b is one of b e seconds: in both spaces these are weights of relative errors
+    wanted, relative = (np.log(ratio), np.ones_like(base)) if space == "log" else (data.y - base, base**-2)
+    weights, columns = relative * np.sqrt(base), _columns(data.x, base, axes)
+    found = evolve(columns, wanted, weights / weights.mean(), seed=seed, settings=settings)
+    features = {name: values for name, values in columns.items() if name != "tcomm"}
+    remainder = fit_remainder(features, wanted - found.values(columns, base.size), relative)
+    return found, remainder, axes, (float(ratio.min()), float(ratio.max()))
 
 
 def ensemble(trials: list[Corrected], x: Mapping[str, Any]) -> Values:
@@ -133,7 +159,7 @@ def inner_splits(data: Observations, parts: int, seed: int) -> Iterator[tuple[Ob
 
 
 Ratios = dict[tuple[int, str], Values]
-"""For each (case, space) the squared logarithmic error in every inner split, over the base model's in all of them."""
+"""For each (case, space) the squared error in every inner split, over the base model's in all of them."""
 
 
 def compare(
@@ -149,7 +175,8 @@ def compare(
 ) -> tuple[Ratios, Values]:
     """Return the candidates' errors relative to the base model's in inner splits, and the held-out points of each split.
 
-    Logarithms, because with squares of seconds one large time in a small split outweighs all the rest, and the choice is noise.
+    Squared logarithms weighted by the root of the measured time, as in the search: with squares of seconds one large time in a
+    small split outweighs all the rest, and the choice is noise.
     """
     squares: dict[tuple[int, str], list[float]] = {candidate: [] for candidate in candidates}
     points, bases = [], []
@@ -188,8 +215,8 @@ def choose(ratios: Ratios, points: Values) -> tuple[int, str]:
 
 def _squares(predicted: Values, measured: Values) -> float:
     with np.errstate(all="ignore"):
-        errors = np.log(np.maximum(np.broadcast_to(predicted, measured.shape), 1e-300) / measured)
-    return float(np.mean(errors**2))
+        errors = np.log(np.maximum(np.broadcast_to(predicted, measured.shape), _LEAST) / measured)
+    return float(np.mean(np.sqrt(measured) * errors**2))
 
 
 def fit_mecp(
@@ -206,21 +233,22 @@ def fit_mecp(
     seed: int = 0,
     population: int = 150,
     generations: int = 25,
-    length: int = 12,
+    length: int = 14,
     search: str = "own",
 ) -> Model:
     """Fit a semi-empirical formula and correct it by the median of ``trials`` evolved terms.
 
     ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``, ``search`` own or operon (the package pyoperon).
-    ``quality`` holds the squared log error of every candidate over the base in cross-validation; with ``auto``, the base model
-    itself is returned if the chosen candidate's is not below 0.85.
+    ``quality`` holds the squared error of every candidate over the base in cross-validation; with ``auto``, the base model
+    itself is returned if the chosen candidate's is not below 0.85. The interval is the base model's scatter times that error, and
+    the base model's own where ``case`` and ``space`` are given, so that nothing was held out.
     """
     form = SemiEmpirical(formula, {k: (float(v[0]), float(v[1])) for k, v in bounds.items()}, dict(fixed or {}))
     if search not in ("own", "operon"):
         raise ModelError(f"The search '{search}' is unknown; use own or operon.")
     settings = Settings(population=population, generations=generations, length=length, search=search)
     fit = form.fit(data, loss=loss, seed=seed)
-    base = model_of(form, fit, data)
+    base = model_of(form, fit, data, relative=loss != "absolute")
     candidates = _candidates(case, space)
     known: dict[tuple[int, str], float] = {}
     best = candidates[0]
@@ -237,7 +265,12 @@ def fit_mecp(
     ]
     quality |= {"corrected": 1, "case": best[0], "space": best[1], "base_rmse": fit.rmse}
     members = tuple(one.text() for one in made)
-    return msgspec.structs.replace(base, kind="mecp", members=members, quality={**base.quality, **quality})
+    # the scatter about a correction is seen where it was held out, not at the points that it was made from
+    held_out = min(known.get(best, 1.0), 1.0)
+    variance = None if base.residual_variance is None else held_out * base.residual_variance
+    return msgspec.structs.replace(
+        base, kind="mecp", members=members, quality={**base.quality, **quality}, residual_variance=variance
+    )
 
 
 def _candidates(case: int | str, space: str) -> list[tuple[int, str]]:

@@ -1,7 +1,7 @@
-"""Genetic programming for the correction term: tournament selection, elitism, linear scaling, early stop.
+"""Genetic programming for the correction term: tournament selection, elitism, summands scaled in closed form.
 
 Small by intent: on few points large trees never beat the model they correct; populations of some hundred and short trees do.
-Linear scaling (the best slope and offset of each tree, in closed form) spares the search from finding constants.
+Trees are judged by the errors of points that their coefficients have not seen (:mod:`convolver.modeling.mecp.scaling`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.modeling.mecp.operon import search_operon
-from convolver.modeling.mecp.trees import Tree, crossover, evaluate_tree, mutate, random_tree
+from convolver.modeling.mecp.scaling import MOST, scale, summands
+from convolver.modeling.mecp.trees import Tree, crossover, evaluate_tree, mutate, random_tree, text_of
 
 Values = npt.NDArray[np.float64]
+
+_LARGEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -29,53 +32,72 @@ class Settings:
     generations: int = 25
     crossover: float = 0.9
     mutation: float = 0.1
-    depth: int = 3
-    length: int = 12
+    depth: int = 4
+    length: int = 14
     tournament: int = 5
-    parsimony: float = 0.0005
+    parsimony: float = 0.01
     search: str = "own"
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best tree with the slope and offset of its values, and its error on the training points."""
+    """The best tree: its summands, their coefficients, an offset, and the error of left-out points with the price of length."""
 
     tree: Tree
-    slope: float
+    parts: tuple[Tree, ...]
+    coefficients: tuple[float, ...]
     offset: float
     error: float
 
+    def values(self, columns: Mapping[str, Values], size: int) -> Values:
+        """Return the term's values at ``size`` points."""
+        total = np.full(size, self.offset)
+        for part, coefficient in zip(self.parts, self.coefficients, strict=True):
+            total = total + coefficient * evaluate_tree(part, columns, size)
+        return total
 
-def scaled(values: Values, wanted: Values, weights: Values) -> tuple[float, float]:
-    """Return slope and offset that bring a tree's values nearest to the wanted corrections."""
-    total = weights.sum()
-    mean_v, mean_w = float((weights * values).sum() / total), float((weights * wanted).sum() / total)
-    variance = float((weights * (values - mean_v) ** 2).sum())
-    if variance < 1e-12 * max(1.0, mean_v**2) * total:
-        return 0.0, mean_w
-    slope = float((weights * (values - mean_v) * (wanted - mean_w)).sum() / variance)
-    return slope, mean_w - slope * mean_v
+    def text(self) -> str:
+        """Return the term as an expression of its variables."""
+        products = (f"{c!r}*({text_of(p)})" for c, p in zip(self.coefficients, self.parts, strict=True))
+        return " + ".join([repr(self.offset), *products])
+
+
+class _Judge:
+    """Scales trees to the wanted corrections; values of summands, which many trees share, are computed once."""
+
+    def __init__(self, columns: Mapping[str, Values], wanted: Values, weights: Values, parsimony: float) -> None:
+        self._columns, self._wanted, self._weights, self._parsimony = columns, wanted, weights, parsimony
+        self._base = float((weights * wanted**2).sum()) or 1.0
+        self._known: dict[Tree, Values | None] = {}
+
+    def __call__(self, tree: Tree) -> Found:
+        parts = summands(tree)
+        columns = [self._values(part) for part in parts[:MOST]]
+        usable = [column for column in columns if column is not None]
+        if 0 < len(parts) == len(usable):
+            scaling = scale(np.column_stack(usable), self._wanted, self._weights)
+            if scaling is not None:
+                error = scaling.error / self._base + self._parsimony * len(tree)
+                return Found(tree, parts, scaling.coefficients, scaling.offset, error)
+        return Found(tree, (), (), float(np.average(self._wanted, weights=self._weights)), np.inf)
+
+    def _values(self, part: Tree) -> Values | None:
+        if part not in self._known:
+            with np.errstate(all="ignore"):
+                values = evaluate_tree(part, self._columns, len(self._wanted))
+                fine = np.isfinite(values).all() and np.abs(values).max() < _LARGEST
+            self._known[part] = values if fine else None
+        return self._known[part]
 
 
 def evolve(
     columns: Mapping[str, Values], wanted: Values, weights: Values, *, seed: int, settings: Settings | None = None
 ) -> Found:
-    """Return the tree whose scaled values explain ``wanted`` best (weighted squares plus a price for length)."""
+    """Return the tree whose scaled summands explain ``wanted`` best: squares of left-out points, and a price for length."""
     use = settings or Settings()
     rng = np.random.default_rng(seed)
     names = tuple(columns)
-    size = len(wanted)
-    base = float((weights * wanted**2).sum()) or 1.0
-
-    def judged(tree: Tree) -> Found:
-        with np.errstate(all="ignore"):
-            values = evaluate_tree(tree, columns, size)
-            if not np.isfinite(values).all() or np.abs(values).max() > 1e12:
-                return Found(tree, 0.0, 0.0, np.inf)
-            slope, offset = scaled(values, wanted, weights)
-            error = float((weights * (wanted - slope * values - offset) ** 2).sum()) / base
-        return Found(tree, slope, offset, error + use.parsimony * len(tree))
-
+    judged = _Judge(columns, wanted, weights, use.parsimony)
     if use.search == "operon":
         return judged(search_operon(columns, wanted, seed=seed, settings=use))
     depths = rng.integers(1, use.depth + 1, use.population)

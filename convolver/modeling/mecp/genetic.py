@@ -59,8 +59,7 @@ def search_parameters(
 
     def cost(point: Values) -> float:
         values = replace(result, parameters=dict(zip(names, point.tolist(), strict=True)))(data.x)
-        error = np.log(np.maximum(values, 1e-300) / data.y) if result.space == "log" else values - data.y
-        total = float((error**2).sum())
+        total = float((np.sqrt(data.y) * np.log(np.maximum(values, 1e-300) / data.y) ** 2).sum())
         return total if np.isfinite(total) else np.inf
 
     best = minimise(cost, low, high, start, seed=seed)

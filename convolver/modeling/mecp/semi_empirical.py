@@ -87,12 +87,14 @@ def fit_semi_empirical(
     """
     limits = {name: (float(pair[0]), float(pair[1])) for name, pair in bounds.items()}
     form = SemiEmpirical(formula, limits, dict(fixed or {}))
-    return model_of(form, form.fit(data, loss=loss, starts=starts, seed=seed), data)
+    return model_of(form, form.fit(data, loss=loss, starts=starts, seed=seed), data, relative=loss != "absolute")
 
 
-def model_of(form: SemiEmpirical, fit: BoundedFit, data: Observations) -> Model:
-    """Return the artifact of a bounded fit."""
+def model_of(form: SemiEmpirical, fit: BoundedFit, data: Observations, *, relative: bool) -> Model:
+    """Return the artifact of a bounded fit; its interval is the data's scatter about it, ``relative`` or in their unit."""
     free = len(data) - len(fit.parameters) + len(fit.at_bound)
+    errors = form(data.x, fit.parameters) - data.y
+    squares = float(((errors / data.y if relative else errors) ** 2).sum())
     terms = [
         parameter_term(name, value, fit.standard_errors[name], free, "at bound" if name in fit.at_bound else "")
         for name, value in fit.parameters.items()
@@ -106,4 +108,7 @@ def model_of(form: SemiEmpirical, fit: BoundedFit, data: Observations) -> Model:
         formula=form.formula,
         terms=tuple(terms),
         quality={"converged_starts": fit.converged},
+        relative=relative,
+        residual_variance=squares / free if free > 0 else None,
+        degrees_of_freedom=max(free, 0),
     )

@@ -13,9 +13,11 @@ from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
 from convolver.modeling import Table, fit
 from convolver.modeling.expression import evaluate, substitute
 from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
-from convolver.modeling.mecp.evolve import Settings, evolve, scaled
+from convolver.modeling.mecp.evolve import Settings, evolve
 from convolver.modeling.mecp.genetic import minimise
 from convolver.modeling.mecp.operon import parse_tree
+from convolver.modeling.mecp.remainder import Remainder, fit_remainder
+from convolver.modeling.mecp.scaling import scale, summands
 from convolver.modeling.mecp.semi_empirical import EVH1, GYRO, SemiEmpirical
 from convolver.modeling.mecp.trees import crossover, end_of, evaluate_tree, mutate, random_tree, text_of
 
@@ -116,14 +118,91 @@ def test_the_search_finds_a_simple_law_and_repeats_itself():
     wanted = 3 * columns["u"] / columns["v"] - 1
     first = evolve(columns, wanted, np.ones(40), seed=4, settings=Settings())
     assert first == evolve(columns, wanted, np.ones(40), seed=4, settings=Settings())
-    values = first.slope * evaluate_tree(first.tree, columns, 40) + first.offset
+    values = first.values(columns, 40)
     assert np.mean((values - wanted) ** 2) < 0.05 * np.var(wanted)
 
 
-def test_linear_scaling_is_least_squares():
-    values, wanted = np.array([1.0, 2, 3]), np.array([5.0, 7, 9])
-    assert scaled(values, wanted, np.ones(3)) == pytest.approx((2, 3))
-    assert scaled(np.ones(3), wanted, np.ones(3)) == pytest.approx((0, 7))
+def test_summands_are_those_of_the_sum_without_factors_and_constants():
+    tree = ("+", "*", 2.0, "u", "-", "/", "u", "v", "+", 3.0, "*", "u", -1.5)  # 2u + (u/v - (3 + u * -1.5))
+    assert summands(tree) == (("u",), ("/", "u", "v"))
+    assert summands((4.0,)) == ()
+
+
+@given(rngs)
+def test_scaling_is_a_ridge_regression_with_the_errors_of_points_left_out(rng):
+    values, weights = rng.normal(size=(20, 2)) * [1, 50] + [5, -3], rng.uniform(0.5, 2, 20)
+    wanted = values @ [2, 0.1] + 3 + rng.normal(0, 0.5, 20)
+    found = scale(values, wanted, weights)
+    means = np.average(values, axis=0, weights=weights)
+    spread = np.sqrt(np.average((values - means) ** 2, axis=0, weights=weights))
+    design = np.column_stack([np.ones(20), (values - means) / spread])
+
+    def ridge(rows, price):
+        scaled = design[rows] * weights[rows, None]
+        return np.linalg.solve(scaled.T @ design[rows] + price, scaled.T @ wanted[rows])
+
+    def without(price):
+        kept = [np.arange(20) != left for left in range(20)]
+        return sum(weights[i] * (wanted[i] - design[i] @ ridge(rows, price)) ** 2 for i, rows in enumerate(kept))
+
+    errors = {step: without(np.diag([0, 20 * step, 20 * step])) for step in (1e-3, 1e-2, 1e-1, 1.0)}
+    best = min(errors, key=errors.get)
+    assert found.error == pytest.approx(errors[best], rel=1e-6)
+    whole = ridge(np.arange(20), np.diag([0, 20 * best, 20 * best]))
+    assert np.array(found.coefficients) == pytest.approx(whole[1:] / spread)
+    assert found.offset == pytest.approx(whole[0] - (whole[1:] / spread) @ means)
+    assert scale(np.ones((20, 1)), wanted, weights) is None
+
+
+def test_what_a_term_leaves_is_smoothed_where_points_agree_and_nothing_is_added_far_from_them():
+    rng = np.random.default_rng(0)
+    columns = {"u": rng.normal(size=60), "v": rng.normal(size=60)}
+    left = np.exp(-2 * (columns["u"] - 0.5) ** 2)  # of one variable only: the length of the other is long
+    found = fit_remainder(columns, left + rng.normal(0, 0.02, 60), np.ones(60))
+    at = {"u": np.array([0.5, -1.5, 60.0]), "v": np.array([0.1, 0.0, 0.0])}
+    assert found.values(at, 3) == pytest.approx([1, 0, 0], abs=0.1)
+    assert found.lengths[1] > 2 * found.lengths[0]
+    assert evaluate(found.text(), at) == pytest.approx(found.values(at, 3))
+
+
+def test_the_remainder_of_points_that_do_not_agree_is_none():
+    columns, left = {"u": np.arange(12.0) / 4}, np.array([1.0, -1] * 6)
+    assert fit_remainder(columns, left, np.ones(12)) == Remainder()
+    assert (Remainder().values(columns, 12) == 0).all()
+    assert evaluate(Remainder().text(), columns) == 0
+
+
+def test_errors_of_left_out_points_decide_about_the_remainder():
+    columns = {"u": np.linspace(-2, 2, 15)}
+    left, weights = np.sin(2 * columns["u"]), np.linspace(0.5, 2, 15)
+    found = fit_remainder(columns, left, weights)
+
+    def without(lengths, noise):
+        errors = 0.0
+        for i in range(15):
+            kept = np.arange(15) != i
+            u = columns["u"]
+            near = np.exp(-0.5 * ((u[:, None] - u[None]) / lengths) ** 2)
+            solved = np.linalg.solve(near[np.ix_(kept, kept)] + noise * np.diag(weights.mean() / weights[kept]), left[kept])
+            errors += weights[i] * (left[i] - near[i, kept] @ solved) ** 2
+        return errors
+
+    errors = {
+        (length, noise): without(length, noise) for length in (0.4, 0.7, 1.2, 2.0, 4.0) for noise in (0.03, 0.1, 0.3, 1.0, 3.0)
+    }
+    assert found.lengths == (min(errors, key=errors.get)[0],)
+
+
+@given(rngs)
+def test_corrections_keep_the_ratio_to_the_base_within_that_of_the_training_points(rng):
+    x = {"u": rng.uniform(1, 9, 20)}
+    data = Table.of_columns({**x, "time": 2 * x["u"] * rng.uniform(0.5, 2, 20)}).observations("time", ["u"])
+    form, quick = SemiEmpirical("a*u", {"a": (0.1, 10)}), Settings(population=20, generations=2)
+    made = trial(form, data, {"a": 2.0}, case=2, space="log", seed=1, settings=quick)
+    far = {"u": np.array([1e-3, 1.0, 1e6])}
+    ratio, known = made(far) / (2 * far["u"]), data.y / (2 * data.x["u"])
+    assert (ratio >= known.min() * (1 - 1e-12)).all()
+    assert (ratio <= known.max() * (1 + 1e-12)).all()
 
 
 def test_the_genetic_search_approaches_the_minimum_and_is_never_worse_than_its_start():
@@ -163,6 +242,8 @@ def test_the_chosen_correction_is_a_model_file_that_predicts_the_median(halves, 
     model.save(tmp_path / "m.json")
     again = type(model).load(tmp_path / "m.json")
     assert len(again.members) == 5
+    interval = again.predict(train.x)
+    assert np.mean((interval.low < train.y) & (train.y < interval.high)) > 0.9
     assert again.apply(held.x) == pytest.approx(model.apply(held.x))
     base = TRANSPOSE(held.x, {t.expression: t.coefficient for t in model.terms})
     assert np.mean((model.apply(held.x) - held.y) ** 2) < np.mean((base - held.y) ** 2)
@@ -212,7 +293,7 @@ def test_operon_finds_a_simple_law():
     columns = {"u": rng.uniform(0.1, 5, 40), "v": rng.uniform(0.1, 5, 40)}
     wanted = 3 * columns["u"] / columns["v"] - 1
     found = evolve(columns, wanted, np.ones(40), seed=4, settings=Settings(search="operon"))
-    values = found.slope * evaluate_tree(found.tree, columns, 40) + found.offset
+    values = found.values(columns, 40)
     assert np.mean((values - wanted) ** 2) < 0.05 * np.var(wanted)
 
 
