@@ -73,6 +73,9 @@ WORLD = 1
 MARK_EVENT = 90_000_002
 """Type of the events that mark where a phase begins; their value is its number."""
 
+_FIELDS = tuple(COLUMNS)[1:]
+"""What a record has beside its kind."""
+
 RENDEZVOUS, IMMEDIATE = 1, 2
 """Bits in ``flags`` of a SEND."""
 
@@ -194,7 +197,7 @@ class EventsBuilder:
         if comm not in self._index:
             raise FormatError(f"{self.name} uses communicator {comm}, which it does not define.")
         fields["comm"] = self._index[comm]
-        self._rows[rank].append((kind, *(fields.get(name, 0) for name in list(COLUMNS)[1:])))
+        self._rows[rank].append((kind, *(fields.get(name, 0) for name in _FIELDS)))
         return self
 
     def burst(self, rank: int, seconds: float) -> EventsBuilder:
