@@ -37,12 +37,10 @@ class Start:
     pull: float = _PRIOR
 
     @property
-    def _walks(self) -> tuple[str, ...]:
-        return WALKS if self.calibration.page_entries else ()
-
-    @property
-    def _alone(self) -> tuple[str, ...]:
-        return ("alone",) if self.calibration.alone else ()
+    def _single(self) -> tuple[str, ...]:
+        """Return the names of single values that are fitted where the calibration has them."""
+        walks = WALKS if self.calibration.page_entries else ()
+        return (*walks, "alone") if self.calibration.alone else walks
 
     @property
     def _exponents(self) -> tuple[float, float]:
@@ -53,7 +51,7 @@ class Start:
         """Return the logarithms of what is fitted."""
         one = self.calibration
         places = [value for name in TUPLES for value in getattr(one, name)]
-        single = [getattr(one, name) for name in (*self._walks, *self._alone)]
+        single = [getattr(one, name) for name in self._single]
         return np.log([*places, *single, one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
@@ -68,7 +66,7 @@ class Start:
         values = self.values(vector).tolist()
         places = len(self.calibration.sequential)
         of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
-        single = dict(zip((*self._walks, *self._alone), values[len(TUPLES) * places :], strict=False))
+        single = dict(zip(self._single, values[len(TUPLES) * places :], strict=False))
         between, coming, window, near_exponent, exponent = values[-5:]
         return msgspec.structs.replace(
             self.calibration,
@@ -84,7 +82,7 @@ class Start:
     def names(self, places: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
         of_places = (f"{group} {place}" for group in TUPLES for place in places)
-        return [*of_places, *self._walks, *self._alone, "between", "coming", "window", "near_exponent", "exponent"]
+        return [*of_places, *self._single, "between", "coming", "window", "near_exponent", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:
