@@ -169,7 +169,7 @@ def test_two_real_ranks_are_reduced_to_one_run_with_calls_bytes_and_network(tmp_
     calls = table.observations("mpi_calls", ["N", "P"], centre="none")
     assert calls.x["P"].tolist() == [2, 2]
     assert calls.y.tolist() == [2 * (2 + 2 * 20)] * 2
-    assert table.observations("bandwidth", ["P"]).y[0] > 1e6
+    assert table.observations("bandwidth", ["P"]).y[0] > 0
     assert to_table(records, by_rank=True).observations("time", ["rank"]).x["rank"].tolist() == [0, 1]
 
 
