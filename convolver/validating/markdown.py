@@ -78,6 +78,7 @@ def _rows(validation: Validation) -> list[str]:
         "memops",
         "predicted s",
         "of it system s",
+        "of it waited s",
         "interval s",
         "measured s",
     ]
@@ -90,7 +91,7 @@ def _rows(validation: Validation) -> list[str]:
                 *(str(row[name]) for name in ("program", "input", "condition", "mode", "method")),
                 f"{row['memops'] / 1e6:,.0f} M",
                 f"{row['predicted_seconds']:.3f}",
-                "" if row.get("predicted_system_seconds") is None else f"{row['predicted_system_seconds']:.3f}",
+                *("" if row.get(name) is None else f"{row[name]:.3f}" for name in ("predicted_system_seconds", "waited_seconds")),
                 f"{row['low_seconds']:.3f} to {row['high_seconds']:.3f}",
                 f"{row['measured_seconds']:.3f}" + (" (wall)" if row["timed"] == "wall" else ""),
                 user,

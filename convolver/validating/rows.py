@@ -31,9 +31,9 @@ def chosen_runs(runs: Sequence[Run], alone: float = 0.0) -> Sequence[Run]:
     return kept or [min(runs, key=lambda run: run.processor_seconds)]
 
 
-def timed_by(condition: Condition) -> str:
-    """Return the clock that counts: processor time, or, under a CPU quota, the wall's, since that is all a quota changes."""
-    return "wall" if condition.cpu_quota < 1 else "processor"
+def timed_by(*conditions: Condition) -> str:
+    """Return the clock that counts: processor time, or, where one has a CPU quota, the wall's, which the quota stretches."""
+    return "wall" if any(one.cpu_quota < 1 for one in conditions) else "processor"
 
 
 def _taken(run: Run, timed: str) -> float:
@@ -67,6 +67,16 @@ def measured_fields(
     }
 
 
+def waited_seconds(base: Sequence[Run], alone: float = 0.0) -> float:
+    """Return how long a program waits for other things than its processor, which no quota stretches: the median of time on the
+    wall less user and system time, over the base's runs that count; 0 without any.
+
+    All threads of a run share one CPU, so that this is the time in which none of them had it.
+    """
+    waits = [run.wall_seconds - run.processor_seconds for run in chosen_runs(base, alone)] if base else [0.0]
+    return max(0.0, median(waits))
+
+
 def paired_ratios(base: Sequence[Run], runs: Sequence[Run], timed: str) -> list[float]:
     """Return base time / time of the rounds in which both were run, given the runs of either condition that count."""
     first = {run.round: _taken(run, timed) for run in base}
@@ -85,12 +95,14 @@ def row(
     native_seconds: float | None,
     pairs: Sequence[float] = (),
     predicted: Predicted | None = None,
+    waited: float = 0.0,
 ) -> dict[str, Any]:
     """Return one row: what was predicted, what was measured, and how far they lie apart; ``pairs`` are the CPU ratios of single
-    rounds, ``predicted`` what stands for the totals of ``times`` where it is given."""
-    scale = 1 / condition.cpu_quota
+    rounds, ``predicted`` what stands for the totals of ``times`` where it is given, ``waited`` the :func:`waited_seconds`, which
+    belong to a time on the wall."""
+    scale, wall = 1 / condition.cpu_quota, measured["timed"] == "wall"
     total, system = predicted or Predicted.of(times)
-    seconds, low, high = (value * scale for value in total)
+    seconds, low, high = (value * scale + (waited if wall else 0.0) for value in total)
     return {
         "program": job.program,
         "input": job.input,
@@ -103,6 +115,7 @@ def row(
         "low_seconds": low,
         "high_seconds": high,
         **measured,
+        "waited_seconds": waited if wall else None,
         "measured_ratio": median(pairs) if pairs else None,
         "ratio_spread": (max(pairs) - min(pairs)) / 2 / median(pairs) if pairs else None,
         "error": seconds / measured["measured_seconds"] - 1,

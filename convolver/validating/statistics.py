@@ -60,6 +60,7 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     Measured is the median over the rounds in which the program ran undisturbed under both, where there was one, else the quotient
     of the medians. ``error`` is relative: predicted ratio / measured ratio - 1. ``spread``: half the range of the rounds' ratios
     over their median, None for a quotient of medians.
+    Where either is timed by the clock on the wall, both are, and both wait for as long as the base was measured to.
     """
     keep = ("program", "input", "mode", "method")
     rows = list(rows)
@@ -69,10 +70,10 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
         first = bases.get(tuple(row[name] for name in keep))
         if first is None or row["condition"] == base:
             continue
-        predicted = first["predicted_seconds"] / row["predicted_seconds"]
-        # Where the other condition is timed by the clock on the wall, so is the base.
-        start = first["wall_seconds"] if row["timed"] == "wall" else first["measured_seconds"]
-        measured = row.get("measured_ratio") or start / row["measured_seconds"]
+        predicted = (first["predicted_seconds"] + (row.get("waited_seconds") or 0.0)) / row["predicted_seconds"]
+        clock = "wall_seconds" if "wall" in (first["timed"], row["timed"]) else "measured_seconds"
+        start, end = (one[clock] or one["measured_seconds"] for one in (first, row))
+        measured = row.get("measured_ratio") or start / end
         found.append(
             {**{name: row[name] for name in keep}, "condition": row["condition"], "predicted": predicted, "measured": measured}
             | {"error": predicted / measured - 1, "spread": row.get("ratio_spread")}

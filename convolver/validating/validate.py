@@ -30,7 +30,7 @@ from convolver.validating.machines import measured_elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, Runs, measure_all
 from convolver.validating.pages import with_its_pages
 from convolver.validating.preparing import prepare
-from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by
+from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
 from convolver.validating.visits import Visits
@@ -139,9 +139,9 @@ class _Campaign:
                 measured = known[one.name] or {}
                 native = base.get("measured_seconds")
                 total = with_its_pages(one, self._base(), times, trace.signature) if method == "model" else None
-                pairs = self._pairs(job, one)
+                pairs, waited = self._pairs(job, one), self._waited(job)
                 seconds = traced.processor_seconds
-                found.append(row(job, one, mode, method, times[one.name], measured, seconds, native, pairs, total))
+                found.append(row(job, one, mode, method, times[one.name], measured, seconds, native, pairs, total, waited))
         return found
 
     def _base(self) -> Condition:
@@ -185,7 +185,12 @@ class _Campaign:
         if condition is base or not all(runs for runs, _ in found):
             return []
         first, own = (chosen_runs(runs, alone) for runs, alone in found)
-        return paired_ratios(first, own, timed_by(condition))
+        return paired_ratios(first, own, timed_by(base, condition))
+
+    def _waited(self, job: Job) -> float:
+        """Return how long a job's program waits under the base condition; 0 where that pauses it, too."""
+        base = self._base()
+        return 0.0 if timed_by(base) == "wall" else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
 
     def machine(self, waited: float) -> dict[str, Any]:
         """Return what is said of the machine that this ran on, and how quiet it was."""

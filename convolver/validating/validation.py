@@ -20,7 +20,7 @@ def _columns() -> dict[str, Any]:
     import polars as pl
 
     text = dict.fromkeys(("program", "input", "origin", "condition", "mode", "method"), pl.String)
-    seconds = ("predicted", "predicted_system", "low", "high", "measured", "wall", "user", "system")
+    seconds = ("predicted", "predicted_system", "low", "high", "measured", "wall", "user", "system", "waited")
     numbers = dict.fromkeys([f"{name}_seconds" for name in seconds], pl.Float64)
     rest = {"timed": pl.String, "spread": pl.Float64, "runs": pl.Int64, "others": pl.Float64, "steal": pl.Float64}
     pairs = dict.fromkeys(("measured_ratio", "ratio_spread"), pl.Float64)

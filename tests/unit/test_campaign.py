@@ -15,7 +15,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.validating import machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.markdown import markdown
-from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios
+from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
 from convolver.validating.running import Run
 from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
 from convolver.validating.validation import Validation
@@ -158,8 +158,30 @@ def test_a_cpu_ratio_is_the_base_over_the_other_and_its_error_is_relative():
 
 
 def test_a_condition_timed_by_the_wall_is_compared_with_the_bases_time_on_the_wall():
-    (found,) = ratios([row(), row(condition="half", predicted=2.0, measured=3.0, timed="wall")], "quiet")
+    (found,) = ratios([row(), row(condition="half", predicted=2.0, measured=3.0, wall_seconds=3.0, timed="wall")], "quiet")
     assert found["measured"] == pytest.approx(0.5)
+
+
+def test_a_base_under_a_quota_is_compared_by_the_wall_too():
+    base = row(predicted=2.0, measured=2.5, wall_seconds=2.5, timed="wall")
+    (found,) = ratios([base, row(condition="whole", predicted=1.0, measured=1.2, wall_seconds=1.25)], "quiet")
+    assert (found["predicted"], found["measured"]) == (2.0, 2.0)
+    assert timed_by(Condition(name="half", cpu_quota=0.5), Condition(name="whole")) == "wall"
+
+
+def test_what_a_program_waits_for_is_stretched_by_no_quota_and_counts_on_both_sides_of_a_ratio():
+    half_cpu = row(condition="half", predicted=2 * 1.0 + 0.5, waited_seconds=0.5, measured=2.5, timed="wall", wall_seconds=2.5)
+    (found,) = ratios([row(wall_seconds=1.5), half_cpu], "quiet")
+    assert found["predicted"] == found["measured"] == pytest.approx(1.5 / 2.5)
+
+
+def test_waiting_is_the_median_of_the_runs_that_count_and_never_negative():
+    def on_the_wall(wall, others=0.0):
+        return msgspec.structs.replace(run(1.0, others), wall_seconds=wall)
+
+    assert waited_seconds([on_the_wall(1.2), on_the_wall(1.3), on_the_wall(1.6), on_the_wall(9.0, 0.5)]) == pytest.approx(0.3)
+    assert waited_seconds([on_the_wall(0.5)]) == 0.0  # threads on several processors
+    assert waited_seconds([]) == 0.0
 
 
 def test_statistics_are_given_by_condition_and_by_origin():
