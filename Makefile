@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.c csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build.py)
+SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test bench validate lint docs docs-outputs clean

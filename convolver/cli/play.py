@@ -28,7 +28,8 @@ def play_command(
 ) -> None:
     """Perform a trace on real ranks: its messages through MPI, its computation as a loop calibrated on these processors.
 
-    Of a signature it prints the phases and the predicted execution time of the whole run (PET), and what it cost.
+    Of a signature it prints the phases and the predicted execution time of the whole run (PET), and what it cost. Ranks that
+    have fewer processors between them than they are get a warning: their times then mean little.
 
     \b
     Examples:
@@ -56,6 +57,8 @@ def _document(events: Events, launcher: list[str], config: Path | None, mpicc: s
     return {
         "ranks": events.ranks,
         "on": where,
+        "host": None if marks.host is None else dict(zip(("ranks", "processors"), marks.host, strict=True)),
+        "oversubscribed": marks.oversubscribed,
         "signature_seconds": marks.total_seconds,
         "predicted_seconds": predicted,
         "phases": [asdict(row) for row in rows],
@@ -92,6 +95,12 @@ def _costs(document: dict[str, Any], actual: float | None, cores: int | None) ->
     }
 
 
+def _performed(document: dict[str, Any]) -> str:
+    from convolver.mpi.play import sharing
+
+    return str(document["on"]) + (f" ({sharing(**document['host'])})" if document["oversubscribed"] else "")
+
+
 def _print(trace: Path, document: dict[str, Any]) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.grid import grid
@@ -103,7 +112,7 @@ def _print(trace: Path, document: dict[str, Any]) -> None:
     console.print(
         metadata(
             ("trace", f"{trace}: {document['ranks']} ranks"),
-            ("performed", document["on"]),
+            ("performed", _performed(document)),
             ("measured", None if actual is None else format_seconds(actual)),
         )
     )

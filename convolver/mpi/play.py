@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.errors import ToolError, ToolNotFoundError, UsageError
+from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
 from convolver.mpi.events import MARK_EVENT, Events, Kind, Op
@@ -47,12 +48,19 @@ class Marks:
     """When each rank passed the marks of a trace (its EVENT records) and when it ended, in seconds from the common beginning.
 
     ``rank``, ``value`` and ``seconds`` have one element a mark, those of a rank in their order; ``ends`` has one a rank.
+    ``host``: ranks and processors of the host with the fewest processors a rank; None for a replay.
     """
 
     rank: NDArray[np.int64]
     value: NDArray[np.int64]
     seconds: NDArray[np.float64]
     ends: NDArray[np.float64]
+    host: tuple[int, int] | None = None
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Return whether the ranks of a host shared fewer processors than they are: they waited for each other's turns."""
+        return self.host is not None and self.host[0] > self.host[1]
 
     @property
     def total_seconds(self) -> float:
@@ -66,7 +74,7 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
     Computation takes its seconds of processor time, whatever else the ranks do; memory is not touched by it. Collectives with
     different sizes on different ranks are performed with their largest part. Raises :class:`UsageError` for an empty launcher and
     messages over 2 GiB, :class:`ReplayError` for a trace that would block for ever, :class:`ToolNotFoundError` without launcher
-    or mpicc, :class:`ToolError` when the run fails.
+    or mpicc, :class:`ToolError` when the run fails; warns with :class:`NoiseWarning` where ranks had to share processors.
     """
     if not launcher:
         raise UsageError("No launcher is given; write for example: convolver mpi play app.parquet -- mpirun -np 4.")
@@ -74,8 +82,8 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
         raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library behind --.")
     # A trace that would block for ever is refused in a sentence: real ranks would only never end.
     Replayer(events).seconds(flat_configuration(events.ranks, latency_seconds=0.0, bandwidth_bytes_per_second=1e12))
-    source = program("mpi", "build the package again.") / "player" / "player.c"
-    player = compile_with(find_mpicc(launcher[0], mpicc), [source], FLAGS, "convolver-player-{}")
+    sources = sorted((program("mpi", "build the package again.") / "player").glob("*.[ch]"))
+    player = compile_with(find_mpicc(launcher[0], mpicc), sources, FLAGS, "convolver-player-{}")
     with tempfile.TemporaryDirectory() as folder:
         trace, out = Path(folder) / "trace", Path(folder) / "marks"
         trace.write_bytes(packed(events))
@@ -86,18 +94,33 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
             if started:
                 raise UsageError(f"The trace has {started} by '{' '.join(launcher)}'; start as many as the trace has.")
             raise ToolError(why_it_failed(" ".join(launcher), done.returncode, said, "player"))
-        return _read_marks(out.read_text(), events.ranks)
+        marks = _read_marks(out.read_text(), events.ranks)
+    if marks.host is not None and marks.oversubscribed:
+        warnings.warn(
+            f"{sharing(*marks.host)}, so their times hold waiting for turns and change from run to run; "
+            "start at most one rank a processor, or replay on a network (--config).",
+            NoiseWarning,
+            stacklevel=2,
+        )
+    return marks
+
+
+def sharing(ranks: int, processors: int) -> str:
+    """Return in words how ranks shared the processors of a host."""
+    return f"{ranks} ranks shared {processors} processor{'' if processors == 1 else 's'} of a host"
 
 
 def _read_marks(text: str, ranks: int) -> Marks:
-    table = np.array([line.split() for line in text.splitlines()], np.float64).reshape(-1, 3)
+    first, *lines = text.splitlines()
+    host = [int(word) for word in first.split()]
+    table = np.array([line.split() for line in lines], np.float64).reshape(-1, 3)
     end = table[:, 1] < 0
     if int(end.sum()) != ranks:
         raise ToolError(f"{int(end.sum())} of {ranks} ranks said when they ended; see what the launcher said.")
     ends = np.zeros(ranks)
     ends[table[end, 0].astype(np.int64)] = table[end, 2]
     rank, value = (table[~end, column].astype(np.int64) for column in (0, 1))
-    return Marks(rank, value, table[~end, 2], ends)
+    return Marks(rank, value, table[~end, 2], ends, (host[1], host[2]))
 
 
 def marks_of(timeline: Timeline, events: Events) -> Marks:

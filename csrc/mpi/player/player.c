@@ -3,9 +3,10 @@
  *   player TRACE OUT
  *
  * TRACE (convolver/mpi/play.py, native byte order): "CVPLAY01", u64 ranks, u64 communicators; for each communicator u64 size and as many
- * i32 members (padded to 8 bytes); u64 first[ranks + 1]; records. OUT: text, one line a mark: "rank value seconds", and one line a
- * rank with value -1 for its end. Seconds begin at a barrier of all ranks. */
+ * i32 members (padded to 8 bytes); u64 first[ranks + 1]; records. OUT: text, "-1 ranks processors" of the fullest host, one line a mark:
+ * "rank value seconds", and one line a rank with value -1 for its end. Seconds begin at a barrier of all ranks. */
 #define _GNU_SOURCE
+#include "processors.h"
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -238,11 +239,14 @@ static void make_buffers(const struct record *r, uint64_t count, int size)
 /* Writes the marks of all ranks one after the other: rank 0 to a new file, the others behind what is there. */
 static void write_marks(const char *path, int rank, int size, const int64_t *values, const double *seconds, size_t count)
 {
+    struct host host = fullest_host();
     for (int turn_of = 0; turn_of < size; turn_of++) {
         if (turn_of == rank) {
             FILE *out = fopen(path, rank ? "a" : "w");
             if (out == NULL)
                 fail("the result cannot be written");
+            if (rank == 0)
+                fprintf(out, "-1 %d %d\n", host.ranks, host.processors);
             for (size_t i = 0; i < count; i++)
                 fprintf(out, "%d %lld %.9f\n", rank, (long long)values[i], seconds[i]);
             fclose(out);

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 import pytest
 
-from convolver.errors import ReplayError, ToolNotFoundError, UsageError
+from convolver.errors import NoiseWarning, ReplayError, ToolNotFoundError, UsageError
 from convolver.modeling.p3s.sources import WORK_PER_SECOND
 from convolver.mpi.counted import count
 from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventsBuilder, Kind, Op
@@ -42,6 +45,41 @@ def test_a_trace_is_performed_mark_by_mark(library):
         assert sorted(marks.seconds[mine]) == marks.seconds[mine].tolist()
     # Processor time is at most the time that passes, on a machine as busy as it likes.
     assert marks.total_seconds > 0.9 * 0.03
+
+
+def bound_to_one(launcher, ranks):
+    """Ranks that may all run on one processor only, whatever the machine has."""
+    cpu = min(os.sched_getaffinity(0))
+    words = [*launcher, *(["--bind-to", "none"] if "--oversubscribe" in launcher else []), "-np", str(ranks)]
+    return [*words, "taskset", "-c", str(cpu)]
+
+
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
+def test_ranks_that_share_a_processor_are_said(library):
+    launcher, mpicc, _ = library
+    with pytest.warns(NoiseWarning, match="3 ranks shared 1 processor of a host"):
+        marks = play(ring(3), bound_to_one(launcher, 3), mpicc=mpicc)
+    assert marks.host == (3, 1)
+    assert marks.oversubscribed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        marks = play(EventsBuilder(1).burst(0, 0.01).build(), bound_to_one(launcher, 1), mpicc=mpicc)
+    assert marks.host == (1, 1)
+    assert not marks.oversubscribed
+
+
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
+def test_the_command_says_who_shared_and_succeeds(library, tmp_path):
+    launcher, mpicc, _ = library
+    ring(2).save(tmp_path / "r.parquet")
+    words = [sys.executable, "-m", "convolver", "mpi", "play", "r.parquet", "--mpicc", mpicc, "--json", "--"]
+    command = [*words, *bound_to_one(launcher, 2)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("2 ranks shared 1 processor of a host") == 1
+    document = json.loads(done.stdout)
+    assert document["oversubscribed"] is True
+    assert document["host"] == {"ranks": 2, "processors": 1}
 
 
 def test_what_cannot_be_performed_is_said_before_the_ranks_start(library):
