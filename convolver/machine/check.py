@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from convolver.machine.contention import busy_counts, shares_core
 from convolver.machine.maps import MEMORY, plateau
-from convolver.machine.noise import unsettled_share, was_disturbed
+from convolver.machine.noise import is_disturbed, told_unsettled_share
 from convolver.machine.profile import MachineProfile
 from convolver.units import format_bytes
 
@@ -89,8 +89,8 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
     load, cpus = profile.provenance.get("load_before", [0.0])[0], profile.cpu.get("cpus", 1)
     if load > _BUSY_LOAD * cpus:
         yield Finding("warning", f"The machine was busy when it was probed: load {load:.1f} on {cpus} CPUs.")
-    if was_disturbed(profile):
-        yield Finding("warning", f"{unsettled_share(profile):.0%} of its points did not settle.")
+    if is_disturbed(share := told_unsettled_share(profile)):
+        yield Finding("warning", f"{share:.0%} of its points did not settle.")
     if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
         yield Finding("warning", f"{noise['rejected_share']:.0%} of the samples were interrupted and thrown away.")
     if (slowdown := noise.get("neighbour_slowdown") or 1.0) > _SHARED_CORE:

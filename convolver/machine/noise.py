@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from convolver.machine.profile import MachineProfile
 
 UNSETTLED_SHARE = 0.2
 """A probe more of whose points than this did not settle was disturbed."""
 
 
-def unsettled_share(profile: MachineProfile) -> float:
-    """Return the share of the probe's points that did not settle; 0 where the profile does not say."""
+class Timed(Protocol):
+    """A time that is known well enough, or not: of a point, an instruction, or the rounds of either."""
+
+    @property
+    def stable(self) -> bool:
+        """Whether the time settled."""
+
+
+def unsettled_share(timed: Iterable[Timed]) -> float:
+    """Return the share of times that did not settle; 1 where there are none."""
+    stable = [one.stable for one in timed]
+    return 1 - sum(stable) / len(stable) if stable else 1.0
+
+
+def told_unsettled_share(profile: MachineProfile) -> float:
+    """Return the share of its points that did not settle, as the profile's probe told it; 0 where it does not say."""
     return float(profile.provenance.get("noise", {}).get("unstable_share", 0.0))
 
 
-def was_disturbed(profile: MachineProfile) -> bool:
-    """Tell whether so many of the points did not settle that the probe should be repeated."""
-    return unsettled_share(profile) > UNSETTLED_SHARE
+def is_disturbed(share: float) -> bool:
+    """Tell whether so large a share of the points did not settle that the probe should go on, or be repeated."""
+    return share > UNSETTLED_SHARE

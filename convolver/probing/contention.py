@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from convolver.errors import ProbeError
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve
 from convolver.machine.profile import Contention, DetectedLevel, Neighbour, Residency
@@ -17,7 +14,7 @@ from convolver.machine.topology import sibling_cpus
 from convolver.probing.curves import curves, summaries
 from convolver.probing.detect import detect_levels, effective_hierarchy
 from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
-from convolver.probing.runner import Kernel, probe_binary, run_plan
+from convolver.probing.runner import Kernel, run_plan, tell
 from convolver.progress import SILENT, Progress
 
 _ALONE = Item("instruction", 0)
@@ -71,14 +68,7 @@ def residency(cpu: int, inner: Level, last: DetectedLevel, memory_seconds: float
     ``inner`` is the level before it, ``memory_seconds`` a dependent load from memory. Raises :class:`ProbeError`.
     """
     size = max(min(round((inner.size_bytes * last.size_bytes) ** 0.5), last.low_bytes), 2 * inner.size_bytes)
-    command = [str(probe_binary()), "--residency", "--cpu", str(cpu), "--bytes", str(size // 64 * 64)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ProbeError(f"The probe cannot measure residency: {error}.") from error
-    if done.returncode:
-        raise ProbeError(f"The probe failed with status {done.returncode} while it measured residency.")
-    points = [json.loads(line) for line in done.stdout.splitlines()]
+    points = tell("residency", "--residency", "--cpu", str(cpu), "--bytes", str(size // 64 * 64))
     pairs = tuple((point["pause_seconds"], point["seconds_per_line"]) for point in points)
     return survival(pairs, memory_seconds, size)
 

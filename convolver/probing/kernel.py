@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Sequence
 from statistics import median
 
-from convolver.errors import ProbeError
 from convolver.machine.kernel_costs import KernelCost
-from convolver.probing.runner import probe_binary
+from convolver.probing.runner import tell
 from convolver.progress import SILENT, Progress
-
-_TIMEOUT_SECONDS = 30.0
 
 
 def kernel_cost(name: str, samples: Sequence[float]) -> KernelCost | None:
@@ -32,12 +27,8 @@ def measure_kernel(cpu: int, progress: Progress = SILENT) -> tuple[KernelCost, .
     Raises :class:`ProbeError` when the probe fails.
     """
     progress.start(f"probing the kernel on CPU {cpu}")
-    command = [str(probe_binary()), "--system", "--cpu", str(cpu)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ProbeError(f"The probe failed while it measured the kernel ({error}); probe again.") from error
+        found = [kernel_cost(one["name"], one["seconds"]) for one in tell("the kernel", "--system", "--cpu", str(cpu))]
     finally:
         progress.finish()
-    found = (kernel_cost(one["name"], one["seconds"]) for one in map(json.loads, done.stdout.splitlines()))
     return tuple(cost for cost in found if cost is not None)

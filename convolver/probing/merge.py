@@ -13,7 +13,8 @@ from convolver.errors import UsageError
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
-from convolver.machine.maps import Curve
+from convolver.machine.maps import Curve, Point
+from convolver.machine.noise import unsettled_share
 from convolver.machine.profile import MachineProfile, Neighbour, Residency, Throughput
 from convolver.probing.contention import busy_hierarchies
 from convolver.probing.detect import detect_all
@@ -166,12 +167,12 @@ def _residency(profiles: Sequence[MachineProfile]) -> Residency | None:
 
 def _provenance(profiles: Sequence[MachineProfile], maps: Sequence[Curve], entries: Sequence[Throughput]) -> dict[str, Any]:
     kept = [profile.provenance for profile in profiles]
-    alone: list[Any] = [point for curve in maps if not curve.beside for point in curve.points]
-    points = [*alone, *entries]
+    points: list[Point | Throughput] = [point for curve in maps if not curve.beside for point in curve.points]
+    points += entries
     noises = [one.get("noise", {}) for one in kept]
     noise = {
         "rejected_share": round(mean(one.get("rejected_share", 0.0) for one in noises), 4),
-        "unstable_share": round(sum(not point.stable for point in points) / len(points), 4),
+        "unstable_share": round(unsettled_share(points), 4),
         "median_spread": round(median(point.spread for point in points), 5),
         "cycle_seconds_least": min(_clock(profile, "cycle_seconds_least") for profile in profiles),
         "cycle_seconds_median": median(_clock(profile, "cycle_seconds_median") for profile in profiles),

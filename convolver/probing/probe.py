@@ -16,7 +16,7 @@ from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeEr
 from convolver.machine.catalog import host_name
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve
-from convolver.machine.noise import unsettled_share, was_disturbed
+from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
 from convolver.machine.topology import describe_cpu, read_hierarchy
 from convolver.probing.contention import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
@@ -101,7 +101,7 @@ def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]
     cycles = sorted(line.cycle_seconds for line in lines)
     return {
         "rejected_share": round(rejected / (accepted + rejected), 4),
-        "unstable_share": round(sum(not summary.stable for summary in summaries.values()) / len(summaries), 4),
+        "unstable_share": round(unsettled_share(summaries.values()), 4),
         "median_spread": round(median(summary.spread for summary in summaries.values()), 5),
         "cycle_seconds_least": cycles[0],
         "cycle_seconds_median": median(cycles),
@@ -244,8 +244,7 @@ def probe(
     )
     if partial:
         partial.unlink(missing_ok=True)
-    if was_disturbed(profile):
-        share = unsettled_share(profile)
+    if is_disturbed(share := noise["unstable_share"]):
         warnings.warn(
             f"{share:.0%} of the points did not settle (load {before[0]:.1f}): probe again on a quiet machine.",
             NoiseWarning,

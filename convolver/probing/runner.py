@@ -15,13 +15,14 @@ import msgspec
 
 from convolver.errors import ProbeError
 from convolver.locations import program
-from convolver.machine.noise import UNSETTLED_SHARE
+from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.probing.plan import Item, Plan
-from convolver.probing.samples import Line, by_point, is_settled, spread, steadied, unsettled_share
+from convolver.probing.samples import Line, by_point, combine, is_settled, spread, steadied
 from convolver.progress import Progress
 from convolver.units import format_bytes
 
 _HINT = "install gcc and install Convolver again."
+_TIMEOUT_SECONDS = 120.0
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,17 @@ def list_kernels() -> tuple[dict[str, Kernel], str]:
     first, *lines = done.stdout.splitlines()
     kernels = [msgspec.json.decode(line, type=Kernel) for line in lines]
     return {kernel.kernel: kernel for kernel in kernels}, json.loads(first)["compiler"]
+
+
+def tell(what: str, *options: str) -> list[dict[str, Any]]:
+    """Run the probe once with options and return the objects that it prints, a line each; raises :class:`ProbeError`, which names
+    what it measured."""
+    command = [str(probe_binary()), *options]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ProbeError(f"The probe failed while it measured {what} ({error}); probe again.") from error
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def _command(plan: Plan, cpu: int) -> list[str]:
@@ -154,7 +166,7 @@ def _next_items(plan: Plan, lines: Sequence[Line], rounds: int, spent_seconds: f
     if done < plan.rounds * len(plan.items):
         return plan.items[done % len(plan.items) :]
     measured = by_point(steadied(lines, plan.near_bytes))
-    disturbed = unsettled_share(measured.values()) > UNSETTLED_SHARE
+    disturbed = is_disturbed(unsettled_share(map(combine, measured.values())))
     if rounds >= plan.most_rounds and not (disturbed and plan.patience_seconds):
         return ()
     unsettled = {item: measured.get((item.kernel, item.threads, item.working_set_bytes), ()) for item in plan.items}

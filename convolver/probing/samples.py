@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from convolver.probing.moments import STABLE_SPREAD
+from convolver.probing.moments import STABLE_SPREAD, quietest
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +79,11 @@ def by_point(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
 
 def spread(rounds: Sequence[Line]) -> float:
     """Return how far, relative to it, the second best round lies from the best; infinite for a single one."""
-    best = sorted(low_percentile(line.samples_seconds) for line in rounds)[:2]
-    return best[1] / best[0] - 1 if len(best) == 2 else math.inf
+    return quietest(_centres(rounds))[1] if len(rounds) > 1 else math.inf
+
+
+def _centres(rounds: Sequence[Line]) -> list[float]:
+    return [low_percentile(line.samples_seconds) for line in rounds]
 
 
 def is_settled(rounds: Sequence[Line], tolerance: float) -> bool:
@@ -88,18 +91,12 @@ def is_settled(rounds: Sequence[Line], tolerance: float) -> bool:
     return spread(rounds) <= tolerance
 
 
-def unsettled_share(groups: Iterable[Sequence[Line]]) -> float:
-    """Return the share of points, given by their rounds, whose time is not known within :data:`STABLE_SPREAD`; 1 without any."""
-    stable = [combine(rounds).stable for rounds in groups]
-    return 1 - sum(stable) / len(stable) if stable else 1.0
-
-
 def combine(rounds: Sequence[Line]) -> Summary:
     """Combine the rounds of one point; ``rounds`` must not be empty.
 
     ``spread`` is the relative distance of the second best round from the best, or the confidence interval of the only one.
     """
-    centres = [low_percentile(line.samples_seconds) for line in rounds]
+    centres = _centres(rounds)
     best = rounds[centres.index(min(centres))]
     apart = spread(rounds) if len(rounds) > 1 else best.interval
     return Summary(

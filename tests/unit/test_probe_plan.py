@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from convolver.errors import UsageError
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve, Point
+from convolver.machine.noise import unsettled_share
 from convolver.machine.profile import DetectedLevel
 from convolver.probing.detect import detect_levels, effective_hierarchy, segment
 from convolver.probing.plan import Item, full_plan, largest_working_set, quick_plan, working_sets
@@ -167,6 +168,12 @@ def test_the_last_level_stays_twice_as_large_as_the_one_before():
 )
 def test_without_a_clear_disagreement_the_report_stands(seen):
     assert effective_hierarchy([L1, L2, L3], seen) == (L1, L2, L3)
+
+
+def test_the_unsettled_share_counts_points_whose_best_rounds_disagree():
+    agreeing, apart = [line([1.0] * 9), line([1.01] * 9)], [line([1.0] * 9), line([1.2] * 9)]
+    assert unsettled_share(map(combine, [agreeing, apart, agreeing, agreeing])) == 0.25
+    assert unsettled_share([]) == 1.0
 
 
 def test_a_point_is_settled_when_its_two_best_rounds_agree():
