@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 from convolver.errors import ModelError
 from convolver.modeling.p3s.communication import general_equation
 from convolver.modeling.p3s.fold import Node, fold
+from convolver.modeling.p3s.matching import equal_pairs
 from convolver.modeling.p3s.parts import Part, bits_of
 from convolver.modeling.p3s.rules import GRIDS, Partner, Rule
 from convolver.modeling.p3s.weight import DISPLACEMENTS, fit_weight
@@ -242,7 +242,7 @@ def _with_place(
     place = place_of(rank, sides)
     shared = [number for number, call in enumerate(joined) if replace(call, only=None).made_at(rank, sides)]
     theirs = [replace(joined[number], only=None) for number in shared]
-    same = _equal_pairs(theirs, own)
+    same = equal_pairs(theirs, own)
     made, open_ = {shared[a] for a, _ in same}, set(shared)
     result: list[_Call] = []
     taken = 0
@@ -257,18 +257,3 @@ def _with_place(
         else:
             result.append(call)
     return result + [replace(new, only=frozenset({place})) for new in own[taken:]]
-
-
-def _equal_pairs(first: Sequence[_Call], second: Sequence[_Call]) -> list[tuple[int, int]]:
-    """Return which elements of two sequences are the same, in order: equal ends at once, the middle by matching blocks."""
-    head = 0
-    while head < min(len(first), len(second)) and first[head] == second[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(first), len(second)) - head and first[-1 - tail] == second[-1 - tail]:
-        tail += 1
-    pairs = [(i, i) for i in range(head)]
-    a, b = first[head : len(first) - tail], second[head : len(second) - tail]
-    for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        pairs += [(head + block.a + i, head + block.b + i) for i in range(block.size)]
-    return pairs + [(len(first) - i, len(second) - i) for i in range(tail, 0, -1)]
