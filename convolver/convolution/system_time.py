@@ -105,14 +105,22 @@ def _call_seconds(entry: Mapping[str, Any], costs: Mapping[str, float]) -> float
     return float(entry["calls"] * costs.get(f"call.{kind}", least) + entry["bytes"] * costs.get(f"byte.{kind}", 0.0))
 
 
+def allocated_huge(pages: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many pages huge ones replace where the program's allocator asks for them, and how many these are; wherever one
+    fits for a trace that does not tell whose pages they are."""
+    kind = "heap" if "heap_pages" in pages else "huge"
+    return pages[f"{kind}_pages"], pages[f"{kind}_regions"]
+
+
 def _huge(pages: Mapping[str, int], machine: MachineProfile) -> tuple[int, int]:
     """Return how many pages huge ones replace on the machine, and how many these are."""
     asked = machine.provenance.get("pages", "default")
     policy = machine.cpu.get("transparent_huge_pages", "")
     if asked == "4k" or (asked == "default" and policy == "never"):
         return 0, 0
-    kind = "huge" if asked in ("thp", "2m") or policy == "always" else "advised"
-    return pages[f"{kind}_pages"], pages[f"{kind}_regions"]
+    if policy == "always":
+        return pages["huge_pages"], pages["huge_regions"]
+    return allocated_huge(pages) if asked in ("thp", "2m") else (pages["advised_pages"], pages["advised_regions"])
 
 
 def _parts(system: Mapping[str, Any], machine: MachineProfile, costs: Mapping[str, float]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from convolver.tracing.system_call_names import system_call_name
 
 PAGES = (
     *("anonymous", "populated", "file", "windows", "shared"),
-    *("huge_pages", "huge_regions", "advised_pages", "advised_regions"),
+    *("huge_pages", "huge_regions", "advised_pages", "advised_regions", "heap_pages", "heap_regions"),
 )
 """Fields of ``struct cv_wire_pages``."""
 

@@ -1,7 +1,8 @@
 """What a program gets of the pages that a condition asks for.
 
-A huge page takes the place of 512 aligned ones in one mapping, so a program whose arrays are small gets none, whatever its
-allocator asks for, and runs as with the base's pages. In between, each page is taken to be used as much as any other.
+A huge page takes the place of 512 aligned ones in one mapping, and such a condition gives them only where the program's allocator
+asks for them: so a program whose arrays are small, or static, gets none and runs as with the base's pages. In between, each page
+is taken to be used as much as any other.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.system_time import allocated_huge
 from convolver.signature.signature import Signature
 from convolver.validating.campaign import Condition
 
@@ -33,12 +35,12 @@ def differ_in_pages(condition: Condition, base: Condition) -> bool:
 
 
 def huge_share(system: Mapping[str, Any] | None) -> float:
-    """Return which part of a program's own pages huge ones can replace, from what its signature says of the kernel's work; 1
-    where that says nothing."""
+    """Return which part of a program's own pages its allocator gets as huge ones, from what its signature says of the kernel's
+    work; 1 where that says nothing."""
     pages = (system or {}).get("pages")
     if not pages or not pages["anonymous"]:
         return 1.0
-    return min(pages["huge_pages"] / pages["anonymous"], 1.0)
+    return min(allocated_huge(pages)[0] / pages["anonymous"], 1.0)
 
 
 def of_both(huge: BlockTimes, small: BlockTimes, share: float) -> Predicted:

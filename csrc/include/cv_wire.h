@@ -181,6 +181,8 @@ struct cv_wire_pages {
     uint64_t huge_regions;    /* ... these regions */
     uint64_t advised_pages;   /* of the huge: those where the program asked for huge pages */
     uint64_t advised_regions; /* ... these regions */
+    uint64_t heap_pages;      /* of the anonymous: those in such regions of the allocator's memory, or where huge pages were asked for */
+    uint64_t heap_regions;    /* ... these regions; the last one of the heap counts whole */
 };
 
 enum cv_wire_system_flags { CV_WIRE_PAGES_KNOWN = 1 };
@@ -243,7 +245,7 @@ _Static_assert(sizeof(struct cv_wire_end) == 16, "wire layout");
 _Static_assert(sizeof(struct cv_wire_flow) == 16, "wire layout");
 _Static_assert(sizeof(struct cv_wire_object) == 24, "wire layout");
 _Static_assert(sizeof(struct cv_wire_symbol) == 24, "wire layout");
-_Static_assert(sizeof(struct cv_wire_system) == 104, "wire layout");
+_Static_assert(sizeof(struct cv_wire_system) == 120, "wire layout");
 _Static_assert(sizeof(struct cv_wire_call) == 24, "wire layout");
 #endif
 

@@ -116,7 +116,7 @@ static void follow_preloaded(UInt number, const UWord *arguments, SysRes result)
 
 /* ---- memory ---- */
 
-static Addr heap_end; /* as the program was told last */
+static Addr heap_start, heap_end; /* as the program was told first and last */
 
 static Addr page_end(Addr address)
 {
@@ -144,6 +144,10 @@ static void memory_changed(UInt number, const UWord *arguments, SysRes result)
             cv_pages_shared(sr_Res(result), arguments[1]);
         if (arguments[3] & MAP_POPULATE)
             cv_pages_populated(sr_Res(result), arguments[1]);
+        if (arguments[3] & VKI_MAP_ANONYMOUS && cv_allocator_calls())
+            cv_pages_allocated(sr_Res(result), arguments[1]);
+    } else if (number == __NR_mremap && arguments[2] > arguments[1] && cv_allocator_calls()) {
+        cv_pages_allocated(sr_Res(result), arguments[2]);
     } else if (number == __NR_madvise && arguments[2] == MADV_HUGEPAGE) {
         cv_pages_advised(arguments[0], arguments[1]);
     } else if (number == __NR_brk) {
@@ -152,6 +156,8 @@ static void memory_changed(UInt number, const UWord *arguments, SysRes result)
         if (first < heap_end)
             VG_(do_syscall)(__NR_madvise, first, page_end(heap_end) - first, MADV_DONTNEED, 0, 0, 0, 0, 0);
         heap_end = sr_Res(result);
+        heap_start = heap_start ? heap_start : heap_end;
+        cv_pages_heap(heap_start, heap_end);
     }
 }
 

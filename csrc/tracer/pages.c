@@ -29,7 +29,8 @@ struct range {
     struct range *next;
 };
 
-static struct range *shared, *advised;
+static struct range *shared, *advised, *allocated;
+static struct range heap;
 
 static void add_range(struct range **list, Addr start, SizeT bytes)
 {
@@ -70,10 +71,22 @@ void cv_pages_advised(Addr start, SizeT bytes)
     add_range(&advised, start, bytes);
 }
 
+void cv_pages_allocated(Addr start, SizeT bytes)
+{
+    forget_ranges(&allocated, start, bytes);
+    add_range(&allocated, start, bytes);
+}
+
+void cv_pages_heap(Addr start, Addr end)
+{
+    heap = (struct range){start, end, NULL};
+}
+
 void cv_pages_mapped(Addr start, SizeT bytes)
 {
     forget_ranges(&shared, start, bytes);
     forget_ranges(&advised, start, bytes);
+    forget_ranges(&allocated, start, bytes);
 }
 
 /* ---- counting ---- */
@@ -87,7 +100,9 @@ struct part {
     const NSegment *mapping;
     Addr start, end; /* end excluded */
     Bool shared;
-    Addr last_window, last_huge, last_advised;
+    Addr last_window;
+    Addr region; /* the aligned 2 MiB of the last page */
+    Bool inside, asked, heap; /* could it be a huge page: wherever one fits, as the program asked, as its allocator could */
     struct cv_wire_pages pages;
 };
 
@@ -110,22 +125,27 @@ static void close_pagemap(void)
     pagemap = -1;
 }
 
-/* A huge page takes the place of all pages of an aligned region that lies within one mapping. */
+/* A huge page takes the place of all pages of an aligned region that lies within one mapping. An allocator that asks for huge pages
+ * grows its heap by whole ones, so there the region's start decides. */
+static void enter_region(struct part *part, Addr region)
+{
+    part->region = region;
+    part->inside = region >= part->mapping->start && region + (1UL << HUGE_SHIFT) - 1 <= part->mapping->end;
+    part->asked = part->inside && in_ranges(advised, region);
+    part->heap = part->asked || in_ranges(&heap, region) || (part->inside && in_ranges(allocated, region));
+    part->pages.huge_regions += part->inside;
+    part->pages.advised_regions += part->asked;
+    part->pages.heap_regions += part->heap;
+}
+
 static void count_huge(struct part *part, Addr address)
 {
-    Addr huge = address >> HUGE_SHIFT << HUGE_SHIFT;
-    if (huge < part->mapping->start || huge + (1UL << HUGE_SHIFT) - 1 > part->mapping->end)
-        return;
-    part->pages.huge_pages++;
-    if (huge != part->last_huge)
-        part->pages.huge_regions++;
-    part->last_huge = huge;
-    if (!advised || !in_ranges(advised, address))
-        return;
-    part->pages.advised_pages++;
-    if (huge != part->last_advised)
-        part->pages.advised_regions++;
-    part->last_advised = huge;
+    Addr region = address >> HUGE_SHIFT << HUGE_SHIFT;
+    if (region != part->region)
+        enter_region(part, region);
+    part->pages.huge_pages += part->inside;
+    part->pages.advised_pages += part->asked;
+    part->pages.heap_pages += part->heap;
 }
 
 static void count_page(struct part *part, Addr address, ULong entry)
@@ -150,7 +170,7 @@ static void count_part(struct part *part)
 {
     static ULong entries[MOST_ENTRIES];
     part->shared = part->mapping->kind != SkFileC || in_ranges(shared, part->start);
-    part->last_window = part->last_huge = part->last_advised = ~0UL;
+    part->last_window = part->region = ~0UL;
     for (Addr at = part->start; at < part->end;) {
         SizeT wanted = (part->end - at) >> PAGE_SHIFT;
         if (wanted > MOST_ENTRIES)

@@ -258,6 +258,8 @@ enum cv_allocator {
 
 /* What a function of this name (C++ ones demangled) is, and how it is to be called in what is shown. */
 enum cv_allocator cv_allocator_of(const HChar *name, const HChar **shown);
+/* Does the C library's allocator make the system call that this thread is in? */
+Bool cv_allocator_calls(void);
 
 /* ---- objects.c, mappings.c: data objects, --data-objects ---- */
 
@@ -336,6 +338,9 @@ void cv_pages_mapped(Addr start, SizeT bytes);
 void cv_pages_shared(Addr start, SizeT bytes);
 /* The program asked for huge pages there. */
 void cv_pages_advised(Addr start, SizeT bytes);
+/* The C library's allocator mapped memory; its heap has grown to there. */
+void cv_pages_allocated(Addr start, SizeT bytes);
+void cv_pages_heap(Addr start, Addr end);
 /* These pages are about to be given back. */
 void cv_pages_going(Addr start, SizeT bytes);
 /* The kernel has filled these pages ahead. */

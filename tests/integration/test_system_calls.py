@@ -64,6 +64,19 @@ def test_regions_of_huge_pages_are_told_where_they_were_asked_for(runner, asks):
     assert (pages["anonymous"], pages["advised_pages"], pages["advised_regions"]) == (1024, 1024, 2)
 
 
+@pytest.mark.parametrize(("what", "allocated"), [("malloc", True), ("advised", True), ("static", False), ("kept", False)])
+def test_only_what_the_allocator_mapped_or_the_program_asked_for_can_be_huge(runner, asks, what, allocated):
+    pages = more_pages(runner, asks, what, 1024)
+    assert pages["huge_regions"] >= 1
+    assert (pages["heap_pages"], pages["heap_regions"]) == ((pages["huge_pages"], pages["huge_regions"]) if allocated else (0, 0))
+
+
+def test_the_heap_ends_with_a_whole_huge_page(runner, asks):
+    pages = more_pages(runner, asks, "heap", 700)
+    assert pages["heap_pages"] >= 2 * (700 - 512)
+    assert pages["heap_regions"] >= 2
+
+
 def test_pages_of_files_are_counted_by_the_windows_that_the_kernel_maps(runner, asks, tmp_path):
     (tmp_path / "data").write_bytes(bytes(64 * 16 * PAGE))
     pages = more_pages(runner, asks, "file", 64 * 16, str(tmp_path / "data"))

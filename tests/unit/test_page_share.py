@@ -59,6 +59,12 @@ def test_what_a_signature_does_not_say_counts_as_all_huge():
     assert huge_share(system(2048)) == 1.0
 
 
+def test_only_what_an_allocator_gets_is_huge_where_the_trace_tells():
+    table = system(1024)
+    table["pages"] |= {"heap_pages": 256, "heap_regions": 1}
+    assert huge_share(table) == 0.25
+
+
 def test_only_a_condition_that_asks_for_huge_pages_and_nothing_else_is_joined_with_the_base():
     assert differ_in_pages(HUGE, BASE)
     others = (BASE, Condition(name="x", pages="4k"), Condition(name="x", pages="thp", hogs=1))

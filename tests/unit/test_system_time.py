@@ -83,6 +83,15 @@ def test_a_machine_that_was_probed_with_huge_pages_has_them():
     assert parts(had(**HUGE), profile)["page_seconds"] == pytest.approx(100e-6 + 4e-4)
 
 
+def test_a_program_has_huge_pages_where_its_allocator_asks_or_everywhere_by_policy():
+    used = had(**HUGE, heap_pages=512, heap_regions=1)
+    asks = msgspec.structs.replace(kernel(transparent_huge_pages="madvise"), provenance={"pages": "thp"})
+    always = kernel(transparent_huge_pages="always")
+    expected = parts(had(anonymous=2100 - 512), kernel())["page_seconds"] + 1e-4
+    assert parts(used, asks)["page_seconds"] == pytest.approx(expected)
+    assert parts(used, always) == parts(had(**HUGE), always)
+
+
 @pytest.mark.parametrize(
     ("call", "seconds"),
     [

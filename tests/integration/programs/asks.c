@@ -91,6 +91,11 @@ int main(int argc, char **argv)
         at += -(long)at & (512 * PAGE - 1);
         madvise(at, n * PAGE, MADV_HUGEPAGE);
         touch(at, n);
+    } else if (!strcmp(what, "static")) {
+        static char table[1024 * PAGE];
+        touch(table, n);
+    } else if (!strcmp(what, "malloc")) {
+        touch(malloc((n + 1023) * PAGE), n + 1023);
     } else if (!strcmp(what, "file")) {
         if (n)
             read_through(mmap(NULL, n * PAGE, PROT_READ, MAP_PRIVATE, open(path, O_RDONLY), 0), n);
