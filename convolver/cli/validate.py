@@ -27,6 +27,7 @@ def validate_command(
     stop: Annotated[
         str | None, typer.Option("--stop", help="End when all is 'measured' (needs a quiet machine) or 'traced' (does not).")
     ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that predict; runs, probes and traces stay alone.")] = 1,
     page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
     csv: Csv = False,
@@ -39,7 +40,7 @@ def validate_command(
     \b
     Examples:
       convolver validate mine.toml -o results --stop measured
-      convolver validate mine.toml -o results
+      convolver validate mine.toml -o results --jobs 2
       convolver validate tests/bench/campaign.toml --quick --only xz --json
     """
     import msgspec
@@ -58,7 +59,8 @@ def validate_command(
     if stop not in (None, *get_args(Stop)):
         raise UsageError(f"A campaign cannot stop at '{stop}'; choose {' or '.join(get_args(Stop))}.")
     ends = cast("Stop | None", stop)
-    result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, progress=terminal_progress())
+    progress = terminal_progress()
+    result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, processes=jobs, progress=progress)
     if result is None:
         say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")
         return

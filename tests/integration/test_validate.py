@@ -201,6 +201,24 @@ def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder
     assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
 
 
+def test_two_processes_predict_the_same_rows_in_the_same_order_and_name_the_job_that_fails(folder):
+    (folder / "c.toml").write_text(CAMPAIGN.replace("short = [", 'longer = ["200000"], short = ['))
+    with (folder / "second.csv").open("a") as times:
+        times.write("spin,longer,0.006\n")
+
+    def predicted(jobs):
+        command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--jobs", jobs]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        document = json.loads((folder / "out" / "validation.json").read_text())
+        return document["rows"], document["left_out"]
+
+    (rows, _), (same, left_out) = predicted("1"), predicted("2")
+    assert rows == same
+    assert [row["input"] for row in rows if row["method"] == "model"] == ["longer", "short", "short"]
+    assert "status 3" in left_out["spin-fails (hybrid)"]
+
+
 def test_an_impossible_campaign_ends_with_status_3_and_one_sentence(folder):
     (folder / "c.toml").write_text("name = 1")
     command = [sys.executable, "-m", "convolver", "validate", "c.toml"]

@@ -1,0 +1,184 @@
+"""The rows of a campaign's jobs: each is traced, simulated and predicted by itself, in this process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from convolver.convolution.convolve import convolve
+from convolver.convolution.core import CoreSeconds
+from convolver.convolution.seconds import core_seconds
+from convolver.errors import ConvolverError
+from convolver.fanout import Journal, run_missing
+from convolver.machine.profile import MachineProfile
+from convolver.pipeline import load_trace
+from convolver.progress import SILENT, Progress
+from convolver.signature.blocks import IDENTITY
+from convolver.signature.signature import Signature
+from convolver.simulation.cache import hit_rates
+from convolver.validating.campaign import Campaign, Condition, Job, Mode
+from convolver.validating.measuring import Runs
+from convolver.validating.pages import with_its_pages
+from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
+from convolver.validating.tracing import trace_job
+
+METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
+"""The ways to predict that are compared, and what :func:`convolve` is told for each."""
+
+
+class JobRows(NamedTuple):
+    """The rows of one job, and why it has none from a trace, by their names."""
+
+    rows: list[dict[str, Any]]
+    left_out: dict[str, str]
+
+
+class _Paths(NamedTuple):
+    """Core times from a trace with paths, and the blocks whose they are."""
+
+    signature: Signature
+    cores: dict[str, CoreSeconds]
+
+    def of(self, signature: Signature) -> dict[str, CoreSeconds]:
+        """Return them for another trace of the same program; none where its blocks are others."""
+        columns = [*IDENTITY, "executions"]
+        joined = signature.table.select(*columns).join(
+            self.signature.table.select(*columns).with_row_index("row"),
+            on=list(IDENTITY),
+            how="left",
+            maintain_order="left",
+            suffix="_known",
+        )
+        if joined.height != signature.table.height:
+            return {}
+        rows = joined["row"].fill_null(0).to_numpy().astype(np.intp)
+        share = (joined["executions"] / joined["executions_known"]).fill_nan(0).fill_null(0).to_numpy()
+        return {key: seconds.of_rows(rows, share) for key, seconds in self.cores.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictor:
+    """What the predictions of a campaign follow from: its profiles by condition, its native runs, and times by (program, input)
+    that were measured elsewhere. Another process can have it."""
+
+    campaign: Campaign
+    traces: Path
+    machines: Mapping[str, MachineProfile]
+    runs: Runs
+    elsewhere: Mapping[str, Mapping[tuple[str, str], float]]
+
+    def of(self, job: Job) -> JobRows:
+        """Trace, simulate and predict a job; a trace that fails is left out with its reason."""
+        rows: list[dict[str, Any]] = []
+        measured = self.measured(job)
+        if not measured:
+            return JobRows(rows, {job.name: "no run of it ended well"})
+        left_out: dict[str, str] = {}
+        paths: _Paths | None = None
+        for mode in job_modes(self.campaign, job):
+            try:
+                own, paths = self._of_trace(job, mode, measured, paths)
+                rows += own
+            except Exception as error:  # half an hour of measurements must not be lost to one program
+                kind = "" if isinstance(error, ConvolverError) else f"{type(error).__name__}: "
+                left_out[f"{job.name} ({mode})"] = f"{kind}{error}"
+        return JobRows(rows, left_out)
+
+    def _of_trace(
+        self, job: Job, mode: Mode, measured: Mapping[str, dict[str, Any]], paths: _Paths | None
+    ) -> tuple[list[dict[str, Any]], _Paths | None]:
+        """Return the rows of a job from one of its traces, and the core times of its paths.
+
+        A trace with every reference has no paths and takes those of the one before, ``paths``: what is compared is what sampling
+        does to the memory.
+        """
+        conditions = [one for one in self.campaign.condition if one.name in measured]
+        traced = trace_job(job, self.campaign, mode, self.traces)
+        trace = load_trace(traced.path)
+        machines = [self.machines[one.name] for one in conditions]
+        rates = hit_rates(trace, machines)
+        cores = core_seconds(trace, machines, rates=rates) or {}
+        if cores:
+            paths = _Paths(trace.signature, cores)
+        elif paths is not None:
+            cores = paths.of(trace.signature)
+        native = (self._measured(job, self._base) or {}).get("measured_seconds")
+        found = []
+        for method, options in self._methods().items():
+            times = {
+                one.name: convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
+                for one, machine in zip(conditions, machines, strict=True)
+            }
+            for one in conditions:
+                total = with_its_pages(one, self._base, times, trace.signature) if method == "model" else None
+                pairs, waited = self._pairs(job, one), self._waited(job)
+                seconds = traced.processor_seconds
+                found.append(
+                    row(job, one, mode, method, times[one.name], measured[one.name], seconds, native, pairs, total, waited)
+                )
+        return found, paths
+
+    @property
+    def _base(self) -> Condition:
+        return next(one for one in self.campaign.condition if one.name == self.campaign.base_name)
+
+    def _methods(self) -> dict[str, dict[str, Any]]:
+        """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""
+        calibrated = all(machine.calibration for machine in self.machines.values())
+        return METHODS if calibrated else {**METHODS, "model": {"method": "curves"}}
+
+    def measured(self, job: Job) -> dict[str, dict[str, Any]]:
+        """Return what was measured of a job by the names of the conditions under which it can be predicted."""
+        known = ((one.name, self._measured(job, one)) for one in self.campaign.condition if one.name in self.machines)
+        return {name: fields for name, fields in known if fields is not None}
+
+    def _measured(self, job: Job, condition: Condition) -> dict[str, Any] | None:
+        if condition.profile:
+            seconds = self.elsewhere.get(condition.name, {}).get((job.program, job.input))
+            return None if seconds is None else measured_fields(condition, [], seconds)
+        return measured_fields(condition, self.runs.of(job, condition), None, self.runs.alone(condition))
+
+    def _pairs(self, job: Job, condition: Condition) -> list[float]:
+        """Return the measured CPU ratios of single rounds between the base and a condition."""
+        base = self._base
+        found = [(self.runs.of(job, one), self.runs.alone(one)) for one in (base, condition)]
+        if condition is base or not all(runs for runs, _ in found):
+            return []
+        first, own = (chosen_runs(runs, alone) for runs, alone in found)
+        return paired_ratios(first, own, timed_by(base, condition))
+
+    def _waited(self, job: Job) -> float:
+        """Return how long a job's program waits under the base condition; 0 where that pauses it, too."""
+        base = self._base
+        return 0.0 if timed_by(base) == "wall" else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
+
+
+def job_modes(campaign: Campaign, job: Job) -> tuple[Mode, ...]:
+    """Return the kinds of traces from which a job is predicted."""
+    own: tuple[Mode, ...] = ("full",) if job.full and "full" not in campaign.modes else ()
+    return (*campaign.modes, *own)
+
+
+def predict_all(predictor: Predictor, jobs: Sequence[Job], processes: int = 1, progress: Progress = SILENT) -> JobRows:
+    """Return the rows of all jobs in their order, predicted in so many processes.
+
+    Raises :class:`ConvolverError` when workers die again and again.
+    """
+    done = Journal(None, "")
+    progress.start("predicting", float(len(jobs)))
+    try:
+        if processes > 1:
+            tasks = {number: (predictor, job) for number, job in enumerate(jobs)}
+            run_missing(Predictor.of, tasks, done, jobs=processes, advance=lambda _: progress.advance(1.0))
+        else:
+            for number, job in enumerate(jobs):
+                done.add(number, predictor.of(job))
+                progress.advance(1.0, job.name)
+    finally:
+        progress.finish()
+    found: list[JobRows] = [done.done[number] for number in range(len(jobs))]
+    return JobRows([one for job in found for one in job.rows], {key: why for job in found for key, why in job.left_out.items()})
