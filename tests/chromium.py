@@ -23,7 +23,7 @@ def _run(url: str, *flags: str) -> str:
     assert program is not None
     with tempfile.TemporaryDirectory() as profile:
         command = [program, *FLAGS.split(), f"--user-data-dir={profile}", *flags, url]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=True)
     return done.stdout
 
 

@@ -59,7 +59,7 @@ def run(command: str, folder: Path, *others: Path) -> list[str]:
         "PYTHONUNBUFFERED": "1",
     }
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, timeout=300, check=False, **streams)  # type: ignore[call-overload]
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, timeout=900, check=False, **streams)  # type: ignore[call-overload]
     if done.returncode:
         raise RuntimeError(f"{command}\n{done.stdout}")
     text = done.stdout

@@ -15,7 +15,7 @@ def run(tmp_path, monkeypatch):
 
     def machine(*words):
         command = [sys.executable, "-m", "convolver", "machine", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
 
     return machine
 

@@ -37,7 +37,7 @@ def plan_of(*items, name="short", rounds=1):
 
 def convolver(*arguments, folder):
     command = [sys.executable, "-m", "convolver", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_a_killed_probe_is_an_error_that_loses_no_whole_line(tmp_path):
         for process in probe_processes():
             os.kill(process, signal.SIGKILL)
         with pytest.raises(ProbeError, match="status -9"):
-            running.result(timeout=60)
+            running.result(timeout=900)
     assert all(json.loads(line) for line in partial.read_text().splitlines())
 
 
@@ -214,7 +214,7 @@ def test_ctrl_c_keeps_what_was_measured_and_exits_130(tmp_path):
         assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=900)
     assert process.returncode == 130
     assert "resumes" in words
     assert len(partial.read_text().splitlines()) >= 3
@@ -242,7 +242,7 @@ def test_every_other_cpu_is_looked_at():
 
 def test_lines_are_left_alone_for_longer_and_longer():
     command = [str(runner.probe_binary()), "--residency", "--cpu", str(default_cpu()), "--bytes", str(1 << 20)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     pauses = [json.loads(line)["pause_seconds"] for line in done.stdout.splitlines()]
     assert pauses == sorted(set(pauses))
@@ -253,7 +253,7 @@ def test_lines_are_left_alone_for_longer_and_longer():
 def test_huge_pages_are_delivered_or_refused():
     plan = Plan(name="huge", items=(Item("load", 8 << 20),), rounds=1, effort=EFFORT, pages="2m")
     command = [str(runner.probe_binary()), "--pages", "2m", "--bytes", str(8 << 20)]
-    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=900, check=False)
     if done.returncode:
         assert "no huge pages" in done.stderr
         with pytest.raises(ProbeError, match="huge pages"):
@@ -274,4 +274,4 @@ def test_a_kernel_runs_until_it_is_ended():
         assert process.stdout.readline() == "running\n"
         assert process.poll() is None
         process.terminate()
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130

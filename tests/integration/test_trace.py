@@ -43,7 +43,7 @@ def _tool():
 
 
 def run(*words, **more):
-    return subprocess.run([*CONVOLVER, "trace", *map(str, words)], capture_output=True, text=True, timeout=120, **more)
+    return subprocess.run([*CONVOLVER, "trace", *map(str, words)], capture_output=True, text=True, timeout=900, **more)
 
 
 def rows(signature, binary):
@@ -127,7 +127,7 @@ def _valgrind(process):
 def test_ctrl_c_finishes_the_files_and_ends_with_130(build, tmp_path):
     process = _start(tmp_path, build, "--full")
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     assert b"What ran until then is in a.cvt and a.sig.parquet." in process.stderr.read()
     recorded = Trace.load(tmp_path / "a.cvt")
     recorded.verify()
@@ -139,7 +139,7 @@ def test_ctrl_c_finishes_the_files_and_ends_with_130(build, tmp_path):
 def test_a_killed_tracer_leaves_a_readable_marked_trace(build, tmp_path):
     process = _start(tmp_path, build, "--full")
     os.kill(_valgrind(process), signal.SIGKILL)
-    assert process.wait(timeout=30) == 137
+    assert process.wait(timeout=120) == 137
     recorded = Trace.load(tmp_path / "a.cvt")
     recorded.verify()
     assert not recorded.complete
@@ -222,7 +222,7 @@ def test_a_child_that_outlives_the_program_does_not_hold_the_trace_open(tmp_path
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        timeout=150,
+        timeout=900,
     )
     assert done.returncode == 0
     assert Trace.load(tmp_path / "a.cvt").complete

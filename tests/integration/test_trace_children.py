@@ -99,7 +99,7 @@ def test_the_command_line_writes_a_file_for_each(build, tmp_path):
         "--",
         str(build("family")),
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 3
     documents = json.loads(done.stderr[done.stderr.index("[{") :])
     assert sorted(os.listdir(tmp_path)) == sorted(
@@ -125,7 +125,7 @@ def test_ctrl_c_keeps_every_file(build, tmp_path):
         time.sleep(0.1)
     time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=900)
     assert process.returncode == 130
     recorded = [Trace.load(path) for path in tmp_path.glob("*.cvt")]
     assert len(recorded) == 2

@@ -16,7 +16,7 @@ N = 1000
 
 def run(*words):
     command = [sys.executable, "-m", "convolver", "trace", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
 def functions(path):

@@ -101,7 +101,7 @@ def test_a_reader_that_goes_away_does_not_disturb_the_program(runner, ends, tmp_
     os.close(write_end)
     os.read(read_end, 100)
     os.close(read_end)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=900)
     assert (process.returncode, out, err) == (7, b"", b"")
     assert wire.read_counters(tmp_path / "counters").finished
 
@@ -123,7 +123,7 @@ def test_a_slow_reader_of_a_nonblocking_pipe_gets_everything(runner, ends, tmp_p
     process = start(runner, [ends, "exit"], write_end, tmp_path / "counters", "--mode=full")
     os.close(write_end)
     data = read_slowly(read_end, 7001, every=5, pause=0.001)
-    process.communicate(timeout=60)
+    process.communicate(timeout=900)
     _, segments, events = wire.read_stream(data)
     counters = wire.read_counters(tmp_path / "counters")
     visits = Counter(event.segment for event in events if isinstance(event, wire.Visit))
@@ -138,7 +138,7 @@ def test_a_pipe_whose_reader_falls_behind_gets_the_bytes_of_a_file(runner, tmp_p
     process = start(runner, command, write_end, tmp_path / "counters", "--mode=full")
     os.close(write_end)
     data = read_slowly(read_end, 100_003, every=3, pause=0.02)
-    process.communicate(timeout=60)
+    process.communicate(timeout=900)
     assert len(expected) > 3 << 20
     assert data == expected
 
@@ -152,7 +152,7 @@ def test_a_forked_child_does_not_disturb_what_lies_in_its_parents_pipe(runner, e
         data += piece
         time.sleep(0.0001)
     os.close(read_end)
-    process.communicate(timeout=60)
+    process.communicate(timeout=900)
     _, segments, events = wire.read_stream(bytes(data))
     counters = wire.read_counters(tmp_path / "counters")
     visits = Counter(event.segment for event in events if isinstance(event, wire.Visit))
@@ -162,7 +162,7 @@ def test_a_forked_child_does_not_disturb_what_lies_in_its_parents_pipe(runner, e
 def test_the_streams_descriptor_is_moved_out_of_the_programs_sight(runner, tmp_path):
     with (tmp_path / "stream").open("wb") as out:
         process = start(runner, ["/bin/ls", "/proc/self/fd"], out.fileno(), tmp_path / "counters", close_fds=True)
-        listed, _ = process.communicate(timeout=60)
+        listed, _ = process.communicate(timeout=900)
     # 3 is the folder that ls reads; the kernel also lists Valgrind's own, high ones, which the program cannot use.
     assert [n for n in map(int, listed.split()) if n < 1000] == [0, 1, 2, 3]
 
@@ -213,7 +213,7 @@ def test_impossible_options_end_with_a_sentence(runner, options, sentence):
 def test_a_program_that_is_executed_next_inherits_no_stream_and_no_counters(runner, ends, tmp_path):
     with (tmp_path / "stream").open("wb") as out:
         process = start(runner, [ends, "exec"], out.fileno(), tmp_path / "counters", "--trace-children=yes")
-        listed, _ = process.communicate(timeout=60)
+        listed, _ = process.communicate(timeout=900)
     assert (process.returncode, listed) == (0, b"hello\n")
     _, segments, events = wire.read_stream((tmp_path / "stream").read_bytes())
     assert events[-1] == wire.End(EXECED, 0, 0)

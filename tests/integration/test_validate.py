@@ -185,7 +185,7 @@ def test_more_hogs_than_cpus_are_refused():
 
 def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder):
     command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--json", "--page", "page.md"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["left_out"].keys() == {"nowhere", "spin-fails (hybrid)"}
@@ -208,7 +208,7 @@ def test_two_processes_predict_the_same_rows_in_the_same_order_and_name_the_job_
 
     def predicted(jobs):
         command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--jobs", jobs]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stderr
         document = json.loads((folder / "out" / "validation.json").read_text())
         return document["rows"], document["left_out"]
@@ -222,6 +222,6 @@ def test_two_processes_predict_the_same_rows_in_the_same_order_and_name_the_job_
 def test_an_impossible_campaign_ends_with_status_3_and_one_sentence(folder):
     (folder / "c.toml").write_text("name = 1")
     command = [sys.executable, "-m", "convolver", "validate", "c.toml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 3
     assert done.stderr.startswith("convolver: c.toml is no campaign")

@@ -99,7 +99,7 @@ class Runner:
                 pass_fds=[out.fileno()],
                 stdin=stdin,
                 capture_output=True,
-                timeout=120,
+                timeout=900,
                 check=False,
             )
         traced = Traced(stream.read_bytes(), wire.read_counters(counters), done.returncode, done.stdout, done.stderr)
@@ -111,7 +111,7 @@ class Runner:
         """Run one of Valgrind's own tools; return its log."""
         log = self.folder / "log"
         head = ["valgrind", "-q", f"--tool={tool}", "--vgdb=no", f"--log-file={log}", *options]
-        subprocess.run([*head, *command], env=self.environment, capture_output=True, timeout=120, check=False)
+        subprocess.run([*head, *command], env=self.environment, capture_output=True, timeout=900, check=False)
         return log.read_text()
 
     def lackey(self, command: list[str]) -> list[tuple[str, int, int]]:

@@ -29,7 +29,7 @@ def binary(library, tmp_path_factory):
 
 def convolver(folder, *words, launcher=()):
     command = [*launcher, *CONVOLVER, *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
 
 
 def own_counts(table, binary):
