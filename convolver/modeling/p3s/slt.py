@@ -6,6 +6,7 @@ operation has a rule for its partner, a form for its size and one for its work.
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ExtrapolationWarning, ModelError
 from convolver.modeling.p3s.blocks import Sample, fit_faces
 from convolver.modeling.p3s.edges import fit_edges
 from convolver.modeling.p3s.instructions import groups
@@ -33,6 +34,8 @@ from convolver.mpi.time_independent import Operation, Trace, to_events
 
 EXACT_BYTES = 1e-6
 """Largest relative error with which a form of a rank's blocks gives sizes."""
+FARTHEST = 4
+"""How many times the largest traced count predicted traces were compared with real ones (docs/benchmarks.md)."""
 SIMILARITY = 0.95
 """Ranks whose instructions differ by less are one group (the paper's)."""
 
@@ -48,7 +51,8 @@ class ScalableTrace:
     def at(self, processes: int, rates: Rates | None = None) -> Trace:
         """Return the operations of every rank at a process count, work included: instructions, or seconds with ``rates``.
 
-        Raises :class:`ModelError` for a count that the program cannot run on, and for fewer processes than were traced.
+        Raises :class:`ModelError` for a count that the program cannot run on, and for fewer processes than were traced; warns
+        with :class:`ExtrapolationWarning` beyond :data:`FARTHEST` times the largest traced count.
         """
         return self.performed(processes, lambda rank: self.root.run(rank, processes), rates)
 
@@ -60,11 +64,11 @@ class ScalableTrace:
         self._check(processes)
         sizes = {id(part): round(part.volume(processes)) if part.volume else 0 for part in self.root.leaves()}
         grid = _grid(self.root)
-        known = None if rates is None else rates.at(self.instructions(processes))
+        known = None if rates is None else rates.at(self._instructions(processes))
         return [list(self._rank(rank, processes, run(rank), sizes, grid, known)) for rank in range(processes)]
 
     def _check(self, processes: int) -> None:
-        """Raise :class:`ModelError` for a count outside what the rules hold for."""
+        """Raise :class:`ModelError` for a count outside what the rules hold for; warn of one beyond what was ever compared."""
         if processes < min(self.counts):
             raise ModelError(
                 f"{processes} processes are fewer than the traced {', '.join(map(str, self.counts))}, and may make other calls; "
@@ -73,10 +77,20 @@ class ScalableTrace:
         for rule in (part.rule for part in self.root.leaves() if part.rule is not None and part.rule.kind != "root"):
             if processes < 2 or rule.sides(processes) is None:
                 raise ModelError(f"{processes} processes are not legal here: they form no {rule.grid} grid as the traces do.")
+        if processes > FARTHEST * max(self.counts):
+            warnings.warn(
+                f"{processes} processes are more than {FARTHEST} times the {max(self.counts)} of the largest trace, as far as "
+                "predicted traces were compared with real ones; trace the program on more.",
+                ExtrapolationWarning,
+                stacklevel=4,
+            )
 
     def instructions(self, processes: int) -> float:
-        """Return the work of one process in the mean over a whole run at a process count; raises as :meth:`at`."""
+        """Return the work of one process in the mean over a whole run at a process count; raises and warns as :meth:`at`."""
         self._check(processes)
+        return self._instructions(processes)
+
+    def _instructions(self, processes: int) -> float:
         grid = _grid(self.root)
         works = (self._works(rank, processes, grid) for rank in range(processes))
         steps = (sum(work(p, t, n) for p, _, t, n in self.root.run(r, processes)) for r, work in enumerate(works))

@@ -3,12 +3,13 @@
 import math
 import subprocess
 import sys
+import warnings
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.errors import FormatError, ModelError
+from convolver.errors import ExtrapolationWarning, FormatError, ModelError
 from convolver.modeling.model import Model
 from convolver.modeling.p3s.fold import fold
 from convolver.modeling.p3s.rules import Rule
@@ -94,6 +95,17 @@ def test_fewer_processes_than_traced_are_refused(count):
     for asked in (scalable.at, scalable.instructions):
         with pytest.raises(ModelError, match="fewer than the traced 8, 16"):
             asked(count)
+
+
+def test_more_than_four_times_the_traced_processes_is_said(scalable):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scalable.at(100)
+        scalable.instructions(100)
+    for asked in (scalable.at, scalable.instructions):
+        with pytest.warns(ExtrapolationWarning, match="121 processes are more than 4 times the 25") as said:
+            asked(121)
+        assert len(said) == 1
 
 
 def gathered(count):
