@@ -33,8 +33,14 @@ _ACTIONS = {
 
 
 def _collective(row: dict[str, Any], ranks: int, root: int) -> str:
-    sent = int(row["bytes"])
-    return _ACTIONS[Op(row["op"])].format(sent=sent, part=sent // ranks, root=root)
+    op, sent, received = Op(row["op"]), int(row["bytes"]), int(row["extra"])
+    part = sent // ranks
+    # what only the root gives has one size for all
+    if op == Op.BCAST:
+        sent = max(sent, received)
+    elif op in (Op.SCATTER, Op.SCATTERV):
+        part = max(part, received)
+    return _ACTIONS[op].format(sent=sent, part=part, root=root)
 
 
 def _lines(events: Events, rank: int) -> list[str]:

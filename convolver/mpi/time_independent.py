@@ -18,6 +18,10 @@ TYPE_BYTES = {0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1}
 """Bytes of the type codes of SimGrid's time-independent traces."""
 _NUMBERS = {"bcast": 2, "reduce": 3, "allreduce": 2, "gather": 3, "scatter": 3, "allgather": 2, "alltoall": 2, "scan": 2}
 """Numbers of a collective's action before its types, where there are any; without a type sizes are bytes."""
+_PARTS = ("allgather", "alltoall")
+"""Actions that name the part of one rank, where each rank holds those of all."""
+_ROOT_PARTS = ("gather", "scatter")
+"""The same, where only the root (their third number) holds those of all."""
 MARK = "mark"
 """Name of what is no call: the beginning of the phase whose number is the partner."""
 WORK_PER_SECOND = 1e9
@@ -28,7 +32,10 @@ COLLECTIVES = {op.name.lower(): op for op in Op}
 
 @dataclass(frozen=True)
 class Operation:
-    """One MPI call of a rank: name, partner (-1 for none), bytes, tag, and the work since the call before it."""
+    """One MPI call of a rank: name, partner (-1 for none), bytes, tag, and the work since the call before it.
+
+    Bytes of a collective are the larger of what the rank gives and gets: all ranks' parts where it holds these.
+    """
 
     name: str
     partner: int = -1
@@ -54,12 +61,12 @@ def read_ti(path: str | Path) -> Trace:
     index = Path(path)
     try:
         files = [line.strip() for line in index.read_text().splitlines() if line.strip()]
-        return [_rank(index.parent / name, (index.parent / name).read_text()) for name in files]
+        return [_rank(index.parent / name, (index.parent / name).read_text(), len(files)) for name in files]
     except OSError as error:
         raise FormatError(f"{path} is no time-independent trace: {error}.") from error
 
 
-def _rank(path: Path, text: str) -> list[Operation]:
+def _rank(path: Path, text: str, ranks: int) -> list[Operation]:
     result: list[Operation] = []
     work = 0.0
     for number, line in enumerate(text.splitlines(), 1):
@@ -69,7 +76,7 @@ def _rank(path: Path, text: str) -> list[Operation]:
             if name == "compute":
                 work += float(words[2])
             elif name not in ("init", "finalize"):
-                operation = _operation(name, [int(word) for word in words[2:]], int(words[0]), work)
+                operation = _operation(name, [int(word) for word in words[2:]], int(words[0]), ranks, work)
                 if operation is not None:
                     result.append(operation)
                     work = 0.0
@@ -78,7 +85,7 @@ def _rank(path: Path, text: str) -> list[Operation]:
     return result
 
 
-def _operation(name: str, values: list[int], rank: int, work: float) -> Operation | None:
+def _operation(name: str, values: list[int], rank: int, ranks: int, work: float) -> Operation | None:
     """Return the operation of an action; None for the wait of a send, whose buffer is free at once here."""
     if name in POINT:
         return Operation(name, values[0], values[2] * (TYPE_BYTES[values[3]] if len(values) > 3 else 1), values[1], work)
@@ -90,6 +97,8 @@ def _operation(name: str, values: list[int], rank: int, work: float) -> Operatio
     if name in COLLECTIVES:
         typed = len(values) > _NUMBERS.get(name, 0)
         size = values[0] * (TYPE_BYTES.get(values[-1], 8) if typed else 1) if values else 0
+        if name in _PARTS or (name in _ROOT_PARTS and values[2] == rank):
+            size *= ranks
         return Operation(name, -1, 0 if name == "barrier" else size, 0, work)
     raise ValueError("unknown action")
 
@@ -109,7 +118,7 @@ def to_events(trace: Trace, *, seconds_per_work: float, name: str = "p3s") -> Ev
         for operation in _with_waits(operations):
             if operation.work > 0:
                 builder.burst(rank, operation.work * seconds_per_work)
-            _add(builder, rank, operation)
+            _add(builder, rank, len(trace), operation)
     return builder.build()
 
 
@@ -135,7 +144,7 @@ def _with_waits(operations: list[Operation]) -> Iterator[Operation]:
     yield from (Operation("wait", o.partner, o.bytes, o.tag) for o in pending)
 
 
-def _add(builder: EventsBuilder, rank: int, operation: Operation) -> None:
+def _add(builder: EventsBuilder, rank: int, ranks: int, operation: Operation) -> None:
     name = operation.name
     if name == "none":
         return
@@ -150,6 +159,20 @@ def _add(builder: EventsBuilder, rank: int, operation: Operation) -> None:
     elif name in COLLECTIVES:
         op = COLLECTIVES[name]
         root = int(rank == 0) if op is not Op.REDUCE else 0
-        builder.collective(rank, op, sent=operation.bytes, received=operation.bytes, root=root, sync=Sync.BLOCKING)
+        sent, received = _given_and_got(op, operation.bytes, rank == 0, ranks)
+        builder.collective(rank, op, sent=sent, received=received, root=root, sync=Sync.BLOCKING)
     else:
         raise ModelError(f"The replay does not know the operation '{name}'.")
+
+
+def _given_and_got(op: Op, size: int, root: bool, ranks: int) -> tuple[int, int]:
+    """Return the bytes that a rank gives to a collective and gets from it, as they are recorded of real ranks; root is rank 0."""
+    if op is Op.BCAST:
+        return (size, 0) if root else (0, size)
+    if op is Op.REDUCE:
+        return size, size if root else 0
+    if op in (Op.GATHER, Op.GATHERV):
+        return (size // ranks, size) if root else (size, 0)
+    if op in (Op.SCATTER, Op.SCATTERV):
+        return (size, size // ranks) if root else (0, size)
+    return (size // ranks, size) if op in (Op.ALLGATHER, Op.ALLGATHERV) else (size, size)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from convolver.errors import FormatError, UsageError
+from convolver.modeling.p3s.sources import from_events
 from convolver.mpi.events import IMMEDIATE, EventsBuilder, Kind, Op, Sync
 from convolver.mpi.network import Network, flat_configuration
+from convolver.mpi.play import RECORD, packed
 from convolver.mpi.replay import Replayer
 from convolver.mpi.simgrid import format_platform, write_ti
 from convolver.mpi.sources import load_events
-from convolver.mpi.time_independent import read_ti
+from convolver.mpi.time_independent import Operation, read_ti, to_events
 
 
 def test_a_trace_has_one_file_a_rank_with_one_action_a_record(tmp_path):
@@ -86,6 +89,44 @@ def test_an_exported_trace_is_read_again_with_the_same_time(tmp_path):
     assert again.ranks == 3
     assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
     assert seconds[0].max() > 0.75
+
+
+ROOTED = {
+    Op.BCAST: lambda root: (64 * root, 64 * (not root)),
+    Op.REDUCE: lambda root: (64, 64 * root),
+    Op.GATHER: lambda root: (64, 192 * root),
+    Op.SCATTER: lambda root: (192 * root, 64),
+    Op.ALLGATHER: lambda root: (64, 192),
+    Op.ALLTOALL: lambda root: (192, 192),
+}
+"""Bytes that a rank of three gives and gets, as the interposer records them of parts of 64 bytes (csrc/mpi/collectives.c)."""
+
+
+@pytest.mark.parametrize("op", ROOTED)
+def test_collectives_keep_what_each_rank_gives_and_gets(op, tmp_path):
+    builder = EventsBuilder(3)
+    for rank in range(3):
+        sent, received = ROOTED[op](rank == 0)
+        builder.burst(rank, 1e-3).collective(rank, op, sent=sent, received=received, root=int(rank == 0 and op != Op.REDUCE))
+    events = builder.build()
+    again = load_events(write_ti(events, tmp_path / "ti"))
+    for name in ("op", "bytes", "extra", "partner"):
+        assert again.columns[name].tolist() == events.columns[name].tolist()
+    # two networks tell the bytes of both fans
+    for bandwidth in (1e6, 1e9):
+        network = Network(flat_configuration(3, latency_seconds=1e-6, bandwidth_bytes_per_second=bandwidth))
+        ends = [Replayer(one).seconds(network) for one in (events, again)]
+        assert ends[1] == pytest.approx(ends[0], rel=1e-9)
+    # the trace of a scaled structure has the same
+    scaled = to_events(from_events(events), seconds_per_work=1e-9)
+    for name in ("bytes", "extra", "partner"):
+        assert scaled.columns[name].tolist() == events.columns[name].tolist()
+
+
+def test_a_gather_is_performed_with_one_ranks_part():
+    trace = [[Operation("gather", bytes=192 if rank == 0 else 64)] for rank in range(3)]
+    records = np.frombuffer(packed(to_events(trace, seconds_per_work=1e-9))[-3 * RECORD.itemsize :], RECORD)
+    assert records["bytes"].tolist() == [64, 64, 64]
 
 
 def test_sizes_count_elements_of_the_type_that_an_action_names_and_bytes_without_one(tmp_path):
