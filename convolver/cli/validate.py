@@ -19,7 +19,7 @@ def validate_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of profiles, runs, traces and results.")] = Path(
         "validation"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="The campaign's quick selection, three runs each.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The campaign's quick selection, with fewer runs.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="This program alone; repeatable.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,

@@ -91,6 +91,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     condition: tuple[Condition, ...] = (Condition(name="host"),)
     base: str = ""
     runs: int = 5
+    quick_runs: int = 3
     prepare: list[list[str]] = []
     modes: tuple[Mode, ...] = ("hybrid",)
     interval: str = "1M"
@@ -128,8 +129,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             self._check_condition(condition, where)
         if self.base and self.base not in [condition.name for condition in self.condition]:
             raise SchemaError(f"The base '{self.base}' of {where} is none of its conditions.")
-        if self.runs < 1:
-            raise SchemaError(f"{where} asks for {self.runs} runs; at least one is needed.")
+        if min(self.runs, self.quick_runs) < 1:
+            raise SchemaError(f"{where} asks for {min(self.runs, self.quick_runs)} runs; at least one is needed.")
         return self
 
     @staticmethod
@@ -153,15 +154,16 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.base or self.condition[0].name
 
     def quick(self) -> Campaign:
-        """Return the quick selection of programs, inputs and conditions, with three runs at most."""
+        """Return the quick selection of programs, inputs and conditions, with ``quick_runs`` runs at most."""
         programs = [
             msgspec.structs.replace(program, inputs={name: program.inputs[name] for name in chosen})
             for program in self.program
             if (chosen := list(program.inputs)[:1] if program.quick is None else program.quick)
         ]
         conditions = tuple(one for one in self.condition if one.quick or one.name == self.base_name)
+        runs = min(self.runs, self.quick_runs)
         return msgspec.structs.replace(
-            self, program=programs, condition=conditions, base=self.base_name, runs=min(self.runs, 3), modes=self.modes[:1]
+            self, program=programs, condition=conditions, base=self.base_name, runs=runs, modes=self.modes[:1]
         )
 
     def only(self, names: list[str]) -> Campaign:

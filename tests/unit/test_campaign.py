@@ -91,10 +91,12 @@ def test_jobs_have_their_words_filled_in(tmp_path):
     assert len({job.key for job in jobs}) == 2
 
 
-def test_the_quick_selection_keeps_the_quick_inputs_and_at_most_three_runs(tmp_path):
+def test_the_quick_selection_keeps_the_quick_inputs_and_as_many_runs_as_asked_for(tmp_path):
     quick = campaign(SMALL, tmp_path).quick()
     assert list(quick.program[0].inputs) == ["two"]
     assert quick.runs == 3
+    assert campaign("runs = 9\nquick_runs = 5\n" + SMALL, tmp_path).quick().runs == 5
+    assert campaign("runs = 2\nquick_runs = 5\n" + SMALL, tmp_path).quick().runs == 2
 
 
 def test_an_unknown_program_cannot_be_chosen(tmp_path):
@@ -106,6 +108,7 @@ def test_an_unknown_program_cannot_be_chosen(tmp_path):
     ("change", "what"),
     [
         ("runs = 0\n", "runs"),
+        ("quick_runs = 0\n", "runs"),
         ('base = "nowhere"\n', "nowhere"),
         ("colour = 1\n", "colour"),
         ('modes = ["some"]\n', "modes"),
