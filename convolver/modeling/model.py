@@ -21,6 +21,7 @@ import numpy.typing as npt
 from convolver import schema
 from convolver.errors import ExtrapolationWarning, ModelError, SchemaError
 from convolver.modeling.expression import evaluate, names_of
+from convolver.modeling.intervals import LeftOut, limits
 
 Values = npt.NDArray[np.float64]
 
@@ -87,6 +88,7 @@ class Model(msgspec.Struct, kw_only=True):
     degrees_of_freedom: int = 0
     relative: bool = False
     scatter: float = 0.0
+    left_out: tuple[LeftOut, ...] = ()
     baselines: tuple[Baseline, ...] = ()
     notes: tuple[str, ...] = ()
     provenance: dict[str, Any] = {}
@@ -130,6 +132,8 @@ class Model(msgspec.Struct, kw_only=True):
         outside = self._outside(x)
         if outside.any():
             self._warn(x, outside)
+        if self.left_out:
+            return Predicted(values, *limits(self.left_out, x, values, level), outside)
         variance = self._variance(x, values)
         quantile = stats.t.ppf(0.5 + level / 2, self.degrees_of_freedom) if self.degrees_of_freedom > 0 else math.nan
         half = quantile * np.sqrt(variance)
@@ -197,8 +201,9 @@ class Model(msgspec.Struct, kw_only=True):
     def _document(self) -> dict[str, Any]:
         header = {"schema": SCHEMA, "version": schema.VERSIONS[SCHEMA]}
         fields = finite(msgspec.to_builtins(self))
-        if not self.validation:  # as in files from before there was any, which keep their id
-            del fields["validation"]
+        for name in ("validation", "left_out"):  # files from before there was any keep their id
+            if not fields[name]:
+                del fields[name]
         return {**header, **fields}
 
     def save(self, path: str | Path) -> str:

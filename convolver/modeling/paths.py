@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
+from convolver.modeling.intervals import LeftOut, left_out_residuals
 from convolver.modeling.linear import UNITS
 from convolver.modeling.model import Model, Term
 from convolver.modeling.regress import Fit, ols, relative_weights
@@ -30,10 +31,14 @@ _SAMPLES = 8
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths of one P: a regression each, on the samples where it is the longest; ``error``: largest when cross-validated."""
+    """The paths of one P: a regression each, on the samples where it is the longest; ``error``: largest when cross-validated.
+
+    ``residuals``: log(measured / predicted) of each sample by paths of the others.
+    """
 
     fits: tuple[Fit, ...]
     error: float
+    residuals: tuple[float, ...]
 
     def __call__(self, latency: Values, bandwidth: Values) -> Values:
         """Return the seconds of the longest path."""
@@ -54,7 +59,9 @@ def fit_paths(latency: Values, bandwidth: Values, seconds: Values, *, paths: int
     x = _design(latency, bandwidth)
     made: list[Paths] = []
     for number in numbers:
-        made.append(Paths(_fits(x, seconds, number), _cross_validated(x, seconds, number)))
+        guess = _cross_validated(x, seconds, number)
+        error = float(np.abs(guess / seconds - 1).max())
+        made.append(Paths(_fits(x, seconds, number), error, left_out_residuals(seconds, guess)))
         if made[-1].error <= _ENOUGH:
             return made[-1]
     return min(made, key=lambda one: one.error)
@@ -74,13 +81,14 @@ def _check_samples(samples: int, paths: int) -> None:
         raise ModelError(f"{samples} samples of one P are too few; give at least {_SAMPLES} for each path.")
 
 
-def _cross_validated(x: Values, y: Values, number: int) -> float:
+def _cross_validated(x: Values, y: Values, number: int) -> Values:
+    """Return the seconds of each sample by paths of the others' fifths."""
     part = np.random.default_rng(1).permutation(len(y)) % 5
-    errors = []
+    guess = np.empty(len(y))
     for held in range(5):
         fits = _fits(x[part != held], y[part != held], number)
-        errors.append(np.abs(np.max([fit.predict(x[part == held]) for fit in fits], axis=0) / y[part == held] - 1).max())
-    return float(max(errors))
+        guess[part == held] = np.max([fit.predict(x[part == held]) for fit in fits], axis=0)
+    return guess
 
 
 def _fits(x: Values, y: Values, number: int) -> tuple[Fit, ...]:
@@ -116,13 +124,14 @@ def _settled(scaled: Values, of: npt.NDArray[np.intp], number: int) -> tuple[Par
 def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: int = 4, alpha: float = 0.05) -> Model:
     """Fit the longest of a few paths at each P: T = max(alpha + beta L + gamma / BW); for P that were swept only.
 
-    ``paths`` sets the number of paths at each P, ``most`` how many are tried; ``alpha`` is the level of the N.S. flags.
+    ``paths`` sets the number of paths at each P, ``most`` how many are tried; ``alpha`` is the level of the N.S. flags. Intervals
+    of a P are those of its samples' errors by paths of other samples.
     """
     missing = [name for name in ("P", "L", "BW") if name not in data.x]
     if missing:
         raise ModelError(f"Paths need the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
     terms: list[Term] = []
-    formula, quality = "0/0", {}
+    formula, quality, left_out = "0/0", {}, []
     for count in sorted({int(p) for p in data.x["P"]}, reverse=True):
         rows = data.x["P"] == count
         found = fit_paths(data.x["L"][rows], data.x["BW"][rows], data.y[rows], paths=paths, most=most)
@@ -137,7 +146,8 @@ def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: in
         formula = f"where(P == {count}, {longest}, {formula})"
         quality[f"cross_validated_max_error_P{count}"] = found.error
         quality[f"paths_P{count}"] = len(found.fits)
-    fields: dict[str, Any] = {"formula": formula, "quality": quality, "feature_units": UNITS}
+        left_out.append(LeftOut(feature="P", value=float(count), residuals=found.residuals))
+    fields: dict[str, Any] = {"formula": formula, "quality": quality, "feature_units": UNITS, "left_out": tuple(left_out)}
     return Model(name="paths", kind="paths", target=data.target, features=data.features, terms=tuple(terms), **fields)
 
 

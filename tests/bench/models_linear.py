@@ -23,6 +23,7 @@ from models_p3s import read as read_counted
 
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
+from convolver.modeling.model import Model
 from convolver.modeling.storm import (
     ReplaySimulator,
     critical_path_factors,
@@ -32,10 +33,12 @@ from convolver.modeling.storm import (
     sweep,
     total_cpu_seconds,
 )
+from convolver.modeling.table import Observations
 from convolver.mpi.events import Events, Kind
 from convolver.mpi.sweep import Range, SweepPlan
 from convolver.mpi.time_independent import read_ti, to_events
 
+LEVELS = (0.8, 0.9, 0.95)
 RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_second": Range(2e7, 1e9, "log")}
 
 
@@ -53,6 +56,19 @@ def shared_work(events: Events) -> Events:
         found, first = np.unique(gap[places], return_index=True)
         result[rank.start + places[first]] = work[found]
     return events.with_columns(seconds=result)
+
+
+def show_intervals(model: Model, held: Observations) -> None:
+    """Print which share of platforms that the fit has not seen lie in its intervals, and how wide these are."""
+    for level in LEVELS:
+        found = model.predict(held.x, level)
+        if np.isnan(found.low).all():
+            print(f"  {model.kind}: no intervals")
+            return
+        inside = (found.low <= held.y) & (held.y <= found.high)
+        each = ", ".join(f"P {count:.0f} {inside[held.x['P'] == count].mean():.1%}" for count in np.unique(held.x["P"]))
+        half = 50 * np.median((found.high - found.low) / found.values)
+        print(f"  {model.kind}, intervals of {level:.0%} hold {inside.mean():.1%} ({each}); median +-{half:.3f} %")
 
 
 def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bool) -> None:
@@ -78,6 +94,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
     for row in validate(longest, held):
         number = longest.quality[f"paths_P{row['group']:.0f}"]
         print(f"P {row['group']:3.0f}: longest of {number} paths, held-out max {100 * row['max']:.3f} %")
+    show_intervals(longest, held)
     over_p = {f"basis {basis}": ("linear", {"basis": basis}) for basis in ("evidence", "paper")}
     for title, (kind, options) in {**over_p, "scaled paths": ("scaled-paths", {})}.items():
         model = fit(kind, tables[0], target="time", features=["P", "L", "BW"], centre="none", locality=factors, **options)
@@ -88,6 +105,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
         for row in rows:
             print(f"  equation 2, P {row['group']:.0f}: mean {100 * row['mean']:.2f} % max {100 * row['max']:.2f} %")
         print(f"  equation 2, held out, all P: max {100 * max(row['max'] for row in rows):.2f} %")
+        show_intervals(model, held)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Campaign: MECP on transpositions (the communication of EVH1) simulated by SimGrid SMPI with contention on a shared backbone.
 
-    python tests/bench/models_mecp.py CSV [--other] [--all] [odd/even|NUMBER]...
+    python tests/bench/models_mecp.py CSV [--other] [--all] [--quick] [odd/even|NUMBER]...
 
 Corrects equation 2 with 30 seeds for the paper's split (odd/even) and random halves, whose seeds are the numbers; case and space
 are chosen without the held-out data. CSV holds the times; it is made with smpicc where it does not exist
 (tests/unit/modeling/transpose.csv does; --other makes it on another cluster with another library's collectives). --all runs every
-case on logarithms, not only the chosen one. Kriging of the same logarithms shows what the data allow: its lengths chosen by
-left-out training points or, as a bound that no honest choice reaches, by the held-out points themselves.
+case on logarithms, not only the chosen one; --quick tries the first case only, with 10 seeds. Intervals are those of the folds of
+the training half (:mod:`convolver.modeling.intervals`), and the share of held-out points in them is their coverage. Kriging of
+the same logarithms shows what the data allow: its lengths chosen by left-out training points or, as a bound that no honest choice
+reaches, by the held-out points themselves.
 """
 
 import subprocess
@@ -20,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from convolver.modeling import Table
+from convolver.modeling.intervals import LeftOut, limits
 from convolver.modeling.mecp.correct import WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
 from convolver.modeling.mecp.semi_empirical import EVH1, SemiEmpirical
@@ -94,6 +97,7 @@ def measure(path: Path, other: bool) -> None:
 # equation 2 for one transposition of nx x nx values a cycle (the hydrodynamics code transposes nx such planes)
 TRANSPOSE = SemiEmpirical(EVH1.formula.replace("f*T*nx*", "T*"), {**EVH1.bounds, "g": (1e-10, 1e-3), "j": (1e-10, 1e-3)})
 
+LEVELS = (0.8, 0.9, 0.95)
 CANDIDATES = [(2, "log"), (1, "log"), (4, "log"), (3, "log")]
 """The paper's cases, corrections of ratios: the base model's errors grow with the times."""
 
@@ -133,32 +137,50 @@ def bounds_of(train, held, base_train, base_held) -> tuple[float, float]:
     return min(results)[1] / base, min(error for _, error in results) / base
 
 
-def campaign(data, kind: str, every: bool) -> tuple[float, int]:
-    """Print one split; return the held-out squares over the base model's and how many of 30 chosen terms are better than it."""
+def covered(residuals, corrected, held) -> np.ndarray:
+    """Return for each level and held-out point whether its interval holds the measured time, and print the shares."""
+    both = [limits([LeftOut(residuals=residuals)], held.x, corrected, level) for level in LEVELS]
+    inside = np.array([(low <= held.y) & (held.y <= high) for low, high in both])
+    shares = [
+        f"{level:.0%}: {one.mean():.0%} of points, factor {np.median(high / corrected):.2f}"
+        for level, one, (_, high) in zip(LEVELS, inside, both, strict=True)
+    ]
+    print(f"  intervals hold {'; '.join(shares)}")
+    return inside
+
+
+def campaign(data, kind: str, every: bool, quick: bool) -> tuple[float, int, np.ndarray]:
+    """Print one split; return the held-out squares over the base model's, how many of the chosen terms are better than it, and
+    which intervals held."""
+    tried, terms = (CANDIDATES[:1], 10) if quick else (CANDIDATES, 30)
     train, held = split(data, kind)
     settings, start = Settings(), time.process_time()
     parameters = TRANSPOSE.fit(train, quiet=True, loss="log").parameters
     guess = np.broadcast_to(TRANSPOSE(held.x, parameters), held.y.shape)
     base = np.mean((guess - held.y) ** 2)
-    ratios, points = compare(TRANSPOSE, train, CANDIDATES, loss="log", settings=settings)
-    known = {candidate: float(np.average(values, weights=points)) for candidate, values in ratios.items()}
-    best = choose(ratios, points)
+    compared = compare(TRANSPOSE, train, tried, loss="log", settings=settings)
+    known = {candidate: float(np.average(values, weights=compared.points)) for candidate, values in compared.ratios.items()}
+    best = choose(compared.ratios, compared.points)
     corrected = known[best] < WORTH
     kriging = bounds_of(train, held, np.broadcast_to(TRANSPOSE(train.x, parameters), train.y.shape), guess)
     print(
         f"{kind}: base RMSE {1e3 * base**0.5:.1f} ms, chosen case {best[0]} {best[1]} ({known[best]:.2f} when cross-validated), "
         f"{'corrected' if corrected else 'left alone'}; kriging {kriging[0] - 1:+.0%}, at best {kriging[1] - 1:+.0%}"
     )
-    result = (1.0, 0)
-    for case, space in CANDIDATES if every else (best,):
-        made = [trial(TRANSPOSE, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(30)]
+    result = (1.0, 0, covered(compared.left_out[None], guess, held) if not corrected else np.zeros(0))
+    for case, space in tried if every else (best,):
+        made = [trial(TRANSPOSE, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(terms)]
         errors = np.array([np.mean((one(held.x) - held.y) ** 2) for one in made]) / base
         together = float(np.mean((ensemble(made, held.x) - held.y) ** 2) / base)
         better = int(np.sum(errors < 1))
         if (case, space) == best:
-            result = (together if corrected else 1.0, better)
+            if corrected:
+                result = (together, better, covered(compared.left_out[best], ensemble(made, held.x), held))
+            else:
+                result = (1.0, better, result[2])
         mark = "  <- chosen" if (case, space) == best else ""
-        print(f"  case {case} {space}: better {better}/30, MSE {100 * (together - 1):+.0f} %, best {errors.min() - 1:+.0%}{mark}")
+        changed = f"MSE {100 * (together - 1):+.0f} %, best {errors.min() - 1:+.0%}"
+        print(f"  case {case} {space}: better {better}/{terms}, {changed}{mark}")
     print(f"  {time.process_time() - start:.0f} s of one core", flush=True)
     return result
 
@@ -170,9 +192,13 @@ if __name__ == "__main__":
     if not path.exists():
         measure(path, "--other" in sys.argv)
     data = Table.load(path).observations("time", ["np", "nx", "T"])
-    results = [campaign(data, kind, "--all" in sys.argv) for kind in words[1:] or ["odd/even", "1"]]
-    ratios, better = (np.array(column) for column in zip(*results, strict=True))
+    quick = "--quick" in sys.argv
+    results = [campaign(data, kind, "--all" in sys.argv, quick) for kind in words[1:] or ["odd/even", "1"]]
+    ratios, better, inside = (list(column) for column in zip(*results, strict=True))
+    ratios, shares = np.array(ratios), np.array(better) / (10 if quick else 30)
     print(
         f"{len(ratios)} halves: MSE {100 * (ratios.mean() - 1):+.0f} % in the mean, {(ratios <= 0.5).sum()} by half or more, "
-        f"{(ratios > 1).sum()} worse; 27 or more of 30 terms better on {(better >= 27).sum()}, {better.mean() / 30:.1%} of all"
+        f"{(ratios > 1).sum()} worse; 90 % or more of terms better on {(shares >= 0.9).sum()}, {shares.mean():.1%} of all"
     )
+    held = np.concatenate(inside, axis=1).mean(axis=1)
+    print("intervals hold " + ", ".join(f"{level:.0%}: {share:.1%}" for level, share in zip(LEVELS, held, strict=True)))

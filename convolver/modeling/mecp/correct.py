@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError
 from convolver.modeling.expression import substitute
+from convolver.modeling.intervals import LeftOut, left_out_residuals
 from convolver.modeling.mecp.evolve import Found, Settings, evolve
 from convolver.modeling.mecp.genetic import search_parameters
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
@@ -148,7 +149,7 @@ def ensemble(trials: list[Corrected], x: Mapping[str, Any]) -> Values:
 
 
 def inner_splits(data: Observations, parts: int, seed: int) -> Iterator[tuple[Observations, Observations]]:
-    """Yield (training, held-out) parts: shuffled folds, then for each feature its largest value held out."""
+    """Yield (training, held-out) parts: ``parts`` shuffled folds, then for each feature its largest value held out."""
     for train, held in folds(len(data), parts, seed):
         yield data.take(train), data.take(held)
     for values in data.x.values():
@@ -158,38 +159,55 @@ def inner_splits(data: Observations, parts: int, seed: int) -> Iterator[tuple[Ob
             yield data.take(~top), data.take(top)
 
 
-Ratios = dict[tuple[int, str], Values]
-"""For each (case, space) the squared error in every inner split, over the base model's in all of them."""
+Candidate = tuple[int, str]
+"""A case and a space."""
+Ratios = dict[Candidate, Values]
+"""For each candidate the squared error in every inner split, over the base model's in all of them."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How candidates fare in inner splits: their ratios, the held-out points of each split, and what candidates and base model
+    (None) leave of each point in the fold that it was left out of: log(measured / predicted)."""
+
+    ratios: Ratios
+    points: Values
+    left_out: dict[Candidate | None, tuple[float, ...]]
 
 
 def compare(
     form: SemiEmpirical,
     data: Observations,
-    candidates: list[tuple[int, str]],
+    candidates: list[Candidate],
     *,
     loss: str,
     parts: int = 5,
     trials: int = 5,
     seed: int = 0,
     settings: Settings,
-) -> tuple[Ratios, Values]:
-    """Return the candidates' errors relative to the base model's in inner splits, and the held-out points of each split.
+) -> Compared:
+    """Return the candidates' errors relative to the base model's in inner splits.
 
     Squared logarithms weighted by the root of the measured time, as in the search: with squares of seconds one large time in a
     small split outweighs all the rest, and the choice is noise.
     """
-    squares: dict[tuple[int, str], list[float]] = {candidate: [] for candidate in candidates}
-    points, bases = [], []
+    held_out: list[Values] = []
+    guessed: dict[Candidate | None, list[Values]] = {None: [], **{candidate: [] for candidate in candidates}}
     for train, held in inner_splits(data, parts, seed):
         parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
-        bases.append(_squares(form(held.x, parameters), held.y))
-        points.append(float(len(held)))
+        held_out.append(held.y)
+        guessed[None].append(np.broadcast_to(form(held.x, parameters), held.y.shape))
         for case, space in candidates:
             made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
-            squares[case, space].append(_squares(ensemble(made, held.x), held.y))
-    return {
-        candidate: relative(np.array(values), np.array(bases), np.array(points)) for candidate, values in squares.items()
-    }, np.array(points)
+            guessed[case, space].append(ensemble(made, held.x))
+    points = np.array([len(held) for held in held_out], dtype=np.float64)
+    squares = {one: np.array(list(map(_squares, guesses, held_out))) for one, guesses in guessed.items()}
+    measured = np.concatenate(held_out[:parts])
+    return Compared(
+        {candidate: relative(squares[candidate], squares[None], points) for candidate in candidates},
+        points,
+        {one: left_out_residuals(measured, np.concatenate(guesses[:parts])) for one, guesses in guessed.items()},
+    )
 
 
 def relative(squares: Values, bases: Values, points: Values) -> Values:
@@ -201,7 +219,7 @@ def relative(squares: Values, bases: Values, points: Values) -> Values:
     return squares / max(float(np.average(bases, weights=points)), 1e-300)
 
 
-def choose(ratios: Ratios, points: Values) -> tuple[int, str]:
+def choose(ratios: Ratios, points: Values) -> Candidate:
     """Return the simplest candidate whose error exceeds the best one's by at most the standard error of their difference."""
     best = min(ratios, key=lambda candidate: np.average(ratios[candidate], weights=points))
     for candidate in (one for one in SIMPLEST if one in ratios):
@@ -240,8 +258,8 @@ def fit_mecp(
 
     ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``, ``search`` own or operon (the package pyoperon).
     ``quality`` holds the squared error of every candidate over the base in cross-validation; with ``auto``, the base model
-    itself is returned if the chosen candidate's is not below 0.85. The interval is the base model's scatter times that error, and
-    the base model's own where ``case`` and ``space`` are given, so that nothing was held out.
+    itself is returned if the chosen candidate's is not below 0.85. The interval is that of the points' errors in the folds of the
+    cross-validation that they were left out of.
     """
     form = SemiEmpirical(formula, {k: (float(v[0]), float(v[1])) for k, v in bounds.items()}, dict(fixed or {}))
     if search not in ("own", "operon"):
@@ -250,30 +268,25 @@ def fit_mecp(
     fit = form.fit(data, loss=loss, seed=seed)
     base = model_of(form, fit, data, relative=loss != "absolute")
     candidates = _candidates(case, space)
-    known: dict[tuple[int, str], float] = {}
-    best = candidates[0]
-    if len(candidates) > 1:
-        ratios, points = compare(form, data, candidates, loss=loss, seed=seed, settings=settings)
-        known = {candidate: float(np.average(values, weights=points)) for candidate, values in ratios.items()}
-        best = choose(ratios, points)
+    compared = compare(form, data, candidates, loss=loss, seed=seed, settings=settings)
+    known = {candidate: float(np.average(values, weights=compared.points)) for candidate, values in compared.ratios.items()}
+    best = choose(compared.ratios, compared.points)
     quality: dict[str, Any] = {f"cv_case_{c}_{s}": value for (c, s), value in known.items()}
-    if known and known[best] >= WORTH:
+    corrected = len(candidates) == 1 or known[best] < WORTH
+    left_out = (LeftOut(residuals=compared.left_out[best if corrected else None]),)
+    if not corrected:
         notes = ("no correction beat the base model in cross-validation, so the base model stays as it is",)
-        return msgspec.structs.replace(base, kind="mecp", quality={**base.quality, **quality, "corrected": 0}, notes=notes)
+        quality = {**base.quality, **quality, "corrected": 0}
+        return msgspec.structs.replace(base, kind="mecp", quality=quality, left_out=left_out, notes=notes)
     made = [
         trial(form, data, fit.parameters, case=best[0], space=best[1], seed=seed + s, settings=settings) for s in range(trials)
     ]
     quality |= {"corrected": 1, "case": best[0], "space": best[1], "base_rmse": fit.rmse}
     members = tuple(one.text() for one in made)
-    # the scatter about a correction is seen where it was held out, not at the points that it was made from
-    held_out = min(known.get(best, 1.0), 1.0)
-    variance = None if base.residual_variance is None else held_out * base.residual_variance
-    return msgspec.structs.replace(
-        base, kind="mecp", members=members, quality={**base.quality, **quality}, residual_variance=variance
-    )
+    return msgspec.structs.replace(base, kind="mecp", members=members, quality={**base.quality, **quality}, left_out=left_out)
 
 
-def _candidates(case: int | str, space: str) -> list[tuple[int, str]]:
+def _candidates(case: int | str, space: str) -> list[Candidate]:
     cases = CASES if case == "auto" else (int(case),)
     spaces = SPACES if space == "auto" else (space,)
     if any(c not in CASES for c in cases) or any(s not in SPACES for s in spaces):
