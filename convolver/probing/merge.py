@@ -21,7 +21,7 @@ from convolver.probing.detect import detect_all
 from convolver.probing.moments import merge_points, quietest
 from convolver.probing.probe import geometry, near_bytes
 
-_CAPACITIES = ("window.", "front.targets", "front.code")
+_CAPACITIES = ("window.", "front.targets", "front.code", "front.loop")
 """Figures that count entries: a disturbed core, whose other thread has a part of them, shows too few."""
 _Item = TypeVar("_Item")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -170,6 +172,26 @@ def test_the_turns_and_the_size_of_a_loop_buffer_are_found(turns, slots):
 @pytest.mark.parametrize("slots", [0, 1 << 20])
 def test_a_core_that_foresees_all_ends_or_none_shows_no_loop_buffer(slots):
     assert loop_figures(_buffering(34, slots), capacity) == [None, None]
+
+
+def test_turns_are_found_behind_a_step_that_is_none_and_between_disturbances():
+    """As on a core whose ends behind 21 turns take longer, and whose neighbour makes every third look dearer."""
+    clean, looks = _buffering(34, 40), itertools.count()
+
+    def cycles(kind, count):
+        return [one + 9 * (21 < count <= 34) + 25 * (next(looks) % 3 == 0) for one in clean(kind, count)]
+
+    found = loop_figures(cycles, capacity)[0]
+    assert (found.name, found.value, found.low, found.high) == ("front.loop", 34, 34, 34)
+
+
+def test_ends_that_are_missed_now_and_then_show_no_turns():
+    clean = _buffering(34, 40)
+
+    def cycles(kind, count):
+        return [one + 25 * (count < 34 and count % 3 == 0) for one in clean(kind, count)]
+
+    assert loop_figures(cycles, capacity) == [None, None]
 
 
 def test_a_probe_that_ended_tells_nothing_of_loops():
