@@ -74,7 +74,7 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
 static int buffers(cv_core *c) {
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
-           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && heap_new(&c->waiting, p->scheduler) &&
+           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
            near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS);
 }
 

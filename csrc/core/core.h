@@ -7,6 +7,7 @@
 #include "front.h"
 #include "ports.h"
 #include "queues.h"
+#include "scheduler.h"
 #include "../trace/streams.h"
 
 #define LINES 1024 /* entries of the table of lines on their way */
@@ -59,7 +60,7 @@ struct cv_core {
     int restarted;                        /* nothing was fetched since a mispredicted branch */
     int64_t blamed;                       /* operation that the next cycles belong to: a mispredicted branch; -1: none */
     queue fetch_queue, reorder, loads, stores, fills;
-    heap waiting;
+    scheduler waiting;
     forwarding forwards;
     port_calendar ports;
     line_entry lines[LINES];

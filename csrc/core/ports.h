@@ -32,7 +32,7 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle) {
     return e;
 }
 
-/* Cores spread instructions over the ports by how many wait there; here the port that was used least goes first. */
+/* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
 static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
     uint32_t best = (uint32_t)__builtin_ctz(free);
     for (uint32_t rest = free & (free - 1); rest; rest &= rest - 1) {

@@ -20,7 +20,7 @@ static void empty_pipeline(cv_core *c) {
     queue_clear(&c->loads);
     queue_clear(&c->stores);
     queue_clear(&c->fills);
-    c->waiting.count = 0;
+    scheduler_clear(&c->waiting);
     forwarding_clear(&c->forwards);
     ports_clear(&c->ports);
     memset(c->lines, 0, sizeof c->lines);
@@ -103,7 +103,7 @@ static void issue(cv_core *c, const cv_core_op *op) {
     if (op->flags & CV_CORE_STORE)
         issue_from(c, queue_room(&c->stores), slots);
     if (!(op->flags & CV_CORE_NO_PORT))
-        issue_from(c, heap_room(&c->waiting, c->issued), slots);
+        issue_from(c, scheduler_room(&c->waiting, c->issued), slots);
     for (uint32_t i = 0; i < slots; i++)
         queue_put(&c->fetch_queue, c->issued);
 }
@@ -144,12 +144,16 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, s
         start = address;
     uint32_t latency = chained ? kind->chained_latency : kind->latency;
     const int folded = (op->flags & CV_CORE_FOLDED) && c->params.folded_period;
-    if (folded)
+    const int waits = !(op->flags & (CV_CORE_FUSED | CV_CORE_NO_PORT));
+    uint32_t port = SCHEDULER_NONE;
+    if (folded) {
         latency = ++c->folded % c->params.folded_period ? 0 : 1;
-    else if (kind->ports && !(op->flags & (CV_CORE_FUSED | CV_CORE_NO_PORT)))
-        start = ports_take(&c->ports, kind->ports, kind->busy, start);
-    if (!(op->flags & (CV_CORE_NO_PORT | CV_CORE_FUSED)))
-        heap_push(&c->waiting, start);
+    } else if (kind->ports && waits) {
+        port = scheduler_bind(&c->waiting, kind->ports);
+        start = ports_take(&c->ports, UINT32_C(1) << port, kind->busy, start);
+    }
+    if (waits)
+        scheduler_put(&c->waiting, start, port);
     const uint64_t done = start + latency;
     for (int i = 0; i < op->n_writes; i++) {
         c->ready[op->writes[i]] = done;
