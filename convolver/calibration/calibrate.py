@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from convolver.calibration.fit import LIKE, TUPLES, WALKS, Start, fit, left_out
+from convolver.calibration.fit import KNOWN, LIKE, TUPLES, WALKS, Start, fit, left_out
 from convolver.calibration.rows import Measured, Rows, make_rows, measured_points, runs
 from convolver.convolution.costs import pattern_cost
 from convolver.convolution.falls import Array
@@ -87,6 +87,7 @@ def starting_point(profile: MachineProfile, page_entries: int = 0, like: Machine
         page_entries=page_entries,
         walk=positive([0.2 * random.line_seconds[-1]])[0],
         walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
+        huge_walk=0.5 if page_entries and profile.huge_maps else 0.0,
         first_latency=chase.reference_seconds,
         between=0.6,
         alone=0.4,
@@ -101,8 +102,8 @@ def starting_point(profile: MachineProfile, page_entries: int = 0, like: Machine
         return Start(found)
     known = {name: getattr(like.calibration, name) for name in FITTED}
     walks = {name: getattr(like.calibration, name) for name in WALKS} if like.calibration.page_entries else {}
-    alone = {"alone": like.calibration.alone} if like.calibration.alone else {}
-    return Start(msgspec.structs.replace(found, **known, **walks, **alone), LIKE)
+    others = {name: value for name in KNOWN if getattr(found, name) and (value := getattr(like.calibration, name))}
+    return Start(msgspec.structs.replace(found, **known, **walks, **others), LIKE)
 
 
 class _Tried(NamedTuple):
@@ -126,7 +127,7 @@ def _best(
     that of ``like``), or pages that cost something (or more or fewer translations than there), only where that is clearly better.
     Rows near an edge count nowhere, so that all compare."""
     tried = []
-    for entries in (0, *(PAGE_ENTRIES if small_pages(profiles[0]) else ())):
+    for entries in (0, *PAGE_ENTRIES):
         for number, profile in enumerate(profiles):
             rows = make_rows(points, run, rates, str(number), profile, _pages_name(entries) if entries else "")
             start = starting_point(profile, entries, like)
@@ -138,10 +139,10 @@ def _best(
 
 
 def _same_memory(tried: _Tried, like: MachineProfile | None) -> bool:
-    """Tell whether the last level is that of ``like``, and the translations, too, where pages are small."""
+    """Tell whether the last level and the translations are those of ``like``."""
     if like is None or like.calibration is None:
         return False
-    same = tried.start.calibration.page_entries == like.calibration.page_entries or not small_pages(tried.profile)
+    same = tried.start.calibration.page_entries == like.calibration.page_entries
     return same and tried.profile.hierarchy[-1].size_bytes == like.hierarchy[-1].size_bytes
 
 
@@ -162,11 +163,6 @@ def _scattered(
         tried = _Tried(cost / max(rows.weight.sum(), 1.0), best.profile, rows, start, vector)
         found += [tried] if tried.cost < BETTER * best.cost else []
     return found
-
-
-def small_pages(profile: MachineProfile) -> bool:
-    """True where the probe's working sets, and so a program's, lie in pages of 4 KiB, or may."""
-    return profile.provenance.get("pages", "default") in ("default", "4k")
 
 
 def _pages_name(entries: int) -> str:
@@ -197,11 +193,10 @@ def calibrate(profile: MachineProfile, *, like: MachineProfile | None = None, pr
         {"name": str(number), "hierarchy": [msgspec.to_builtins(level) for level in one.hierarchy]}
         for number, one in enumerate(profiles)
     ]
-    if small_pages(profile):
-        machines += [
-            {"name": _pages_name(entries), "hierarchy": [msgspec.to_builtins(level) for level in page_cache(entries)]}
-            for entries in PAGE_ENTRIES
-        ]
+    machines += [
+        {"name": _pages_name(entries), "hierarchy": [msgspec.to_builtins(level) for level in page_cache(entries)]}
+        for entries in PAGE_ENTRIES
+    ]
     rates = simulate(run, machines, progress=progress)
     _, best, rows, start, vector = _best(profiles, points, run, rates, like)
     errors, vectors = left_out(rows, start, vector)

@@ -27,6 +27,8 @@ TUPLES = ("sequential", "random", "write_back", "latency")
 """What is fitted for each farther place."""
 WALKS = ("walk", "walk_latency")
 """What is fitted where pages were seen to cost something."""
+KNOWN = ("huge_walk", "alone")
+"""What is fitted where it is not 0."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Start:
     def _single(self) -> tuple[str, ...]:
         """Return the names of single values that are fitted where the calibration has them."""
         walks = WALKS if self.calibration.page_entries else ()
-        return (*walks, "alone") if self.calibration.alone else walks
+        return (*walks, *(name for name in KNOWN if getattr(self.calibration, name)))
 
     @property
     def _exponents(self) -> tuple[float, float]:
@@ -97,12 +99,13 @@ def chosen(rows: Rows, which: Any) -> Rows:
         work=work,
         weight=rows.weight[which],
         place=place,
+        huge=rows.huge[which],
     )
 
 
 def errors(rows: Rows, calibration: Calibration) -> Array:
     """Return log(model / measured) of each row."""
-    return np.log(seconds(rows.work, calibration) / rows.seconds)
+    return np.log(seconds(rows.asked(calibration), calibration) / rows.seconds)
 
 
 def fit(rows: Rows, start: Start, at: Array | None = None) -> tuple[Array, float]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convolver.convolution.falls import Array, fold
 from convolver.convolution.rates import DEPENDENT, RANDOM, Work, lines_of
-from convolver.machine.calibration import PAGES
+from convolver.machine.calibration import PAGES, Calibration
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, plateau
 from convolver.machine.profile import MachineProfile
@@ -34,12 +34,13 @@ class Measured(NamedTuple):
     working_set_bytes: int
     seconds: float
     spread: float
+    huge: bool
 
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of all points on one hierarchy. ``weight``: how much a row counts in the fit, 0 for none. ``place``: what serves
-    it."""
+    it. ``huge``: measured on huge pages, while ``work`` is that on small ones."""
 
     kernels: NDArray[np.str_]
     working_sets: NDArray[np.int64]
@@ -47,6 +48,12 @@ class Rows:
     work: Work
     weight: Array
     place: tuple[str, ...]
+    huge: NDArray[np.bool_]
+
+    def asked(self, calibration: Calibration) -> Work:
+        """Return the work, with walks on huge pages as what they cost of one on small pages."""
+        part = np.where(self.huge, calibration.huge_walk, 1.0)
+        return replace(self.work, walks=self.work.walks * part, chased_walks=self.work.chased_walks * part)
 
 
 def is_power(size_bytes: int) -> bool:
@@ -67,8 +74,9 @@ def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> lis
     They are ordered by working set, chases last in each: so the probe makes each of their cycles once.
     """
     found = [
-        Measured(curve, point.working_set_bytes, point.seconds_per_reference, point.spread)
-        for curve in profile.maps
+        Measured(curve, point.working_set_bytes, point.seconds_per_reference, point.spread, huge)
+        for huge, curves in ((False, profile.maps), (True, profile.huge_maps))
+        for curve in curves
         if curve.threads == 1 and curve.kernel in known and curve.pattern != RESTARTED
         for point in curve.points
         if profile.projected or is_power(point.working_set_bytes)
@@ -161,4 +169,5 @@ def make_rows(
         work=work,
         weight=_weights(points, profile.hierarchy),
         place=tuple(names[index] for index in far.argmax(axis=1)),
+        huge=np.array([one.huge for one in points]),
     )

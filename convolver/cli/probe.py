@@ -97,6 +97,8 @@ def probe_command(
         raise
     if longer := profile.provenance["noise"]["patience_seconds"]:
         say(f"Too many points had not settled when the time was up, so they were measured for {longer:.0f} s more.")
+    if without := profile.provenance.get("without_huge_pages"):
+        say(without)
     if calibrate:
         profile, why = calibrated(profile, progress=terminal_progress())
         if why:

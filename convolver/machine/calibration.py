@@ -44,7 +44,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     on top. ``latency`` is that of a dependent load, ``first_latency`` in the first level; ``window`` loads fit into the core's
     window, so one such latency is paid a window. ``page_entries`` translations are kept near (0: no page was seen to cost
     anything); another page, asked for out of order, costs ``walk`` where several are asked for at once, and ``walk_latency`` on
-    top of its place's where a load waits for it.
+    top of its place's where a load waits for it. ``huge_walk`` is the part of these that the same page costs where it lies in a
+    huge one (0: not measured).
     ``scattered_share`` is the part of the last level that lines out of order find, where it is less than streams do (0: all).
     ``assumed`` are deviations of the logarithm of each place's costs that the factors of a projection add (empty: measured).
     ``near_exponent`` joins what core and loads take with the lines of stores, ``exponent`` the rest of the parts of a block's
@@ -69,6 +70,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     page_entries: int = 0
     walk: float = 0.0
     walk_latency: float = 0.0
+    huge_walk: float = 0.0
     scattered_share: float = 0.0
     near_exponent: float = 8.0
     assumed: tuple[float, ...] = ()

@@ -94,7 +94,8 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What is known of a machine. Times are in seconds, sizes in bytes.
 
     ``hierarchy`` is what simulations use; ``hierarchy_reported`` is what the operating system said, where it differs;
-    ``detected`` is what the measured curves show. ``tlb`` has levels for each size of page, of which those for ``page_bytes`` are
+    ``detected`` is what the measured curves show. ``huge_maps`` are curves on huge pages beside those of ``maps``, which the
+    calibration alone uses. ``tlb`` has levels for each size of page, of which those for ``page_bytes`` are
     simulated; ``semantics`` is what a write does. ``provenance`` says when, where and how the numbers were made.
     """
 
@@ -109,6 +110,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     hierarchy_reported: tuple[Level, ...] = ()
     detected: tuple[DetectedLevel, ...] = ()
     maps: tuple[Curve, ...] = ()
+    huge_maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
     core: tuple[CoreFigure, ...] = ()
     kernel: tuple[KernelCost, ...] = ()
@@ -141,14 +143,14 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         parse_system(document, where)
         try:
             profile = msgspec.convert(document, cls)
-            maps = check_curves(profile.maps)
+            maps, huge_maps = check_curves(profile.maps), check_curves(profile.huge_maps)
             _check_throughputs(profile.floating_point)
             check_kernel_costs(profile.kernel)
         except (msgspec.ValidationError, SchemaError) as error:
             raise SchemaError(f"{where} is no valid machine profile: {error}.") from error
         if not profile.name or "/" in profile.name:
             raise SchemaError(f"{where} is no valid machine profile: its name is empty or holds a '/'.")
-        return msgspec.structs.replace(profile, maps=maps)
+        return msgspec.structs.replace(profile, maps=maps, huge_maps=huge_maps)
 
     def to_document(self) -> dict[str, Any]:
         """Return the profile as a JSON document with schema and version, without id."""

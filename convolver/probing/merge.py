@@ -40,7 +40,10 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
     reported = _reported(first)
     best = min(_clock(profile, "cycle_seconds_least") for profile in profiles)
     factors = [best / clock if (clock := _clock(profile, "cycle_seconds_least")) else 1.0 for profile in profiles]
-    maps = _curves(profiles, factors, near_bytes(reported))
+    maps, huge_maps = (
+        _curves([(curve, factor) for own, factor in zip(kind, factors, strict=True) for curve in own], near_bytes(reported))
+        for kind in ([profile.maps for profile in profiles], [profile.huge_maps for profile in profiles])
+    )
     floating_point = _throughputs(profiles, factors)
     detected = detect_all(maps, len(reported) or 3)
     hierarchy = geometry(reported, detected)
@@ -51,6 +54,7 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
         detected=detected,
         cpu={**first.cpu, **({"measured_hertz": round(1 / best, -6)} if best else {})},
         maps=maps,
+        huge_maps=huge_maps,
         floating_point=floating_point,
         core=_core(profiles),
         kernel=_kernel(profiles),
@@ -97,10 +101,9 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, l
     return groups
 
 
-def _curves(profiles: Sequence[MachineProfile], factors: Sequence[float], near: int) -> tuple[Curve, ...]:
-    """Return every curve that some profile has, point by point of those that have it."""
+def _curves(shaped: Sequence[tuple[Curve, float]], near: int) -> tuple[Curve, ...]:
+    """Return every curve that some profile has, point by point of those that have it, given all with their profiles' factors."""
     found = []
-    shaped = [(curve, factor) for profile, factor in zip(profiles, factors, strict=True) for curve in profile.maps]
     for group in _grouped(shaped, lambda pair: msgspec.structs.replace(pair[0], points=())).values():
         points = _grouped(
             ((point, factor) for curve, factor in group for point in curve.points), lambda pair: pair[0].working_set_bytes

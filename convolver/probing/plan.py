@@ -39,6 +39,9 @@ _FULL_REGISTERS = [*_QUICK_REGISTERS, "add_v64", "multiply_v64", "fma_v64", "div
 _THREADED = _names("load load_v32 store copy random_load chase chase_4")
 LOADED = _names("chase chase_4 random_load load store")
 """Kernels that are also measured while the other CPUs copy memory."""
+_HUGE = ("chase",)
+_HUGE_SMALLEST_BYTES = 4 << 20
+"""What is also measured on huge pages, and from where on: below it the translations of small pages are near, too."""
 _DENSE_BYTES = 64 << 20
 """Behind this memory only gets larger: one point an octave, as the calibration takes; the full plan has two for the chase."""
 
@@ -77,7 +80,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     on CPU ``other``.
     Working sets up to ``near_bytes`` lie in caches that run at the core's clock.
     ``loaded`` are the thread counts for which curves beside streams are measured, too; ``surroundings`` adds CPUs that share
-    the core, and residency; ``core`` the core's own figures and the kernel's.
+    the core, and residency; ``core`` the core's own figures and the kernel's. ``huge``: points that are measured on huge pages,
+    too, where the others are not.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     surroundings: bool = False
     core: bool = False
     near_bytes: int = 0
+    huge: tuple[Item, ...] = ()
 
     @property
     def id(self) -> str:
@@ -113,6 +118,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if not items:
             raise UsageError(f"This machine can run no kernel of the plan '{self.name}'.")
         return msgspec.structs.replace(self, items=items)
+
+    def on_huge_pages(self) -> Plan:
+        """Return the plan of the points on huge pages: as many rounds, and nothing beyond."""
+        return Plan(
+            name=f"{self.name}, huge pages",
+            items=self.huge,
+            rounds=self.rounds,
+            most_rounds=self.rounds,
+            pages="2m",
+            effort=self.effort,
+            near_bytes=self.near_bytes,
+        )
 
 
 def working_sets(largest_bytes: int, per_octave: int, smallest_bytes: int = SMALLEST_BYTES) -> list[int]:
@@ -144,6 +161,13 @@ def _ordered(sets_of: dict[str, list[int]], threads: Sequence[int] = (1,)) -> tu
     return tuple(Item(kernel, size, count) for count in threads for size in sizes for kernel in kernels[size])
 
 
+def _huge(largest_bytes: int, pages: str) -> tuple[Item, ...]:
+    """Return the points on huge pages, one an octave; none where all are, or must not be."""
+    if pages != "default":
+        return ()
+    return _ordered({name: working_sets(largest_bytes, 1, _HUGE_SMALLEST_BYTES) for name in _HUGE})
+
+
 def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "default", cpus: int = 1) -> Plan:
     """Return the plan for about ten seconds: one point an octave, two for the chase, from which capacities are detected.
 
@@ -165,6 +189,7 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
         pages=pages,
         effort=effort,
         core=True,
+        huge=_huge(largest_bytes, pages),
     )
 
 
@@ -195,5 +220,6 @@ def full_plan(
         loaded=tuple(busy),
         surroundings=True,
         core=True,
+        huge=_huge(largest_bytes, pages),
         effort=Effort(sample_seconds=0.0004, limit_seconds=0.02, warmup_seconds=0.04, most=21),
     )

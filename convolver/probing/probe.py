@@ -132,6 +132,19 @@ def _provenance(
     }
 
 
+def _huge_curves(
+    plan: Plan, cpu: int, kernels: dict[str, Kernel], page_bytes: int, progress: Progress
+) -> tuple[tuple[Curve, ...], str]:
+    """Return the curves on huge pages, and why there are none where the plan asks for them."""
+    if not plan.huge or page_bytes == _HUGE_PAGE_BYTES:
+        return (), ""
+    try:
+        lines = run_plan(plan.on_huge_pages(), cpu, progress)
+        return curves(summaries_of(lines), kernels, _HUGE_PAGE_BYTES), ""
+    except ProbeError as error:
+        return (), f"Memory's latency and a page walk's are told apart by small pages alone: {error}"
+
+
 class _Around(NamedTuple):
     """What other CPUs do to this one."""
 
@@ -221,7 +234,9 @@ def probe(
     lines = run_plan(plan, chosen, progress, partial)
     summaries = summaries_of(lines)
     described = describe_cpu(chosen)
-    maps = curves(summaries, kernels, _page_bytes(plan.pages, described))
+    page_bytes = _page_bytes(plan.pages, described)
+    maps = curves(summaries, kernels, page_bytes)
+    huge_maps, without_huge = _huge_curves(plan, chosen, kernels, page_bytes, progress)
     detected = detect_all(maps, len(reported) or 3)
     noise = {**_noise(lines, summaries), "patience_seconds": _patience_seconds(plan, lines)}
     hierarchy = geometry(reported, detected)
@@ -234,13 +249,17 @@ def probe(
         detected=detected,
         cpu={**described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
         maps=maps,
+        huge_maps=huge_maps,
         floating_point=throughputs(summaries, kernels),
         core=measure_core(chosen, plan.pages, progress) if plan.core else (),
         kernel=measure_kernel(chosen, progress) if plan.core else (),
         neighbours=around.neighbours,
         residency=around.residency,
         contention=busy_hierarchies(maps, reported),
-        provenance=_provenance(plan, chosen, compiler, started, before, noise),
+        provenance={
+            **_provenance(plan, chosen, compiler, started, before, noise),
+            **({"without_huge_pages": without_huge} if without_huge else {}),
+        },
     )
     if partial:
         partial.unlink(missing_ok=True)

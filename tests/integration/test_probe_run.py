@@ -262,6 +262,31 @@ def test_huge_pages_are_delivered_or_refused():
         assert run_plan(plan, default_cpu(), SILENT)[0].samples_seconds
 
 
+def test_the_profile_has_curves_on_huge_pages_or_says_why_not():
+    plan = msgspec.structs.replace(plan_of(*ITEMS[:4]), huge=(Item("chase", 4 << 20), Item("chase", 8 << 20)))
+    profile = probe(plan)
+    if profile.huge_maps:
+        (found,) = profile.huge_maps
+        assert (found.kernel, found.page_bytes, len(found.points)) == ("chase", 2 << 20, 2)
+        assert "without_huge_pages" not in profile.provenance
+    elif profile.cpu["transparent_huge_pages"] != "always":
+        assert "huge pages" in profile.provenance["without_huge_pages"]
+    assert all(curve.page_bytes == profile.maps[0].page_bytes for curve in profile.maps)
+
+
+def test_where_no_huge_pages_can_be_had_the_probe_goes_on_and_says_so(monkeypatch):
+    def refuse(plan, cpu, progress, partial=None):
+        if plan.pages == "2m":
+            raise ProbeError("no huge pages")
+        return run_plan(plan, cpu, progress, partial)
+
+    monkeypatch.setattr("convolver.probing.probe.run_plan", refuse)
+    monkeypatch.setattr("convolver.probing.probe._page_bytes", lambda pages, described: 4096)
+    profile = probe(msgspec.structs.replace(plan_of(*ITEMS[:4]), huge=(Item("chase", 4 << 20),)))
+    assert not profile.huge_maps
+    assert profile.provenance["without_huge_pages"].endswith("no huge pages")
+
+
 def test_an_unknown_kernel_beside_is_refused():
     plan = Plan(name="beside", items=(Item("load", 8192, 2),), rounds=1, effort=EFFORT, beside="nothing")
     with pytest.raises(ProbeError, match="nothing"):

@@ -53,7 +53,7 @@ def made_rows(count=240, kernels=8, noise=0.0, true=TRUE, pages=0.0):
     )
     times = seconds(work, true) * np.exp(noise * random.standard_normal(count))
     names = np.array([f"kernel{index % kernels}" for index in range(count)])
-    return Rows(names, np.full(count, 4096), times, work, np.ones(count), ("memory",) * count)
+    return Rows(names, np.full(count, 4096), times, work, np.ones(count), ("memory",) * count, np.zeros(count, bool))
 
 
 def start(factor):
@@ -77,6 +77,22 @@ def test_what_a_page_costs_is_found_where_pages_cost_something():
     begin = Start(msgspec.structs.replace(start(1.3).calibration, page_entries=2048, walk=4 * NS, walk_latency=100 * NS))
     vector, _ = fit(rows, begin)
     assert begin.with_vector(vector).walk == pytest.approx(9 * NS, rel=0.1)
+    assert len(begin.names(["L2", "memory"])) == len(vector)
+
+
+def test_rows_on_huge_pages_tell_a_walk_from_what_lies_behind_it():
+    true = msgspec.structs.replace(TRUE, page_entries=2048, walk=9 * NS, walk_latency=100 * NS, huge_walk=0.3)
+    small = made_rows(true=true, pages=0.5)
+    huge = np.arange(len(small.seconds)) % 2 == 0
+    rows = msgspec_replace(small, huge=huge)
+    rows = msgspec_replace(rows, seconds=seconds(rows.asked(true), true))
+    assert (rows.seconds[huge] <= small.seconds[huge]).all()
+    begin = Start(
+        msgspec.structs.replace(start(1.3).calibration, page_entries=2048, walk=4 * NS, walk_latency=100 * NS, huge_walk=0.5)
+    )
+    vector, _ = fit(rows, begin)
+    found = begin.with_vector(vector)
+    assert (found.walk, found.huge_walk) == pytest.approx((9 * NS, 0.3), rel=0.1)
     assert len(begin.names(["L2", "memory"])) == len(vector)
 
 

@@ -67,6 +67,18 @@ def test_near_points_are_taken_to_the_fastest_clock_before_they_are_compared():
     assert merged.provenance["noise"]["cycle_seconds_median"] == pytest.approx(1.21e-9)
 
 
+def test_curves_on_huge_pages_are_merged_as_the_others():
+    def on_huge_pages(factor):
+        probe = moment(factor)
+        chase = next(curve for curve in probe.maps if curve.kernel == "chase")
+        return msgspec.structs.replace(probe, huge_maps=(msgspec.structs.replace(chase, page_bytes=2 << 20),))
+
+    merged = merge([on_huge_pages(factor) for factor in (1.2, 1.0, 1.9)])
+    (found,) = merged.huge_maps
+    assert {point.working_set_bytes: point for point in found.points} == times(merged)
+    assert not merge([moment(1.0), moment(1.1)]).huge_maps
+
+
 def test_points_that_only_some_probes_have_are_kept_as_they_are():
     whole = moment()
     curves = [msgspec.structs.replace(curve, points=curve.points[:5]) for curve in whole.maps if curve.kernel != "copy"]

@@ -65,6 +65,18 @@ def test_the_full_plan_contains_the_quick_one_and_threads_come_last():
     assert [item.threads for item in full.items] == sorted(item.threads for item in full.items)
 
 
+@pytest.mark.parametrize("make", [quick_plan, full_plan])
+def test_a_chase_is_also_measured_on_huge_pages_where_translations_may_miss(make):
+    plan = make(64 << 20)
+    assert [(item.kernel, item.working_set_bytes >> 20) for item in plan.huge] == [("chase", size) for size in (4, 8, 16, 32, 64)]
+    alone = plan.on_huge_pages()
+    assert (alone.items, alone.pages, alone.rounds, alone.most_rounds) == (plan.huge, "2m", plan.rounds, plan.rounds)
+    assert (alone.core, alone.surroundings, alone.loaded, alone.huge) == (False, False, (), ())
+    assert not make(64 << 20, pages="thp").huge
+    assert not make(64 << 20, pages="4k").huge
+    assert not make(1 << 20).huge
+
+
 def test_a_plan_keeps_only_supported_kernels_and_has_another_id():
     plan = quick_plan(1 << 20)
     few = plan.restricted(["load", "chase"])
