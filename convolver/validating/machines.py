@@ -14,6 +14,7 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.probing.kernel import measure_kernel
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.pages import differ_in_pages
 from convolver.validating.running import hogs
 from convolver.validating.visits import is_visited, merged_visits
 
@@ -32,7 +33,7 @@ def profiles(
     refused: dict[str, str] = {}
     for condition in _in_order(campaign):
         try:
-            profile = _profile(condition, campaign, here, folder, cpu, found, progress)
+            profile = _with_core(_profile(condition, campaign, here, folder, cpu, found, progress), condition, campaign, found)
             wanted = calibrate and not profile.calibration
             like = found.get(campaign.base_name) if _same_pages(condition, campaign) else None
             found[condition.name] = calibrated(profile, like=like, progress=progress)[0] if wanted else profile
@@ -48,6 +49,17 @@ def _same_pages(condition: Condition, campaign: Campaign) -> bool:
     """
     base = next(one for one in campaign.condition if one.name == campaign.base_name)
     return not condition.profile and not base.profile and condition.pages == base.pages
+
+
+def _with_core(
+    profile: MachineProfile, condition: Condition, campaign: Campaign, known: Mapping[str, MachineProfile]
+) -> MachineProfile:
+    """Return the profile with the base's figures of the core where only pages differ: these do not change the core, so another
+    figure is what one of the two probes missed."""
+    base = next(one for one in campaign.condition if one.name == campaign.base_name)
+    if base.name not in known or not differ_in_pages(condition, base):
+        return profile
+    return msgspec.structs.replace(profile, core=known[base.name].core)
 
 
 def _in_order(campaign: Campaign) -> list[Condition]:

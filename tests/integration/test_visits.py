@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from convolver.machine.core_figures import CoreFigure
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.plan import Effort, Item, Plan
@@ -73,6 +75,17 @@ def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path, s
     assert "10000 CPUs" in made.make(0)["crowd"]
     assert made.make(1) == {}
     assert profiles(campaign(QUIET, crowd), tmp_path, tmp_path, default_cpu(), calibrate=False)[1].keys() == {"crowd"}
+
+
+def test_other_pages_do_not_change_the_core(tmp_path):
+    kernel = (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
+    conditions = (QUIET, Condition(name="huge", pages="thp"), Condition(name="hog", hogs=1))
+    for turns, condition in enumerate(conditions, start=7):
+        figure = CoreFigure(name="front.loop", value=turns, low=turns, high=turns)
+        path = tmp_path / f"{condition.name}.machine.json"
+        msgspec.structs.replace(machine(condition.name), core=(figure,), kernel=kernel).save(path)
+    found, _ = profiles(campaign(*conditions), tmp_path, tmp_path, default_cpu(), calibrate=False)
+    assert [found[one.name].core[0].value for one in conditions] == [7, 7, 9]
 
 
 def test_a_quota_alone_borrows_the_profile_of_the_base():
