@@ -1,10 +1,12 @@
 """The probe beside its peers on the same CPU: likwid-bench for bandwidth, multichase for latency. Not a test: it reports.
 
-    python tests/bench/probe_peers.py [--rounds 12] [--level L1] [--only NAME] [--cpu N] [--multichase PATH] [--json]
+    python tests/bench/probe_peers.py [--rounds 5] [--level L1] [--only NAME] [--cpu N] [--multichase PATH] [--json]
 
-Both sides measure one working set, with samples of one length, within the same second: likwid-bench sleeps for a second before it
-measures, and the probe runs in between. Rounds go on until the two best of either side agree within 2 %, since a neighbour on the
-core's other thread halves either side for seconds; the best of each counts. Peers that are not installed are left out.
+All sides of a comparison measure one working set and take turns: likwid-bench is stopped (SIGSTOP) while the probe takes samples
+for a tenth of a second (of caches 30 ms), and goes on while the probe waits. A round ends when likwid-bench has made its passes;
+its bandwidth is what it moved over the time in which it ran, ours the mean of all samples, so that whatever else the machine does
+meets all sides alike. Each round has new processes, and so other physical pages; the median of the rounds' ratios counts, its
+range stands beside it. Peers that are not installed are left out.
 
 likwid-bench runs its own loop and, as `same loop`, one with as many references a turn as our kernels have. It calls its loop once
 a pass, so the working set of L1 is most of that level. multichase tells means over half a second, so our mean over as long stands
@@ -18,31 +20,30 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from convolver.probing.plan import Effort, Item, Plan
-from convolver.probing.runner import run_plan
+from convolver.probing.runner import probe_binary, run_plan
 from convolver.progress import SILENT
 
 SIZES = {"L1": 36 << 10, "L2": 512 << 10, "memory": 256 << 20}
 """Three quarters of an L1 of 48 KiB: fewer calls of likwid-bench's function a reference."""
-SAMPLE_SECONDS = {"L1": 0.003, "L2": 0.003, "memory": 0.02}
-"""Of either side: a time slice can hold a sample, and one of memory is a pass."""
+SLICE_SECONDS = {"L1": 0.03, "L2": 0.03, "memory": 0.1}
+"""Of one side's turn: short against the seconds for which neighbours work, long against the return of a cache's lines."""
+SLICES = 15
+"""About as many turns of each side make a round."""
+SAMPLES = 5
+"""Of ours in a turn."""
 HALF_SECOND = 0.5
-AGREE = 0.02
-LEAST_ROUNDS = 4
-RUNS = {"L1": 4, "L2": 4, "memory": 2}
-"""Of likwid-bench in a round."""
-APART_SECONDS = {"L1": 0.04, "L2": 0.04, "memory": 0.4}
-"""Between their starts: each sleeps for a second, fills its arrays, measures and ends before the next one has slept."""
-FASTEST_BYTES = {"L1": 300e9, "L2": 80e9, "memory": 13e9}
-"""A second: how many passes a sample has."""
+USUAL_BYTES = {"L1": 100e9, "L2": 50e9, "memory": 9e9}
+"""A second: how many passes likwid-bench makes in a round."""
 
 
 class Stream(NamedTuple):
@@ -84,83 +85,127 @@ def test_text(stream: Stream) -> str:
     return "\n".join([*head, *first, f"LOOP {elements * stream.width // 8}", *body]) + "\n"
 
 
-def ours(kernel: str, level: str, cpu: int, pages: str, seconds: float, least: int) -> tuple[float, ...]:
-    """Return our seconds per reference, a number a sample."""
-    effort = Effort(
-        warmup_seconds=1.0, limit_seconds=2 * least * seconds, sample_seconds=seconds, precision=0.0, least=least, most=31
-    )
-    plan = Plan(name="peer", items=(Item(kernel, SIZES[level]),), rounds=1, pages=pages, effort=effort)
-    return run_plan(plan, cpu, SILENT)[0].samples_seconds
+class Peer:
+    """A run of likwid-bench that has begun to measure, and does so only while it is let."""
+
+    def __init__(self, test: str, level: str, cpu: int, home: str) -> None:
+        size = SIZES[level]
+        group = f"S0:{size}B:1" if cpu == 0 else f"S0:{size}B:1:{cpu + 1}:{cpu + 1}"
+        passes = max(int(SLICES * SLICE_SECONDS[level] * USUAL_BYTES[level] / size), 1)
+        command = ["taskset", "-c", str(cpu), "stdbuf", "-oL", "likwid-bench", "-t", test, "-w", group, "-i", str(passes)]
+        environment = {**os.environ, "HOME": home, "LC_ALL": "C"}
+        self._run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        self._seconds = SLICE_SECONDS[level]
+        self._stopped_seconds = 0.0
+        self._let_seconds = 0.0
+        for line in self._out():
+            if line.startswith(b"Group:"):  # its arrays are filled, and it is about to measure
+                break
+        self._let()
+
+    def _out(self) -> IO[bytes]:
+        assert self._run.stdout is not None
+        return self._run.stdout
+
+    def _let(self) -> bool:
+        start = time.monotonic()
+        time.sleep(self._seconds)
+        os.kill(self._run.pid, signal.SIGSTOP)
+        _, status = os.waitpid(self._run.pid, os.WUNTRACED)
+        self._since = time.monotonic()
+        self._let_seconds += self._since - start
+        return os.WIFSTOPPED(status)
+
+    def turn(self) -> bool:
+        """Let it measure for a turn; False when its last pass has ended."""
+        self._stopped_seconds += time.monotonic() - self._since
+        os.kill(self._run.pid, signal.SIGCONT)
+        return self._let()
+
+    def bytes_per_second(self) -> float | None:
+        """Return what it moved in the time that it had, when it has ended; None where its clock and ours disagree about that
+        time: then it was stopped before it had begun to measure."""
+        text = self._out().read().decode()
+        told = dict(re.findall(r"^(Time|Data volume \(Byte\)):\s+([\d.e+-]+)", text, re.MULTILINE))
+        if len(told) < 2:
+            raise SystemExit(f"likwid-bench said nothing:\n{text}")
+        seconds = float(told["Time"]) - self._stopped_seconds
+        late = self._let_seconds - seconds  # part of the last turn, too
+        return float(told["Data volume (Byte)"]) / seconds if late < 2 * self._seconds else None
 
 
-def likwid(test: str, level: str, cpu: int, home: str) -> subprocess.Popen[str]:
-    """Start likwid-bench for a sample."""
-    size = SIZES[level]
-    group = f"S0:{size}B:1" if cpu == 0 else f"S0:{size}B:1:{cpu + 1}:{cpu + 1}"
-    turns = max(int(SAMPLE_SECONDS[level] * FASTEST_BYTES[level] / size), 1)
-    command = ["taskset", "-c", str(cpu), "likwid-bench", "-t", test, "-w", group, "-i", str(turns)]
-    environment = {**os.environ, "HOME": home, "LC_ALL": "C"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+class Ours:
+    """Our probe, which keeps its memory from turn to turn."""
 
+    def __init__(self, stream: Stream, level: str, cpu: int) -> None:
+        effort = {
+            "sample": SLICE_SECONDS[level] / SAMPLES,
+            "limit": 1,
+            "warmup": 1,
+            "precision": 0,
+            "least": SAMPLES,
+            "most": SAMPLES,
+        }
+        options = {"cpu": cpu, "bytes": max(SIZES[level], 1 << 20), "pages": "4k", **effort}
+        command = [str(probe_binary()), *(f"{text}" for key, value in options.items() for text in (f"--{key}", value))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._line = f"{stream.kernel} {SIZES[level]} 1\n"
+        self._width = stream.width
+        self._samples: list[float] = []
 
-def bandwidth(run: subprocess.Popen[str]) -> float:
-    """Return likwid-bench's GB/s when it has ended."""
-    text = run.communicate()[0]
-    found = re.search(r"MByte/s:\s+([\d.]+)", text)
-    if found is None:
-        raise SystemExit(f"likwid-bench said nothing:\n{text}")
-    return float(found[1]) / 1e3
+    def turn(self) -> None:
+        """Measure for a turn."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(self._line)
+        self._process.stdin.flush()
+        self._samples += json.loads(self._process.stdout.readline())["samples_seconds"]
+
+    def bytes_per_second(self) -> float:
+        """Return the mean of all turns, and end."""
+        self._process.communicate()
+        return self._width / mean(self._samples)
 
 
 def stream_round(stream: Stream, level: str, cpu: int, home: str) -> dict[str, float]:
-    """Return the best GB/s of each side within about two seconds."""
-    tests = {"peer": stream.test, "same_loop": f"{stream.kernel}_ours"}
-    runs: dict[str, list[subprocess.Popen[str]]] = {side: [] for side in tests}
-    samples: tuple[float, ...] = ()
-    if level == "memory":  # filling the arrays takes so long that the peer's first runs would measure beside ours
-        samples = ours(stream.kernel, level, cpu, "4k", SAMPLE_SECONDS[level], 9)
-    for _ in range(RUNS[level]):
-        for side, test in tests.items():
-            runs[side].append(likwid(test, level, cpu, home))
-            time.sleep(APART_SECONDS[level])
-    if level != "memory":
-        samples = ours(stream.kernel, level, cpu, "4k", SAMPLE_SECONDS[level], 9)
-    best = {side: max(map(bandwidth, started)) for side, started in runs.items()}
-    samples += ours(stream.kernel, level, cpu, "4k", SAMPLE_SECONDS[level], 9)
-    return {"ours": stream.width / min(samples) / 1e9, **best}
+    """Return the GB/s of each side, which take turns; tries again where one was not measured."""
+    mine = Ours(stream, level, cpu)
+    peers = {"peer": Peer(stream.test, level, cpu, home), "same_loop": Peer(f"{stream.kernel}_ours", level, cpu, home)}
+    running = list(peers.values())
+    mine.turn()
+    while running:
+        mine.turn()
+        running = [peer for peer in running if peer.turn()]
+    sides = {"ours": mine, **peers}
+    found = {side: value / 1e9 for side, one in sides.items() if (value := one.bytes_per_second())}
+    return found if len(found) == len(sides) else stream_round(stream, level, cpu, home)
 
 
 def chase_round(binary: str, level: str, cpu: int, pages: str) -> dict[str, float]:
     """Return ns of a dependent load at 64-byte distance, random over the whole set: means over half a second."""
     size, huge = SIZES[level], "-H" if pages == "thp" else ""
+    effort = Effort(
+        warmup_seconds=1.0, limit_seconds=2 * HALF_SECOND, sample_seconds=HALF_SECOND / 31, precision=0.0, least=31, most=31
+    )
+    plan = Plan(name="peer", items=(Item("chase", size),), rounds=1, pages=pages, effort=effort)
+    mine = run_plan(plan, cpu, SILENT)[0].samples_seconds
     command = f"taskset -c {cpu} {binary} {huge} -m {size} -s 64 -T {size} -n 1".split()
-    mine = ours("chase", level, cpu, pages, HALF_SECOND / 31, 31)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return {"ours": mean(mine) * 1e9, "peer": float(done.stdout)}
 
 
-def settled(values: list[float]) -> bool:
-    """Tell whether the two values that come first agree."""
-    return abs(values[0] / values[1] - 1) <= AGREE
-
-
-def compare(measure: Callable[[], dict[str, float]], most: int, *, larger_is_better: bool) -> dict[str, Any]:
-    """Return the best of each side, over as many rounds as it takes."""
-    rounds: list[dict[str, float]] = []
-    while len(rounds) < most:
-        rounds.append(measure())
-        sides = {side: sorted((one[side] for one in rounds), reverse=larger_is_better) for side in rounds[0]}
-        if len(rounds) >= LEAST_ROUNDS and all(map(settled, sides.values())):
-            break
-    pairs = median(one["ours"] / one["peer"] for one in rounds)
-    return {**{side: values[0] for side, values in sides.items()}, "pairs": pairs, "rounds": len(rounds)}
+def compare(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, Any]:
+    """Return the median of each side over the rounds, and ours over each peer's in each round, ordered."""
+    found = [measure() for _ in range(rounds)]
+    sides = {side: median(one[side] for one in found) for side in found[0]}
+    return {**sides, "ratios": {side: sorted(one["ours"] / one[side] for one in found) for side in sides if side != "ours"}}
 
 
 def compare_streams(rounds: int, cpu: int, home: str, levels: Sequence[str], only: str | None) -> Iterator[dict[str, Any]]:
     """Yield GB/s of all sides for each stream and level."""
     for stream in STREAMS:
         for level in levels if only in (None, stream.kernel) else ():
-            found = compare(lambda one=stream, at=level: stream_round(one, at, cpu, home), rounds, larger_is_better=True)  # type: ignore[misc]
+            found = compare(lambda one=stream, at=level: stream_round(one, at, cpu, home), rounds)  # type: ignore[misc]
             yield {"what": f"{stream.kernel} GB/s", "level": level, **found}
 
 
@@ -168,7 +213,7 @@ def compare_latency(binary: str, rounds: int, cpu: int, levels: Sequence[str], o
     """Yield ns of both sides for the chase in each level, with small and with huge pages."""
     for pages in ("4k", "thp") if only in (None, "chase") else ():
         for level in levels:
-            found = compare(lambda at=level, on=pages: chase_round(binary, at, cpu, on), rounds, larger_is_better=False)  # type: ignore[misc]
+            found = compare(lambda at=level, on=pages: chase_round(binary, at, cpu, on), rounds)  # type: ignore[misc]
             yield {"what": f"chase ns {pages}", "level": level, **found}
 
 
@@ -176,18 +221,17 @@ def report(rows: Iterator[dict[str, Any]], as_json: bool) -> None:
     """Print rows as they come: a line each, or a JSON object each."""
     for row in rows:
         others = "  ".join(
-            f"{name.replace('_', ' ')} {row[name]:.4g} ({row['ours'] / row[name]:.3f})"
-            for name in ("peer", "same_loop")
-            if row.get(name)
+            f"{name.replace('_', ' ')} {row[name]:.4g} ({median(ratios):.3f}, {ratios[0]:.3f} to {ratios[-1]:.3f})"
+            for name, ratios in row["ratios"].items()
         )
-        sides = f"ours {row['ours']:.4g}  {others}  median of pairs {row['pairs']:.3f}  rounds {row['rounds']}"
-        print(json.dumps(row) if as_json else f"{row['what']:16} {row['level']:7} {sides}", flush=True)
+        line = f"{row['what']:16} {row['level']:7} ours {row['ours']:.4g}  {others}"
+        print(json.dumps(row) if as_json else line, flush=True)
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=12, help="at most")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--level", choices=SIZES, action="append", help="of L1, L2, memory; repeatable (default: all)")
     parser.add_argument("--only", choices=[*(one.kernel for one in STREAMS), "chase"])
     parser.add_argument("--cpu", type=int, default=0)
