@@ -57,8 +57,14 @@ class Start:
         return np.log([*places, *single, one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
-        """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`."""
+        """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`.
+
+        Rows tell the sum of a far place's latency and a walk's better than either, so that a fit could put memory before the last
+        level: a place counts as no nearer than the one before it.
+        """
         values = np.exp(vector)
+        latency = TUPLES.index("latency") * len(self.calibration.latency) + np.arange(len(self.calibration.latency))
+        values[latency] = np.maximum.accumulate(values[latency])
         values[-4] *= 1e-9
         values[-2:] += _LEAST_EXPONENT
         return values

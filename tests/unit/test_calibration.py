@@ -133,6 +133,18 @@ def test_a_vector_and_its_coefficients_are_the_same():
     assert begin.values(begin.vector())[-4] == pytest.approx(TRUE.coming)
 
 
+def test_no_place_is_nearer_than_the_one_before_it():
+    begin = Start(TRUE)
+    for seed in range(20):
+        vector = begin.vector() + np.random.default_rng(seed).normal(0, 2, len(begin.vector()))
+        latency = begin.with_vector(vector).latency
+        assert list(latency) == sorted(latency)
+        ordered = [
+            one for one, name in zip(begin.values(vector), begin.names(["L2", "memory"]), strict=True) if "latency" in name
+        ]
+        assert tuple(ordered[: len(latency)]) == latency
+
+
 def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
     zero = np.zeros((1, 2, 4))
     zero[0, 1, 3] = 1.0
