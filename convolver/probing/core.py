@@ -85,13 +85,28 @@ def capacity(serial: Callable[[int], bool], step: int = 1, most: int = MOST) -> 
     return high * step
 
 
+class _NoSampleError(Exception):
+    """Other work disturbed every sample of several looks."""
+
+
 def _window(process: _Process, name: str, step: int) -> CoreFigure | None:
+    """Return the size of a buffer; None where no two loads are seen to follow each other, or the CPU is too busy to tell."""
+    try:
+        return _size(process, name, step)
+    except _NoSampleError:
+        return None
+
+
+def _size(process: _Process, name: str, step: int) -> CoreFigure | None:
     def cycles(count: int) -> float:
-        process.ask(f"{name} {count}")
-        answer = process.answer()
-        if answer is None or not answer[1]:
-            raise ProbeError(f"The probe gave no answer while it measured {name}; probe again on a quiet machine.")
-        return median(answer[1])
+        for _ in range(_LOOKS):
+            process.ask(f"{name} {count}")
+            answer = process.answer()
+            if answer is None:
+                raise ProbeError(f"The probe gave no answer while it measured {name}; probe again.")
+            if answer[1]:
+                return median(answer[1])
+        raise _NoSampleError
 
     def serial(count: int) -> bool:
         # Lines that are still near, or a disturbance, mislead a single look.

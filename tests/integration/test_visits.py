@@ -69,8 +69,11 @@ def test_a_visit_that_is_there_is_not_made_again(tmp_path, short_plan):
     assert before.stat().st_mtime_ns == stamp
 
 
-def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path, short_plan):
-    crowd = Condition(name="crowd", hogs=10_000)
+def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path):
+    crowd, kernel = Condition(name="crowd", hogs=10_000), (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
+    (tmp_path / module.FOLDER).mkdir()
+    for number in (0, 1):
+        msgspec.structs.replace(machine("quiet"), kernel=kernel).save(tmp_path / module.FOLDER / f"quiet.{number}.machine.json")
     made = Visits(campaign(QUIET, crowd), tmp_path, default_cpu())
     assert "10000 CPUs" in made.make(0)["crowd"]
     assert made.make(1) == {}

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from convolver._native import core as native
 from convolver._native.branches import MISPREDICTED
+from convolver.errors import ProbeError
 from convolver.execution.calibrated import NOT_KINDS, UNITS, calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.instructions import decode
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import core_tables, find_core
 from convolver.machine.profile import MachineProfile
-from convolver.probing.core import MOST, WINDOWS, capacity, measure_core
+from convolver.probing.core import MOST, WINDOWS, _window, capacity, measure_core
 from convolver.probing.probe import default_cpu
 from tests.property.test_core_model import PLAIN, _op, _walk
 from tests.synthetic import machine
@@ -32,6 +33,31 @@ def _profile(**figures):
 @given(st.integers(1, 250), st.integers(1, 5))
 def test_the_capacity_is_the_least_count_that_no_longer_overlaps(pieces, step):
     assert capacity(lambda count: count >= pieces * step, step) == (pieces * step if pieces > 1 else None)
+
+
+class _Busy:
+    """A probe whose samples are all disturbed from a look on, or that has ended there."""
+
+    def __init__(self, good, cycles):
+        self.good, self.cycles = good, cycles
+
+    def ask(self, line):
+        self.good -= 1
+        self.count = int(line.split()[1])
+
+    def answer(self):
+        return ("", [100.0 if self.count < 512 else 200.0]) if self.good >= 0 else self.cycles
+
+
+@pytest.mark.parametrize("good", [0, 1, 4, 20])
+def test_a_buffer_that_a_busy_cpu_hides_is_left_out_and_the_probe_goes_on(good):
+    assert _window(_Busy(good, ("", [])), "window.reorder_buffer", 5) is None
+    with pytest.raises(ProbeError, match="no answer"):
+        _window(_Busy(good, None), "window.reorder_buffer", 5)
+
+
+def test_a_buffer_is_where_two_loads_begin_to_follow_each_other():
+    assert _window(_Busy(1000, None), "window.reorder_buffer", 1).value == 512
 
 
 def test_what_never_or_always_overlaps_has_no_capacity():
