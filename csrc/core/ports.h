@@ -32,14 +32,20 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle) {
     return e;
 }
 
-/* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
-static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
-    uint32_t best = (uint32_t)__builtin_ctz(free);
-    for (uint32_t rest = free & (free - 1); rest; rest &= rest - 1) {
+/* The port of a mask with the least count; among equals the first. */
+static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts) {
+    uint32_t best = (uint32_t)__builtin_ctz(mask);
+    for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) {
         const uint32_t port = (uint32_t)__builtin_ctz(rest);
-        if (ports->uses[port] < ports->uses[best])
+        if (counts[port] < counts[best])
             best = port;
     }
+    return best;
+}
+
+/* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
+static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
+    const uint32_t best = ports_least(free, ports->uses);
     if (!(++ports->turns & 255))
         for (uint32_t port = 0; port < 32; port++)
             ports->uses[port] /= 2;

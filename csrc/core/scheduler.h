@@ -5,6 +5,7 @@
 #ifndef CV_CORE_SCHEDULER_H
 #define CV_CORE_SCHEDULER_H
 
+#include "ports.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,14 +70,6 @@ static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle) {
 }
 
 /* The port of a mask that the fewest wait for; among equals the first. */
-static inline uint32_t scheduler_bind(const scheduler *s, uint32_t ports) {
-    uint32_t best = (uint32_t)__builtin_ctz(ports);
-    for (uint32_t rest = ports & (ports - 1); rest; rest &= rest - 1) {
-        const uint32_t port = (uint32_t)__builtin_ctz(rest);
-        if (s->bound[port] < s->bound[best])
-            best = port;
-    }
-    return best;
-}
+static inline uint32_t scheduler_bind(const scheduler *s, uint32_t ports) { return ports_least(ports, s->bound); }
 
 #endif
