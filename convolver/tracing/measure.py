@@ -6,13 +6,21 @@ import os
 import resource
 import subprocess
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from convolver.errors import TracerError
+from convolver.errors import NoiseWarning, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.preflight import check_command
+
+_DISTURBED_SPREAD = 0.15
+_DISTURBED_SECONDS = 0.01
+"""Processor seconds may differ by this share of the median, or by this much, between runs of an undisturbed program."""
+_MORE_SECONDS = 5.0
+_MORE_TIMES = 3
+"""Where they differ more, further runs are started for so long, up to so many times the runs that were asked for."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +30,28 @@ class Measurement:
     wall_seconds: tuple[float, ...]
     processor_seconds: tuple[float, ...]
     exit_status: int
+    wanted: int = 3
+    """How many runs were asked for; there are more where those differed."""
 
     @property
     def seconds(self) -> float:
-        """Median of the processor seconds: what a prediction is compared with.
+        """Median of the processor seconds of the ``wanted`` shortest runs: what a prediction is compared with.
 
         A prediction knows nothing of other programs that take the processor away, nor of waiting for files, so wall-clock time
-        would measure the neighbours too.
+        would measure the neighbours too; and of neighbours on the core, which only add time, as little as the probe does, which
+        keeps its shortest samples.
         """
-        return median(self.processor_seconds)
+        return median(self._shortest)
+
+    @property
+    def _shortest(self) -> list[float]:
+        return sorted(self.processor_seconds)[: self.wanted]
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the runs that count differ by more than those of one program on a quiet machine do."""
+        range_seconds = max(self._shortest) - min(self._shortest)
+        return range_seconds > max(_DISTURBED_SPREAD * self.seconds, _DISTURBED_SECONDS)
 
     def to_document(self) -> dict[str, object]:
         """Return all runs as a JSON-able document."""
@@ -43,9 +64,10 @@ class Measurement:
 
 
 def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) -> Measurement:
-    """Run a command ``runs`` times with its input and outputs closed off and return the times.
+    """Run a command ``runs`` times with its input and outputs closed off, more often where the runs differ, and return the times.
 
-    Raises :class:`UsageError` for a command that does not exist and :class:`TracerError` for one that cannot be started.
+    Raises :class:`UsageError` for a command that does not exist and :class:`TracerError` for one that cannot be started; warns
+    with :class:`NoiseWarning` where the runs differ by more than a quiet machine makes them.
     """
     argv = check_command(argv)
     progress.start(f"Running {os.path.basename(argv[0])} natively", total=runs)
@@ -54,9 +76,23 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
         for _ in range(runs):
             times.append(_once(argv))
             progress.advance(1)
+        end = time.monotonic() + _MORE_SECONDS
+        while (found := _of(times, runs)).disturbed and len(times) < _MORE_TIMES * runs and time.monotonic() < end:
+            times.append(_once(argv))
     finally:
         progress.finish()
-    return Measurement(tuple(wall for wall, _, _ in times), tuple(cpu for _, cpu, _ in times), times[-1][2])
+    if found.disturbed:
+        warnings.warn(
+            f"The {len(times)} native runs took {min(found.processor_seconds):.3g} to {max(found.processor_seconds):.3g} s: "
+            "something disturbed them, or the program does not always do the same. The error of the prediction holds that, too.",
+            NoiseWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _of(times: Sequence[tuple[float, float, int]], wanted: int) -> Measurement:
+    return Measurement(tuple(wall for wall, _, _ in times), tuple(cpu for _, cpu, _ in times), times[-1][2], wanted)
 
 
 def _once(argv: Sequence[str]) -> tuple[float, float, int]:

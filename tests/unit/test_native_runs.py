@@ -1,0 +1,56 @@
+"""Native runs beside a prediction: their median, and what is said of runs that differ."""
+
+import sys
+import warnings
+
+import pytest
+
+from convolver.errors import NoiseWarning
+from convolver.tracing.measure import Measurement, measure
+
+BURN = """
+import pathlib, sys, time
+turn = pathlib.Path(sys.argv[1])
+number = int(turn.read_text()) if turn.exists() else 0
+turn.write_text(str(number + 1))
+while time.process_time() < max(0.2, 0.6 + number * float(sys.argv[2])):
+    pass
+"""
+
+
+def burning(tmp_path, more_each_time):
+    return [sys.executable, "-c", BURN, str(tmp_path / "turn"), str(more_each_time)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "disturbed"),
+    [((1.0, 1.1, 1.14), False), ((1.0, 1.0, 1.2), True), ((0.001, 0.002, 0.009), False), ((2.0,), False), ((0.1, 0.13), True)],
+)
+def test_runs_differ_by_a_share_and_by_more_than_short_programs_do(seconds, disturbed):
+    assert Measurement(seconds, seconds, 0).disturbed == disturbed
+
+
+def test_the_shortest_runs_count():
+    assert Measurement((9, 9, 9, 9), (1.0, 1.5, 1.1, 1.05), 0, 3).seconds == 1.05
+    assert not Measurement((9, 9, 9, 9), (1.0, 1.5, 1.1, 1.05), 0, 3).disturbed
+
+
+def test_runs_that_differ_are_repeated_and_said(tmp_path):
+    with pytest.warns(NoiseWarning, match=r"The [4-9] native runs took 0\.\d+ to \d\.\d+ s"):
+        found = measure(burning(tmp_path, 0.3))
+    assert found.seconds == pytest.approx(0.9, abs=0.1)
+    assert 4 <= len(found.wall_seconds) <= 9
+
+
+def test_a_disturbance_that_ends_leaves_nothing(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = measure(burning(tmp_path, -0.2))
+    assert found.seconds == pytest.approx(0.2, abs=0.05)
+    assert len(found.wall_seconds) > 3
+
+
+def test_runs_that_agree_are_not(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert measure(burning(tmp_path, 0.0)).seconds == pytest.approx(0.6, abs=0.1)
