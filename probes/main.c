@@ -19,6 +19,7 @@
 #include "recorder.h"
 #include "residency.h"
 #include "system/system.h"
+#include "watch.h"
 
 #define CV_BESIDE_BYTES ((size_t)64 << 20) /* working set of another kernel on the other CPUs: far behind any share of a cache */
 
@@ -189,6 +190,8 @@ int main(int count, char **arguments)
         cv_system_probe(&cv_interrupted);
         return cv_interrupted ? 130 : 0;
     }
+    if (options.task == CV_WATCH)
+        return cv_watch(&cv_interrupted);
     if (cv_arena_open(&arena, options.bytes, options.pages, 1))
         return cv_fail("cannot allocate the working set", strerror(errno));
     if (options.pages == CV_PAGES_2M && cv_check_huge(&options, &arena))

@@ -17,6 +17,13 @@ static double cv_time(const struct cv_kernel *kernel, struct cv_state *state, ui
     return cv_now() - start;
 }
 
+double cv_seconds_each(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted)
+{
+    uint64_t made;
+    const double seconds = cv_time(kernel, state, wanted, &made);
+    return seconds / (double)made;
+}
+
 /* Doubles the references until they take a third of a sample; returns the seconds of one. */
 static double cv_calibrate(const struct cv_kernel *kernel, struct cv_state *state, double sample_seconds)
 {
@@ -62,9 +69,7 @@ static double cv_interval(const double *samples, int count)
 
 static double cv_look_at_clock(void)
 {
-    uint64_t made;
-    const double seconds = cv_time(cv_find_kernel("cycle"), NULL, CV_LOOK, &made);
-    return seconds / (double)made;
+    return cv_seconds_each(cv_find_kernel("cycle"), NULL, CV_LOOK);
 }
 
 /* `clock` is that before the sample, and becomes that after it. */

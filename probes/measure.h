@@ -26,6 +26,9 @@ struct cv_point {
     double elapsed_seconds;
 };
 
+/* Runs a kernel for about so many references; returns the seconds of one. */
+double cv_seconds_each(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted);
+
 /* Warms up and samples until the effort is spent or `*stop` is set. The state must be prepared. */
 void cv_measure(const struct cv_kernel *kernel, struct cv_state *state, const struct cv_effort *effort, struct cv_point *point,
                 const volatile int *stop);

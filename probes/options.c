@@ -11,7 +11,7 @@ static const char cv_usage[] =
     "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --residency [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --core [--cpu N] [--bytes SIZE] [--pages ...] < WINDOWS\n"
-    "       convolver-probe --system [--cpu N]\n"
+    "       convolver-probe --system|--watch [--cpu N]\n"
     "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp|2m] [--sample S] [--limit S] [--warmup S]\n"
     "                       [--precision R] [--least N] [--most N] [--beside KERNEL] [--other CPU] < PLAN\n"
     "       convolver-probe --record|--run [--bytes MAX] [--pages default|4k|thp] < PLAN\n"
@@ -42,7 +42,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         {"forever", required_argument, NULL, 'F'}, {"beside", required_argument, NULL, 'B'},
         {"other", required_argument, NULL, 'O'},   {"residency", no_argument, NULL, 'S'},
         {"core", no_argument, NULL, 'K'},      {"system", no_argument, NULL, 'Y'},
-        {NULL, 0, NULL, 0},
+        {"watch", no_argument, NULL, 'W'},     {NULL, 0, NULL, 0},
     };
     *options = (struct cv_options){
         .cpu = -1, .other = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
@@ -55,6 +55,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         case 'S': options->task = CV_RESIDENCY; break;
         case 'K': options->task = CV_CORE; break;
         case 'Y': options->task = CV_SYSTEM; break;
+        case 'W': options->task = CV_WATCH; break;
         case 'F': options->forever = optarg, options->task = CV_FOREVER; break;
         case 'R': options->task = CV_RECORD; break;
         case 'X': options->task = CV_RUN; break;

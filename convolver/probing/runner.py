@@ -68,6 +68,14 @@ def tell(what: str, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def start(*options: str) -> subprocess.Popen[str]:
+    """Start the probe with options under which it runs until it is ended, and wait until it says that it does."""
+    process = subprocess.Popen([str(probe_binary()), *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
 def _command(plan: Plan, cpu: int) -> list[str]:
     effort = plan.effort
     options: dict[str, Any] = {

@@ -153,6 +153,11 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Name of the base condition."""
         return self.base or self.condition[0].name
 
+    @property
+    def base_condition(self) -> Condition:
+        """Return the condition from which CPU ratios start."""
+        return next(one for one in self.condition if one.name == self.base_name)
+
     def quick(self) -> Campaign:
         """Return the quick selection of programs, inputs and conditions, with ``quick_runs`` runs at most."""
         programs = [

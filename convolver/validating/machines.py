@@ -47,7 +47,7 @@ def _same_pages(condition: Condition, campaign: Campaign) -> bool:
 
     With others, the fit finds other reasons for the same times.
     """
-    base = next(one for one in campaign.condition if one.name == campaign.base_name)
+    base = campaign.base_condition
     return not condition.profile and not base.profile and condition.pages == base.pages
 
 
@@ -56,7 +56,7 @@ def _with_core(
 ) -> MachineProfile:
     """Return the profile with the base's figures of the core where only pages differ: these do not change the core, so another
     figure is what one of the two probes missed."""
-    base = next(one for one in campaign.condition if one.name == campaign.base_name)
+    base = campaign.base_condition
     if base.name not in known or not differ_in_pages(condition, base):
         return profile
     return msgspec.structs.replace(profile, core=known[base.name].core)

@@ -17,7 +17,7 @@ from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.rows import undisturbed
 from convolver.validating.running import Run, control_group, hogs, run_once
-from convolver.validating.sharing import instruction_cycles, wait_until_alone
+from convolver.validating.sharing import wait_until_alone, watched
 from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2
@@ -139,6 +139,6 @@ def _run(job: Job, condition: Condition, number: int, runs: Runs, cpu: int) -> R
         if condition.pages == "thp":
             warm_huge_pages(runs.peak_bytes(job))
         before = wait_until_alone(cpu, runs.alone(condition))
-        run = run_once(job, condition, number, cpu, group)
-        cycles = round(max(before, instruction_cycles(cpu)), 4)
-    return msgspec.structs.replace(run, instruction_cycles=cycles)
+        with watched(cpu) as seen:
+            run = run_once(job, condition, number, cpu, group)
+    return msgspec.structs.replace(run, instruction_cycles=round(seen.instruction_cycles or before, 4))

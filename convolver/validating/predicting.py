@@ -106,7 +106,7 @@ class Predictor:
             paths = _Paths(trace.signature, cores)
         elif paths is not None:
             cores = paths.of(trace.signature)
-        native = (self._measured(job, self._base) or {}).get("measured_seconds")
+        native = (self._measured(job, self.campaign.base_condition) or {}).get("measured_seconds")
         found = []
         for method, options in self._methods().items():
             times = {
@@ -114,17 +114,13 @@ class Predictor:
                 for one, machine in zip(conditions, machines, strict=True)
             }
             for one in conditions:
-                total = with_its_pages(one, self._base, times, trace.signature) if method == "model" else None
+                total = with_its_pages(one, self.campaign.base_condition, times, trace.signature) if method == "model" else None
                 pairs, waited = self._pairs(job, one), self._waited(job)
                 seconds = traced.processor_seconds
                 found.append(
                     row(job, one, mode, method, times[one.name], measured[one.name], seconds, native, pairs, total, waited)
                 )
         return found, paths
-
-    @property
-    def _base(self) -> Condition:
-        return next(one for one in self.campaign.condition if one.name == self.campaign.base_name)
 
     def _methods(self) -> dict[str, dict[str, Any]]:
         """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""
@@ -144,7 +140,7 @@ class Predictor:
 
     def _pairs(self, job: Job, condition: Condition) -> list[float]:
         """Return the measured CPU ratios of single rounds between the base and a condition."""
-        base = self._base
+        base = self.campaign.base_condition
         found = [(self.runs.of(job, one), self.runs.alone(one)) for one in (base, condition)]
         if condition is base or not all(runs for runs, _ in found):
             return []
@@ -153,7 +149,7 @@ class Predictor:
 
     def _waited(self, job: Job) -> float:
         """Return how long a job's program waits under the base condition; 0 where that pauses it, too."""
-        base = self._base
+        base = self.campaign.base_condition
         return 0.0 if timed_by(base) == "wall" else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
 
 

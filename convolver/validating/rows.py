@@ -10,7 +10,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.validating.campaign import Condition, Job, Mode
 from convolver.validating.pages import Predicted
 from convolver.validating.running import Run
-from convolver.validating.sharing import is_shared
+from convolver.validating.sharing import SHARED_RUN, is_shared
 
 DISTURBED = 0.1
 """Share of all CPUs that others and the hypervisor may take during a run before it counts as disturbed."""
@@ -19,16 +19,17 @@ DISTURBED = 0.1
 def undisturbed(run: Run, alone: float) -> bool:
     """Tell whether nothing disturbed a run: neither other programs nor a thread on the same core, whose instructions take
     ``alone`` cycles by themselves (0: unknown)."""
-    return run.others + run.steal <= DISTURBED and not is_shared(run.instruction_cycles, alone)
+    return run.others + run.steal <= DISTURBED and not is_shared(run.instruction_cycles, alone, SHARED_RUN)
 
 
 def chosen_runs(runs: Sequence[Run], alone: float = 0.0) -> Sequence[Run]:
-    """Return the runs that count: the undisturbed ones; where there is none, the shortest, since disturbances only add time.
+    """Return the runs that count: the undisturbed ones; where there is none, the one whose core was shared least.
 
-    Predictions are for a machine as its probe found it, and a probe keeps its quietest samples, too.
+    Predictions are for a machine as its probe found it, and a probe keeps its quietest samples, too. Among runs that nobody
+    looked at, or with the same sharing, the shortest counts, since disturbances only add time.
     """
     kept = [run for run in runs if undisturbed(run, alone)]
-    return kept or [min(runs, key=lambda run: run.processor_seconds)]
+    return kept or [min(runs, key=lambda run: (run.instruction_cycles, run.processor_seconds))]
 
 
 def timed_by(*conditions: Condition) -> str:

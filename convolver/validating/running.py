@@ -7,15 +7,15 @@ import itertools
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from convolver.errors import TracerError, UsageError
 from convolver.probing.load import Usage
+from convolver.probing.runner import start
 from convolver.validating.campaign import Condition, Job
 
 _PR_SET_THP_DISABLE = 41
@@ -28,8 +28,9 @@ _GROUPS = itertools.count()
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
-    hypervisor's. ``instruction_cycles``: what an independent instruction took right before or right after, the larger (0: nobody
-    looked). ``peak_bytes``: the largest resident set, of Convolver's own process before it became the program, at least."""
+    hypervisor's. ``instruction_cycles``: what an independent instruction took in the mean of short looks meanwhile, right before
+    where there was no time to look (0: nobody looked). ``peak_bytes``: the largest resident set, of Convolver's own process
+    before it became the program, at least."""
 
     job: str
     condition: str
@@ -158,7 +159,7 @@ def hogs(condition: Condition, cpu: int) -> Iterator[None]:
         raise UsageError(
             f"The condition '{condition.name}' needs {condition.hogs} CPUs beside the measured one; there are {len(others)}."
         )
-    processes: list[subprocess.Popen[Any]] = []
+    processes: list[subprocess.Popen[str]] = []
     try:
         processes.extend(start_hog(other) for other in others[: condition.hogs])
         yield
@@ -168,12 +169,6 @@ def hogs(condition: Condition, cpu: int) -> Iterator[None]:
             process.wait()
 
 
-def start_hog(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[Any]:
+def start_hog(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[str]:
     """Start a process that runs a probe kernel on a CPU until it is ended, and wait until it is warm."""
-    from convolver.probing.runner import probe_binary
-
-    words: Sequence[str] = (str(probe_binary()), "--forever", kernel, "--cpu", str(cpu), "--bytes", str(size_bytes))
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
+    return start("--forever", kernel, "--cpu", str(cpu), "--bytes", str(size_bytes))

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 
-from convolver.probing.runner import probe_binary
+from convolver.probing.runner import probe_binary, start
 from convolver.probing.samples import Line
 
 SHARED = 1.1
-"""Factor by which an instruction must cost more cycles than on the core alone for the core to count as shared."""
+"""Factor by which an instruction must cost more cycles than on the core alone for the core to count as shared at a look."""
+SHARED_RUN = 1.02
+"""The same in the mean of a run's looks. Small programs take up to a tenth more at 1.03, a third more at 1.1."""
 PATIENCE_SECONDS = 1.0
 """How long a run waits for the core to be alone."""
 _LOOK = ("--sample", "0.0005", "--limit", "0.004", "--warmup", "0.0005", "--precision", "0.01", "--least", "3", "--most", "5")
@@ -36,9 +40,41 @@ def instruction_cycles(cpu: int) -> float:
     return min(line.samples_seconds, default=0.0) / line.cycle_seconds if line.cycle_seconds > 0 else 0.0
 
 
-def is_shared(cycles: float, alone: float) -> bool:
-    """Tell whether the core is shared, given the cycles of an instruction now and on the core alone; either is 0 if unknown."""
-    return alone > 0 and cycles > SHARED * alone
+class Watch(msgspec.Struct):
+    """What was seen of the core while a program ran on it: how often one looked, and the cycles of an instruction in the mean."""
+
+    looks: int = 0
+    instruction_cycles: float = 0.0
+
+
+@contextmanager
+def watched(cpu: int) -> Iterator[Watch]:
+    """Look at the core every 3 ms while the body runs, for 10 us, from the same CPU; the result is filled in behind the body.
+
+    Neighbours come and go within a run, so that looks before and behind it miss half of them. Nothing is seen where the probe
+    does not run.
+    """
+    seen = Watch()
+    try:
+        process = start("--cpu", str(cpu), "--watch")
+    except OSError:
+        yield seen
+        return
+    with process:
+        try:
+            yield seen
+        finally:
+            process.terminate()
+            line, _ = process.communicate()
+            with suppress(msgspec.MsgspecError):
+                found = msgspec.json.decode(line, type=Watch)
+                seen.looks, seen.instruction_cycles = found.looks, found.instruction_cycles
+
+
+def is_shared(cycles: float, alone: float, limit: float = SHARED) -> bool:
+    """Tell whether the core is shared, given the cycles of an instruction now, or in the mean of a run (:data:`SHARED_RUN`), and
+    on the core alone; either is 0 if unknown."""
+    return alone > 0 and cycles > limit * alone
 
 
 def wait_until_alone(cpu: int, alone: float) -> float:

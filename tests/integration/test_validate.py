@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from convolver.errors import TracerError, UsageError
+from convolver.probing import runner
 from convolver.probing.probe import default_cpu
 from convolver.validating import measuring, rows, sharing
 from convolver.validating.campaign import Campaign, Condition
@@ -102,9 +105,9 @@ def test_a_program_whose_runs_were_disturbed_gets_more_rounds(folder):
 def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
     _, jobs, _ = prepared(folder)
     quiet, small = Condition(name="quiet"), Condition(name="small pages", pages="4k")
-    looks = iter([0.27] * 2 + [0.4] * 4 + [0.27] * 100)  # before and after each run
-    monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: next(looks))
-    monkeypatch.setattr(measuring, "instruction_cycles", lambda cpu: next(looks))
+    seen = iter([0.27] + [0.4] * 2 + [0.27] * 100)
+    monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: 0.27)
+    monkeypatch.setattr(measuring, "watched", lambda cpu: nullcontext(sharing.Watch(9, next(seen))))
     monkeypatch.setattr(rows, "DISTURBED", 1.0)  # what else this machine does is not under test
     runs = Runs(folder / "runs.jsonl")
     runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), instruction_cycles=0.27))
@@ -126,6 +129,25 @@ def test_a_core_that_seems_shared_is_waited_for_only_so_long(monkeypatch):
     monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(sharing, "instruction_cycles", lambda cpu: 0.4)
     assert sharing.wait_until_alone(0, 0.27) == 0.4
+
+
+def test_the_core_is_looked_at_while_a_program_runs_on_it():
+    cpu, before = default_cpu(), time.monotonic()
+    with sharing.watched(cpu) as seen:
+        subprocess.run(["sleep", "0.5"], check=True)
+    assert 1 <= seen.looks <= (time.monotonic() - before) / 0.003  # how many: as often as a busy machine lets it
+    assert seen.instruction_cycles > 0.05
+    with pytest.raises(RuntimeError, match="mine"), sharing.watched(cpu):
+        raise RuntimeError("mine")
+
+
+def test_a_run_that_nobody_looked_at_counts_as_seen_before(folder, monkeypatch):
+    _, jobs, _ = prepared(folder)
+    monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: 0.29)
+    monkeypatch.setattr(runner, "probe_binary", lambda: folder / "no-probe")
+    runs = Runs(folder / "runs.jsonl")
+    measure_all(jobs[:1], [Condition(name="quiet")], 1, runs, default_cpu())
+    assert [run.instruction_cycles for run in runs.all] == [0.29]
 
 
 def test_runs_with_another_exit_status_do_not_count(folder):

@@ -231,15 +231,17 @@ def run(seconds, others=0.0, number=0, cycles=0.0):
     )
 
 
-def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest():
+def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest_of_those_shared_least():
     quiet = Condition(name="quiet")
     assert measured_fields(quiet, [run(1.0, 0.0), run(9.0, 0.5), run(1.2, 0.05)], None)["measured_seconds"] == pytest.approx(1.1)
     disturbed = measured_fields(quiet, [run(3.0, 0.5), run(2.0, 0.6)], None)
     assert (disturbed["measured_seconds"], disturbed["runs"]) == (2.0, 1)
+    shared = measured_fields(quiet, [run(3.0, cycles=0.3), run(2.0, cycles=0.4), run(2.5, cycles=0.3)], None, 0.27)
+    assert (shared["measured_seconds"], shared["runs"]) == (2.5, 1)
 
 
 def test_runs_on_a_shared_core_count_only_where_all_are():
-    runs = [run(1.0, cycles=0.27), run(1.9, cycles=0.37), run(1.1, cycles=0.28), run(1.2)]
+    runs = [run(1.0, cycles=0.27), run(1.9, cycles=0.37), run(1.1, cycles=0.275), run(1.2)]
     assert chosen_runs(runs, 0.27) == [runs[0], runs[2], runs[3]]
     assert chosen_runs(runs) == runs
     assert chosen_runs(runs[1:2], 0.27) == runs[1:2]

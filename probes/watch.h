@@ -1,0 +1,11 @@
+/* Looks at the core every now and then while something else runs on it: does another thread share it? */
+#ifndef CV_WATCH_H
+#define CV_WATCH_H
+
+#include <signal.h>
+
+/* Until `*stop` is set; then prints one JSON line: the looks, and the cycles of an independent instruction in their mean. Says
+ * "watching" before the first. Returns an exit status. */
+int cv_watch(const volatile sig_atomic_t *stop);
+
+#endif
