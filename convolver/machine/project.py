@@ -2,6 +2,7 @@
 
 What is assumed, so that a projection can be judged:
 
+- a cache whose new size is no whole number of its sets gets the nearest number of ways with which it is one;
 - a cache of another size moves the knees of all curves with it: working sets are mapped piecewise linearly in their logarithm, so
   that each old capacity falls on the new one; what lies beyond the last level moves as that level does;
 - a level's bandwidth scales what streams through it (unit stride, strides, streams, sequential chase), its latency what waits for
@@ -26,7 +27,7 @@ import msgspec
 from convolver.errors import UsageError
 from convolver.machine.calibration import Calibration
 from convolver.machine.core_figures import CoreFigure
-from convolver.machine.hierarchy import Level, check_levels
+from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
 from convolver.machine.profile import MachineProfile, Throughput
@@ -102,6 +103,30 @@ def parse_changes(sets: Sequence[str], scales: Sequence[str]) -> Changes:
         else:
             raise UsageError(f"'{word}' cannot be scaled; LEVEL.bandwidth, LEVEL.latency, core.clock and core.flops can.")
     return Changes(sizes=geometry["size"], ways=geometry["ways"], scales=speeds, clock=core["clock"], flops=core["flops"])
+
+
+def _nearest_ways(level: Level, size_bytes: int) -> int:
+    """Return the number of ways nearest to the level's, the larger of two, with which the size is a whole number of sets.
+
+    105 MiB have 15 ways in one product, and 96 MiB of that cache cannot. Where no number fits, the level's own is refused later.
+    """
+
+    def fits(ways: int) -> bool:
+        return not size_bytes % (ways * level.line_bytes) and (level.policy != "tree-plru" or not ways & (ways - 1))
+
+    found = (ways for ways in range(1, MAX_WAYS + 1) if fits(ways))
+    return min(found, key=lambda ways: (abs(ways - level.ways), -ways), default=level.ways)
+
+
+def _with_ways(changes: Changes, levels: Sequence[Level]) -> Changes:
+    """Return the changes with the ways that the stated sizes need."""
+    fitted = {
+        level.level: ways
+        for level in levels
+        if level.level in changes.sizes and level.level not in changes.ways
+        if (ways := _nearest_ways(level, changes.sizes[level.level])) != level.ways
+    }
+    return msgspec.structs.replace(changes, ways={**changes.ways, **fitted})
 
 
 def _levels(levels: Sequence[Level], changes: Changes) -> tuple[Level, ...]:
@@ -185,6 +210,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
 
     Raises :class:`UsageError` for a level that the base does not have, :class:`HierarchyError` for an impossible geometry.
     """
+    changes = _with_ways(changes, base.hierarchy)
     levels = _levels(base.hierarchy, changes)
     provenance: dict[str, Any] = {
         "kind": "projected",

@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convolver.errors import HierarchyError, UsageError
 from convolver.machine.core_figures import CoreFigure
@@ -129,6 +131,27 @@ def test_levels_that_do_not_exist_and_impossible_sizes_are_refused(base):
         project(base, "new", Changes(scales={("L9", "latency"): 2.0}))
     with pytest.raises(HierarchyError):
         derive(base, "L1.size=1000")
+
+
+def test_a_size_that_the_ways_do_not_divide_gets_the_nearest_that_do():
+    bare = MachineProfile(name="m", hierarchy=(Level(level="L3", size_bytes=105 << 20, ways=15),))
+    new = derive(bare, "L3.size=96MiB")
+    assert (new.hierarchy[0].size_bytes, new.hierarchy[0].ways) == (96 << 20, 16)
+    assert new.changes == ("L3.size = 96 MiB", "L3.ways = 16")
+    assert derive(bare, "L3.size=210MiB").hierarchy[0].ways == 15
+    assert derive(bare, "L3.size=7MiB").hierarchy[0].ways == 16  # 14 would do, too
+    assert derive(bare, "L3.size=13MiB").hierarchy[0].ways == 16
+    assert derive(bare, "L3.size=832").hierarchy[0].ways == 13
+    with pytest.raises(HierarchyError, match="15 ways"):
+        derive(bare, "L3.size=1MiB", "L3.ways=15")
+
+
+@given(size=st.integers(64, 1 << 26).map(lambda lines: lines * 64), ways=st.integers(1, 64))
+def test_every_whole_number_of_lines_fits_some_ways_and_keeps_its_own_where_they_fit(size, ways):
+    bare = MachineProfile(name="m", hierarchy=(Level(level="L1", size_bytes=ways * 64 << 24, ways=ways),))
+    new = derive(bare, f"L1.size={size}").hierarchy[0]
+    assert size == new.size_bytes == new.sets * new.ways * 64
+    assert (new.ways == ways) == (size % (ways * 64) == 0)
 
 
 def test_a_machine_without_maps_can_be_projected_too():
