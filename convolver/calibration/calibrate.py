@@ -14,10 +14,10 @@ from convolver.convolution.costs import pattern_cost
 from convolver.convolution.falls import Array
 from convolver.errors import MachineError, PredictionError
 from convolver.machine.calibration import PAGES, Calibration, Residual, page_cache
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import resized
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import MachineProfile
-from convolver.probing.record import CLASSES, KernelRuns
+from convolver.probing.record import KernelRuns
 from convolver.probing.runner import list_kernels
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
@@ -45,12 +45,6 @@ def simulator_id(profile: MachineProfile, run: KernelRuns) -> str:
     return document_id({"hierarchy": profile.hierarchy_id, "kernels": run.id, "revision": REVISION})
 
 
-def _fitting(level: Level, size_bytes: float) -> Level:
-    """Return the level with about this size, and a number of sets that a set sample can hold."""
-    step = level.ways * level.line_bytes * CLASSES
-    return msgspec.structs.replace(level, size_bytes=max(round(size_bytes / step), 1) * step)
-
-
 def candidates(profile: MachineProfile, like: MachineProfile | None = None) -> list[MachineProfile]:
     """Return the profile with the hierarchies that are tried: its own first, and that of ``like``.
 
@@ -60,9 +54,10 @@ def candidates(profile: MachineProfile, like: MachineProfile | None = None) -> l
     *inner, last = profile.hierarchy
     if not profile.hierarchy_reported or not inner:
         return [profile]
-    least, most = 2 * inner[-1].size_bytes, min(profile.hierarchy_reported[-1].size_bytes, LARGEST_TRIED)
+    least = resized(last, 2 * inner[-1].size_bytes).size_bytes
+    most = min(profile.hierarchy_reported[-1].size_bytes, LARGEST_TRIED)
     sizes = [last.size_bytes * factor for factor in LAST_LEVELS] + ([] if like is None else [like.hierarchy[-1].size_bytes])
-    levels = dict.fromkeys(_fitting(last, size) for size in sizes)
+    levels = dict.fromkeys(resized(last, size) for size in sizes)
     kept = [one for one in levels if least <= one.size_bytes <= most]
     return [msgspec.structs.replace(profile, hierarchy=(*inner, one)) for one in kept] or [profile]
 

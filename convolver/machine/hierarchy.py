@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,6 +84,16 @@ def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
         raise HierarchyError(f"The cache levels {', '.join(names)} do not have different names.")
     check_neighbours(levels)
     return tuple(levels)
+
+
+def resized(level: Level, size_bytes: float) -> Level:
+    """Return the level with about this size (within 1/32), and a number of sets of five binary digits and zeros behind them.
+
+    So a sample of one set in 16 or 32 holds whole sets of it, also where ways or size are no power of two (105 MiB in 15 ways).
+    """
+    sets = max(size_bytes / (level.ways * level.line_bytes), 1.0)
+    step = 2 ** max(math.floor(math.log2(sets)) - 4, 0)
+    return msgspec.structs.replace(level, size_bytes=round(sets / step) * step * level.ways * level.line_bytes)
 
 
 def parse_levels(documents: Iterable[Mapping[str, Any]], where: str = "The hierarchy") -> tuple[Level, ...]:

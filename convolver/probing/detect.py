@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-import msgspec
-
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import Level, resized
 from convolver.machine.maps import Curve
 from convolver.machine.profile import DetectedLevel
 
@@ -161,7 +159,5 @@ def effective_hierarchy(reported: Sequence[Level], detected: Sequence[DetectedLe
     last, seen = reported[-1], detected[-1]
     if seen.confidence < _SURE or seen.size_bytes * _DISAGREEMENT > last.size_bytes:
         return tuple(reported)
-    set_bytes = last.ways * last.line_bytes
     least = 2 * reported[-2].size_bytes if len(reported) > 1 else 0
-    size = max(_rounded(max(seen.size_bytes, least)) // set_bytes, 1) * set_bytes
-    return (*reported[:-1], msgspec.structs.replace(last, size_bytes=size))
+    return (*reported[:-1], resized(last, _rounded(max(seen.size_bytes, least))))

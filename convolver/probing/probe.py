@@ -14,7 +14,7 @@ import msgspec
 
 from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
 from convolver.machine.catalog import host_name
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import Level, resized
 from convolver.machine.maps import Curve
 from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
@@ -85,7 +85,7 @@ def geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -
     if not detected:
         raise ProbeError("The kernel reports no caches and none was detected; measure more working sets with --full.")
     # Eight ways of 64-byte lines are a guess; capacities matter far more to hit rates than associativity.
-    return tuple(Level(level=seen.level, size_bytes=seen.size_bytes // 512 * 512, ways=8) for seen in detected)
+    return tuple(resized(Level(level=seen.level, size_bytes=seen.size_bytes, ways=8), seen.size_bytes) for seen in detected)
 
 
 def _patience_seconds(plan: Plan, lines: Sequence[Line]) -> float:

@@ -11,7 +11,8 @@ from convolver.convolution.rates import Work, parts, seconds
 from convolver.errors import MachineError
 from convolver.machine.calibration import Calibration
 from convolver.machine.hierarchy import Level
-from convolver.machine.profile import MachineProfile
+from convolver.machine.profile import DetectedLevel, MachineProfile
+from convolver.probing.detect import effective_hierarchy
 from tests.synthetic import machine
 
 NS = 1e-9
@@ -178,6 +179,20 @@ def test_last_levels_are_tried_only_where_the_report_is_doubtful():
     tried = candidates(msgspec.structs.replace(sure, hierarchy_reported=reported))
     assert [one.hierarchy[-1].size_bytes >> 20 for one in tried] == [16, 8, 24, 32, 48, 64]
     assert all(one.hierarchy[-1].sets % 16 == 0 for one in tried)
+
+
+def test_last_levels_of_odd_ways_are_tried_from_twice_the_second_up_and_fit_set_samples():
+    levels = (Level(level="L1", size_bytes=49152, ways=12), Level(level="L2", size_bytes=2 << 20, ways=16))
+    reported = (*levels, Level(level="L3", size_bytes=105 << 20, ways=15))
+    seen = effective_hierarchy(reported, [_detected("L1", 50_000), _detected("L2", 2_000_000), _detected("L3", 3_000_000)])
+    tried = candidates(MachineProfile(name="m", hierarchy=seen, hierarchy_reported=reported))
+    assert [round(one.hierarchy[-1].size_bytes / 2**20) for one in tried] == [4, 6, 8, 12, 16]
+    assert tried[0].hierarchy == seen
+    assert all(one.hierarchy[-1].sets % 256 == 0 for one in tried)
+
+
+def _detected(name, size):
+    return DetectedLevel(level=name, size_bytes=size, low_bytes=size, high_bytes=size, confidence=0.9)
 
 
 def test_what_rows_do_not_tell_stays_as_in_the_other_state_and_what_they_tell_moves():

@@ -2,12 +2,13 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import UsageError
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import Level, resized
 from convolver.machine.maps import Curve, Point
 from convolver.machine.noise import unsettled_share
 from convolver.machine.profile import DetectedLevel
@@ -166,8 +167,23 @@ def test_a_last_level_that_nobody_gets_is_replaced_by_the_detected_one():
     assert levels[2].ways == L3.ways
 
 
+@given(ways=st.integers(1, 20), size=st.integers(4 << 20, 1 << 30))
+def test_a_resized_level_is_near_and_fits_the_usual_set_samples(ways, size):
+    level = resized(msgspec.structs.replace(L3, ways=ways), size)
+    assert abs(level.size_bytes / size - 1) <= 1 / 32
+    assert level.sets % 64 == 0
+    assert level.size_bytes == level.sets * ways * 64
+    assert resized(level, level.size_bytes) == level
+
+
 def test_the_last_level_stays_twice_as_large_as_the_one_before():
     assert effective_hierarchy([L1, L2, L3], detected(50_000, 2_000_000, 2_400_000))[2].size_bytes == 4 << 20
+
+
+def test_a_last_level_of_odd_ways_gets_sets_that_a_set_sample_holds():
+    odd = msgspec.structs.replace(L3, size_bytes=105 << 20, ways=15)
+    level = effective_hierarchy([L1, L2, odd], detected(50_000, 2_000_000, 3_000_000))[2]
+    assert (level.sets, level.ways) == (4352, 15)
 
 
 @pytest.mark.parametrize(
