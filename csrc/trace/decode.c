@@ -36,7 +36,7 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
     cv_refs refs = {batch->address, trace->objects.owners ? batch->pair : batch->owner, batch->size, batch->write, batch->count};
     cv_batch about = trace->now;
     about.kind = (uint32_t)kind;
-    for (int i = 0; i < trace->sink_count && !status; i++)
+    for (size_t i = 0; i < trace->sink_count && !status; i++)
         status = trace->sinks[i].eat(trace->sinks[i].context, &refs, &about);
     batch->count = batch->lined = batch->attributed = 0;
     return status;

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 
-#define SINKS 8
 #define REFERENCES_A_VISIT 8 /* on average, at most, in one piece */
 #define MOST_THREADS 65536   /* of which it is remembered where their path ended */
 
@@ -33,8 +32,8 @@ struct cv_paths {
     struct {
         cv_path_sink eat;
         void *context;
-    } sinks[SINKS];
-    int sink_count;
+    } *sinks;
+    size_t sink_capacity, sink_count;
 };
 
 cv_paths *cv_paths_new(size_t max_visits, int warmup)
@@ -66,13 +65,13 @@ void cv_paths_free(cv_paths *paths)
     free(paths->sites);
     free(paths->addresses);
     free(paths->ended);
+    free(paths->sinks);
     free(paths);
 }
 
 cv_status cv_paths_add_sink(cv_paths *paths, cv_path_sink sink, void *context)
 {
-    if (paths->sink_count == SINKS)
-        return CV_ERROR_LIMIT;
+    CV_RESERVE(paths->sinks, paths->sink_capacity, paths->sink_count + 1);
     paths->sinks[paths->sink_count].eat = sink;
     paths->sinks[paths->sink_count++].context = context;
     return CV_OK;
@@ -115,7 +114,7 @@ static cv_status hand_out(cv_paths *paths, uint32_t following)
     path.sites = paths->sites;
     paths->now.visits = paths->now.references = paths->now.warm_visits = 0;
     cv_status status = remember_end(paths);
-    for (int i = 0; i < paths->sink_count && !status; i++)
+    for (size_t i = 0; i < paths->sink_count && !status; i++)
         status = paths->sinks[i].eat(paths->sinks[i].context, &path);
     return status;
 }

@@ -24,6 +24,7 @@ void cv_trace_free(cv_trace *trace)
     free(trace->site_segment);
     free(trace->site_line);
     free(trace->pending);
+    free(trace->sinks);
     for (size_t i = 0; i < trace->range_count; i++)
         free(trace->ranges[i].path);
     free(trace->ranges);
@@ -55,8 +56,7 @@ cv_status cv_hot_reserve(cv_trace *trace)
 
 cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context)
 {
-    if (trace->sink_count == CV_TRACE_SINKS)
-        return CV_ERROR_LIMIT;
+    CV_RESERVE(trace->sinks, trace->sink_capacity, trace->sink_count + 1);
     trace->sinks[trace->sink_count].eat = sink;
     trace->sinks[trace->sink_count++].context = context;
     return CV_OK;

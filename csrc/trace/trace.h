@@ -13,7 +13,6 @@
 #error "the trace decoder needs a little-endian host"
 #endif
 
-#define CV_TRACE_SINKS 16
 #define CV_SHORTEST_BUFFER ((size_t)1 << 17) /* words */
 
 /* What the hot loop needs of a site; base is 0 and mask is 0 where the address is the displacement alone. */
@@ -74,8 +73,8 @@ struct cv_trace {
     struct {
         cv_batch_sink eat;
         void *context;
-    } sinks[CV_TRACE_SINKS];
-    int sink_count;
+    } *sinks;
+    size_t sink_capacity, sink_count;
 
     cv_paths *paths; /* NULL: nobody asks for paths */
     cv_objects objects;

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from convolver._native.paths import UNKNOWN, Paths
 from convolver._native.trace import Decoder
 from tests.oracle import paths as oracle
-from tests.oracle.references import references
+from tests.oracle.references import listed, references
 from tests.wire_streams import WARM, Segment, Site, Stream, streams
 
 
@@ -99,6 +99,17 @@ def _loop(visits):
 def test_a_full_piece_knows_what_followed():
     found = built(_loop(range(10)).bytes(), 4)
     assert [(len(p.segments), p.following, p.continues) for p in found] == [(4, 0, False), (4, 0, True), (2, UNKNOWN, True)]
+
+
+def test_any_number_of_readers_see_the_same():
+    decoder = Decoder()
+    paths = Paths(decoder, 4)
+    pieces = [paths.add_collector() for _ in range(70)]
+    collectors = [decoder.add_collector() for _ in range(70)]
+    decoder.feed(_loop(range(10)).bytes())
+    decoder.flush()
+    assert {tuple(len(piece.segments) for piece in one.take()) for one in pieces} == {(4, 4, 2)}
+    assert len({tuple(map(str, listed(one.take()))) for one in collectors}) == 1
 
 
 def test_what_was_left_out_by_choice_breaks_the_path():
