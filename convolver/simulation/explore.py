@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import HierarchyError, UsageError
-from convolver.machine.hierarchy import Level, check_levels
+from convolver.machine.hierarchy import Level, check_levels, resized
 from convolver.machine.level_options import Prefetcher
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.machines import MachineLike, Target, targets
@@ -28,9 +28,9 @@ def level_words(level: Level) -> list[str]:
 
 
 def _nearest_possible(level: Level) -> Level:
-    """Round the capacity down to whole sets."""
+    """Return the level with a capacity of whole sets near its own."""
     row = level.ways * level.line_bytes
-    return msgspec.structs.replace(level, size_bytes=level.size_bytes // row * row)
+    return level if level.size_bytes < row or not level.size_bytes % row else resized(level, level.size_bytes)
 
 
 def _prefetcher(own: Prefetcher | None, kind: str) -> Prefetcher | None:
@@ -53,8 +53,8 @@ def variants(
     """Return the machine with every combination of the given capacities (bytes), ways, policies, ... of one level.
 
     What is not given stays as it is; the machine itself is among the variants, first. A capacity that is no multiple of a way is
-    rounded down. Raises :class:`UsageError` for an unknown level or more than 256 variants and :class:`HierarchyError` for a
-    geometry that is not possible.
+    rounded to a number of sets that set samples hold, and of variants that are called alike the first is taken.
+    Raises :class:`UsageError` for an unknown level or more than 256 variants, :class:`HierarchyError` for an impossible geometry.
     """
     (own,) = targets(machine)
     place = next((place for place, each in enumerate(own.hierarchy) if each.level == level), None)
@@ -64,16 +64,16 @@ def variants(
     base = own.hierarchy[place]
     kinds = prefetchers or [base.prefetcher.kind if base.prefetcher else "none"]
     asked = (sizes or [base.size_bytes], ways or [base.ways], policies or [base.policy], inclusions or [base.inclusion], kinds)
-    levels = [base]
+    found = {_label(own, base): base}
     for size, way, policy, inclusion, kind in itertools.product(*asked):
         changed = {"size_bytes": size, "ways": max(way, 1), "policy": policy, "inclusion": inclusion}
         prefetcher = _prefetcher(base.prefetcher, kind)
-        levels.append(_nearest_possible(msgspec.structs.replace(base, **changed, prefetcher=prefetcher)))
-    found = list(dict.fromkeys(levels))
+        each = _nearest_possible(msgspec.structs.replace(base, **changed, prefetcher=prefetcher))
+        found.setdefault(_label(own, each), each)
     if len(found) > 256:
         raise UsageError(f"{len(found)} variants are too many for one pass; ask for at most 256.")
     try:
-        return [_with_level(own, place, each) for each in found]
+        return [_with_level(own, place, each) for each in found.values()]
     except HierarchyError as error:
         raise HierarchyError(f"A variant of {level} is not possible: {error}") from error
 

@@ -26,8 +26,21 @@ def test_the_machine_itself_comes_first_and_no_variant_twice():
     assert all(target.hierarchy[0] == found[0].hierarchy[0] for target in found)
 
 
-def test_a_capacity_is_rounded_down_to_whole_sets():
-    assert variants(MACHINE, "L1", sizes=[1000])[1].hierarchy[0].size_bytes == 896
+def test_a_capacity_is_rounded_to_whole_sets():
+    assert variants(MACHINE, "L1", sizes=[900])[1].hierarchy[0].size_bytes == 896
+
+
+def test_variants_whose_ways_do_not_divide_them_have_names_of_their_own_and_fit_set_samples():
+    own = {"level": "L1", "size_bytes": (16 << 20) // 960 * 960, "ways": 15}
+    found = variants(
+        {"name": "m", "hierarchy": [own]},
+        "L1",
+        sizes=[(16 << 20) - 1920, 8 << 20, (8 << 20) + 64, 32 << 20],
+        policies=["lru", "fifo"],
+    )
+    assert len({each.name for each in found}) == len(found) == 7
+    assert found[0].hierarchy[0].size_bytes == own["size_bytes"]
+    assert all(each.hierarchy[0].sets % 256 == 0 for each in found[1:])
 
 
 def test_a_larger_level_sends_less_to_memory_and_changes_nothing_before_it():
