@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -15,6 +17,9 @@ from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoun
 
 ATTEMPTS = 3
 """How often workers of an own pool may die."""
+
+
+_PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -92,7 +97,9 @@ def run_missing(
     attempts = 0
     while missing := [task for task in tasks if task not in journal.done]:
         # A forked worker can wait for ever on locks that threads of this process held.
-        pool = executor or ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+        pool = executor or ProcessPoolExecutor(
+            jobs, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+        )
         others = active_children()
         try:
             for task, result in _finished(pool, function, {task: tasks[task] for task in missing}, own=executor is None):
@@ -109,6 +116,13 @@ def run_missing(
         finally:
             if executor is None:
                 pool.shutdown(cancel_futures=True)
+
+
+def _end_with(parent: int) -> None:
+    """Let this worker end when its parent does, however that ends: killed by a signal, it tells nobody."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 @contextmanager
