@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build.py)
+SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test bench validate lint docs docs-outputs clean
@@ -28,8 +28,8 @@ test: $(STAMP) ## Run the tests
 
 bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
 	$(BIN)/python tests/bench/tracer_slowdown.py
-	$(BIN)/python tests/bench/simulator.py
-	$(BIN)/python tests/bench/paths.py
+	$(BIN)/python tests/bench/simulator_speed.py
+	$(BIN)/python tests/bench/paths_cost.py
 
 validate: $(STAMP) ## Compare predicted with measured times of real programs (quick selection; ARGS=--full for all traces, too)
 	@sh tests/bench/campaign_packages.sh

@@ -9,10 +9,10 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from csrc.call.build import copy_call  # noqa: E402
-from csrc.mpi.build import copy_interposer  # noqa: E402
-from csrc.tracer.build import build_tracer  # noqa: E402
-from probes.build import build_probe  # noqa: E402
+from csrc.call.copy_call import copy_call  # noqa: E402
+from csrc.mpi.copy_interposer import copy_interposer  # noqa: E402
+from csrc.tracer.build_tracer import build_tracer  # noqa: E402
+from probes.build_probe import build_probe  # noqa: E402
 
 
 class BuildExtensionAndPrograms(build_ext):
@@ -26,6 +26,6 @@ class BuildExtensionAndPrograms(build_ext):
 
 
 setup(
-    cffi_modules=["convolver/_native/build.py:ffibuilder"],
+    cffi_modules=["convolver/_native/build_core.py:ffibuilder"],
     cmdclass={"build_ext": BuildExtensionAndPrograms},
 )

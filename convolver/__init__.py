@@ -20,13 +20,13 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "load": "convolver.artifacts",
-    "probe": "convolver.probing.probe",
+    "probe": "convolver.probing.machine_probe",
     "trace": "convolver.tracing.tracer",
-    "simulate": "convolver.simulation.simulate",
-    "simulate_arrays": "convolver.simulation.simulate",
+    "simulate": "convolver.simulation.one_pass",
+    "simulate_arrays": "convolver.simulation.one_pass",
     "convolve": "convolver.convolution.convolve",
     "cpu_ratio": "convolver.convolution.cpu_ratio",
-    "replay": "convolver.mpi.replay",
+    "replay": "convolver.mpi.network_replay",
     "predict": "convolver.pipeline",
     "fit": "convolver.modeling.base",
     "MachineProfile": "convolver.machine.profile",

@@ -22,7 +22,7 @@ READERS = {
     "convolver.run_prediction": "convolver.mpi.prediction:ParallelPrediction",
     "convolver.timeline": "convolver.mpi.timeline:Timeline",
     "convolver.mpi_events": "convolver.mpi.events:Events",
-    "convolver.model": "convolver.modeling.model:Model",
+    "convolver.model": "convolver.modeling.model_artifact:Model",
     "convolver.table": "convolver.modeling.table:Table",
     "convolver.validation": "convolver.validating.validation:Validation",
 }

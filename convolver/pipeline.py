@@ -19,10 +19,10 @@ from convolver.schema import VERSIONS, DocumentArtifact
 from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.simulate import TraceLike
+from convolver.simulation.one_pass import TraceLike
 
 if TYPE_CHECKING:
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
     from convolver.mpi.events import Events
     from convolver.mpi.timeline import Timeline
 
@@ -30,7 +30,7 @@ SCHEMA = "convolver.prediction"
 MachineName = MachineProfile | str | Path
 
 
-class Trace(TraceLike, Protocol):
+class PredictableTrace(TraceLike, Protocol):
     """What is needed of a trace; :class:`convolver.tracing.reader.Trace` is one."""
 
     @property
@@ -38,14 +38,14 @@ class Trace(TraceLike, Protocol):
         """Exact counts and sampled features of its blocks."""
 
 
-def load_trace(path: str | Path) -> Trace:
+def load_trace(path: str | Path) -> PredictableTrace:
     """Read a ``.cvt`` file; raises :class:`FormatError` when it is damaged or something else."""
     from convolver.artifacts import TRACE_SCHEMA, load, schema_of
 
     schema = schema_of(path)
     if schema != TRACE_SCHEMA:
         raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
-    trace: Trace = load(path)
+    trace: PredictableTrace = load(path)
     return trace
 
 
@@ -99,7 +99,7 @@ def as_machine(machine: MachineName) -> MachineProfile:
 
 
 def predict(
-    trace: Trace | str | Path,
+    trace: PredictableTrace | str | Path,
     *,
     base: MachineName,
     target: MachineName | None = None,
@@ -117,7 +117,7 @@ def predict(
     of a prediction (docs/formats/prediction.md), applied last. ``events`` are MPI events of the base
     machine, to be replayed with the target's network.
 
-    Raises what :func:`convolver.simulation.simulate.simulate` and :func:`convolver.convolution.convolve.convolve` raise.
+    Raises what :func:`convolver.simulation.one_pass.simulate` and :func:`convolver.convolution.convolve.convolve` raise.
     """
     if isinstance(trace, (str, Path)):
         trace = load_trace(trace)
@@ -207,7 +207,7 @@ def predict_from(
 def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float) -> Timeline:
     """Return the run on the target's network, its bursts divided by the ratio."""
     from convolver.mpi.network import network_from_profile
-    from convolver.mpi.replay import replay
+    from convolver.mpi.network_replay import replay
     from convolver.mpi.sources import load_events
 
     if isinstance(events, (str, Path)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from convolver._native.detailed import INCLUSIONS, INDICES, PREFETCHERS, DetailedGeometry
+from convolver._native.detailed_engine import INCLUSIONS, INDICES, PREFETCHERS, DetailedGeometry
 from convolver._native.simulator import POLICIES
-from tests.oracle.detailed import Options
+from tests.oracle.detailed_oracle import Options
 
 
 def geometry(options: Options) -> DetailedGeometry:

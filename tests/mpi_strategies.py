@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from convolver.errors import FormatError
 from convolver.mpi.cfg import Configuration, Nodes
-from convolver.mpi.events import Events, EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import EventKind, Events, EventsBuilder, Op, Sync
 
 SIZES = st.one_of(st.sampled_from([0, 1, 1024, 65536, 1 << 20]), st.integers(0, 1 << 22))
 
@@ -46,7 +46,7 @@ class _Trace:
         to, size, tag = (source + other) % self.ranks, self.draw(SIZES), self.draw(st.integers(0, 1))
         flags, posted = self.draw(st.integers(0, 3)), self.draw(st.booleans())
         if posted:
-            self.builder.receive(to, source, size, tag=tag, kind=Kind.IRECV)
+            self.builder.receive(to, source, size, tag=tag, kind=EventKind.IRECV)
         self.builder.send(source, to, size, tag=tag, flags=flags)
         if posted:
             self.open.append((to, source, size, tag))
@@ -58,7 +58,7 @@ class _Trace:
     def wait(self) -> None:
         if self.open:
             to, source, size, tag = self.open.pop(0)
-            self.builder.receive(to, source, size, tag=tag, kind=Kind.WAIT)
+            self.builder.receive(to, source, size, tag=tag, kind=EventKind.WAIT)
             self.burst(to)
 
     def collective(self) -> None:

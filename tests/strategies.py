@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from convolver.signature.blocks import block_schema
+from convolver.signature.block_columns import block_schema
 
 _TEXT = {"module": "/usr/bin/app", "build_id": "ab" * 20, "function": "f", "file": "app.c"}
 

@@ -12,7 +12,7 @@ from convolver.machine.hierarchy import Level
 from convolver.machine.profile import Curve, MachineProfile, Point, Throughput
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.machines import Target
+from convolver.simulation.targets import Target
 from tests.strategies import block_rows
 
 LEVELS = (Level(level="L1", size_bytes=4096, ways=4), Level(level="L2", size_bytes=65536, ways=8))

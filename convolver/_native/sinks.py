@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from convolver._native.detailed import AnySimulator
+from convolver._native.detailed_engine import AnySimulator
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
-from convolver._native.trace import SETS, Decoder
+from convolver._native.trace_decoder import SETS, Decoder
 
 
 class Sinks(NamedTuple):

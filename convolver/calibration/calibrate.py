@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from convolver.calibration.fit import KNOWN, LIKE, TUPLES, WALKS, Start, fit, left_out
-from convolver.calibration.rows import Measured, Rows, make_rows, measured_points, runs
+from convolver.calibration.measured_points import MeasuredPoint, Rows, make_rows, measured_points, runs
 from convolver.convolution.costs import pattern_cost
 from convolver.convolution.falls import Array
 from convolver.errors import MachineError, PredictionError
@@ -23,7 +23,7 @@ from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.simulation.cache import REVISION
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
 
 LAST_LEVELS = (1.0, 0.5, 1.5, 2.0, 3.0, 4.0)
 """Last levels that are tried where the machine does not give one program what it reports, as multiples of the one seen."""
@@ -113,7 +113,7 @@ class _Tried(NamedTuple):
 
 def _best(
     profiles: Sequence[MachineProfile],
-    points: Sequence[Measured],
+    points: Sequence[MeasuredPoint],
     run: KernelRuns,
     rates: HitRates,
     like: MachineProfile | None = None,
@@ -142,7 +142,7 @@ def _same_memory(tried: _Tried, like: MachineProfile | None) -> bool:
 
 
 def _scattered(
-    best: _Tried, profiles: Sequence[MachineProfile], points: Sequence[Measured], run: KernelRuns, rates: HitRates
+    best: _Tried, profiles: Sequence[MachineProfile], points: Sequence[MeasuredPoint], run: KernelRuns, rates: HitRates
 ) -> list[_Tried]:
     """Return the fits in which lines out of order find a smaller last level than streams, where they are clearly better."""
     known, size = best.start.calibration, best.profile.hierarchy[-1].size_bytes

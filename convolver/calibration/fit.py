@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from convolver.calibration.rows import Rows
+from convolver.calibration.measured_points import Rows
 from convolver.convolution.falls import Array
-from convolver.convolution.rates import Work, seconds
+from convolver.convolution.rates import BlockWork, seconds
 from convolver.machine.calibration import Calibration
 
 _TOLERATED = 0.1
@@ -95,7 +95,7 @@ class Start:
 
 def chosen(rows: Rows, which: Any) -> Rows:
     """Return some of the rows."""
-    work = Work(**{name: value[which] for name, value in vars(rows.work).items()})
+    work = BlockWork(**{name: value[which] for name, value in vars(rows.work).items()})
     place = tuple(np.array(rows.place)[which])
     return replace(
         rows,

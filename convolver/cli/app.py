@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.models import CommandInfo, TyperInfo
 
-from convolver.cli.group import Verbs
+from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
 
 VERBS: dict[str, str] = {

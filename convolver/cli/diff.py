@@ -12,7 +12,7 @@ from convolver.cli.common import Csv, Json, printed
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver.reporting.diff import Difference
+    from convolver.reporting.differences import Difference
 
 HELP = """Compare two runs, machines or versions of a program block by block.
 
@@ -41,7 +41,7 @@ def diff(
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import load
-    from convolver.reporting.diff import difference
+    from convolver.reporting.differences import difference
 
     one, other = load(before), load(after)
     found = difference(one, other, by=by, measure=measure)

@@ -9,7 +9,7 @@ import typer
 from convolver.cli.common import Csv, Json, printed
 
 if TYPE_CHECKING:
-    from convolver.reporting.doctor import Check
+    from convolver.reporting.installation import Check
 
 HELP = """Check what is installed, what is missing, and say the exact command to get it.
 
@@ -26,7 +26,7 @@ def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
     """Run the verb."""
     from convolver import __version__
     from convolver.errors import ToolError
-    from convolver.reporting.doctor import checks, ready
+    from convolver.reporting.installation import checks, ready
 
     found = checks()
     good = ready(found)

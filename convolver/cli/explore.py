@@ -67,8 +67,8 @@ def _explore(
     from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine
     from convolver.reporting.console import terminal_progress
-    from convolver.simulation.explore import compared, variants
-    from convolver.simulation.simulate import simulate
+    from convolver.simulation.level_variants import compared, variants
+    from convolver.simulation.one_pass import simulate
     from convolver.tracing.reader import Trace
     from convolver.units import parse_bytes, parse_count
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from convolver.cli.common import new_file, wrote
-from convolver.cli.group import new_group
+from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 
 exports = new_group("Write artifacts in other tools' formats.")

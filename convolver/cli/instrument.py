@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
           convolver instrument product.c
           convolver instrument product.c --cc mpicc --mpi -o product_call.c
         """
-        from convolver.modeling.call.instrument import instrument
+        from convolver.modeling.call.pragmas import instrument
         from convolver.modeling.call.runtime import build_runtime
 
         target = new_file(output or source.with_suffix(".call.c"), force)

@@ -9,8 +9,8 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
-from convolver.cli.group import new_group
 from convolver.cli.machine_merge import merge_command
+from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def list_command(json: Json = False, csv: Csv = False) -> None:
       convolver machine list
       convolver machine list --json
     """
-    from convolver.reporting.machines import machine_rows, print_machines
+    from convolver.reporting.machine_tables import machine_rows, print_machines
 
     rows = machine_rows()
     if not printed(json, csv, lambda: rows):
@@ -53,7 +53,7 @@ def show_command(
     from msgspec import to_builtins
 
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.machines import print_profile, profile_rows
+    from convolver.reporting.machine_tables import print_profile, profile_rows
 
     profile = find_machine(machine)
     rows = profile_rows(profile)
@@ -77,7 +77,7 @@ def compare_command(
       convolver machine compare monday.machine.json friday.machine.json --json
     """
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.machines import compare_rows, print_comparison
+    from convolver.reporting.machine_tables import compare_rows, print_comparison
 
     left, right = find_machine(first), find_machine(second)
     rows = compare_rows(left, right)
@@ -100,7 +100,7 @@ def check_command(
     """
     from convolver.machine.catalog import find_machine
     from convolver.machine.check import check_profile
-    from convolver.reporting.machines import print_findings
+    from convolver.reporting.machine_tables import print_findings
 
     profile = find_machine(machine)
     findings = check_profile(profile)
@@ -184,7 +184,7 @@ def core_command(
     from convolver.execution.calibrated import core_rows
     from convolver.machine.catalog import find_machine
     from convolver.machine.cores import choose_core
-    from convolver.reporting.machines import print_core
+    from convolver.reporting.machine_tables import print_core
 
     if output is not None and from_llvm_mca is None:
         raise UsageError("--output belongs to --from-llvm-mca; the table is shown on the terminal, or with --json or --csv.")
@@ -224,7 +224,7 @@ def calibrate_command(
     """
     from convolver.calibration.calibrate import alike, calibrate
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.calibration import calibration_document, print_calibration
+    from convolver.reporting.calibration_report import calibration_document, print_calibration
     from convolver.reporting.console import terminal_progress
 
     profile = find_machine(machine)

@@ -38,9 +38,9 @@ def merge_command(
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import find_machine
     from convolver.machine.profile import SUFFIX
-    from convolver.probing.merge import merge
+    from convolver.probing.merge_probes import merge
     from convolver.reporting.console import terminal_progress
-    from convolver.reporting.machines import print_profile, profile_rows
+    from convolver.reporting.machine_tables import print_profile, profile_rows
 
     path = new_file(output, force)
     profile = msgspec.structs.replace(merge([find_machine(name) for name in probes]), name=path.name.removesuffix(SUFFIX))

@@ -46,7 +46,7 @@ def merge_command(
       convolver merge -o app.sig.parquet app.0.cvt app.1.cvt app.2.cvt app.3.cvt
     """
     from convolver.reporting.console import terminal_progress
-    from convolver.tracing.merge import merge_traces
+    from convolver.tracing.merge_traces import merge_traces
     from convolver.tracing.reader import Trace
     from convolver.tracing.tracer import signature_path
 

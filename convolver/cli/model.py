@@ -9,10 +9,10 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
-from convolver.cli.group import new_group
 from convolver.cli.model_check import check_command
 from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
+from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
@@ -112,7 +112,7 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
 
     import numpy as np
 
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
 
     if not 0 < level < 1:
         raise UsageError(f"The level {level} is no probability between 0 and 1.")
@@ -154,7 +154,7 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
       convolver model show bt.model.json
       convolver model show bt.model.json --json
     """
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
 
     show_model(Model.load(model), json, csv)
 
@@ -179,7 +179,7 @@ def residuals_command(
       convolver model residuals bt.model.json runs.parquet -o bt.svg
       convolver model residuals product.model.json product.parquet -o product.png --feature N
     """
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Table
     from convolver.plotting import residuals, style
 

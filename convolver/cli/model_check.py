@@ -27,9 +27,9 @@ def check_command(
       convolver model check sp.model.json other_networks.parquet
       convolver model check product.model.json product.parquet --by N --json
     """
-    from convolver.modeling.model import Model
+    from convolver.modeling.cross_validation import checked
+    from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Table
-    from convolver.modeling.validation import checked
     from convolver.reporting.console import out
 
     loaded = Model.load(model)

@@ -54,7 +54,7 @@ def scale_command(
       convolver model scale cg.2.parquet cg.4.parquet cg.8.parquet --at 16 --signature -o cg.16.parquet
       convolver model scale bt.4.parquet bt.9.parquet --at 16 --point small.4.parquet,small.4.mpi -o bt.16.parquet
     """
-    from convolver.modeling.p3s.signature import signature as reduced
+    from convolver.modeling.p3s.executable_signature import signature as reduced
     from convolver.mpi.time_independent import to_events
 
     new_file(output, force)
@@ -71,8 +71,8 @@ def scale_command(
 
 def scalable_of(traces: list[Path], size: list[int] | None, point: list[str] | None) -> tuple[ScalableTrace, Rates | None]:
     """Return the scalable trace of the files, and the seconds of instructions at the points; None where there are none."""
+    from convolver.modeling.p3s.p3s_traces import read_trace
     from convolver.modeling.p3s.slt import build
-    from convolver.modeling.p3s.sources import read_trace
 
     read: dict[int, Trace] = {}
     for path in traces:
@@ -86,8 +86,8 @@ def scalable_of(traces: list[Path], size: list[int] | None, point: list[str] | N
 
 def _rates(scalable: ScalableTrace, points: list[str]) -> Rates | None:
     """Return the seconds of instructions at the points, None where there are none."""
+    from convolver.modeling.p3s.p3s_traces import read_trace
     from convolver.modeling.p3s.points import measured_rates
-    from convolver.modeling.p3s.sources import read_trace
 
     read = []
     for text in points:

@@ -11,7 +11,7 @@ from convolver.cli.common import printed, say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
 
 _ERROR = "_relative_error"
 _OWN = ("P", "samples", "alpha_seconds", "beta_latencies", "gamma_bytes", "not_significant", "own_max_relative_error")
@@ -19,7 +19,7 @@ _OWN = ("P", "samples", "alpha_seconds", "beta_latencies", "gamma_bytes", "not_s
 
 def show_model(model: Model, json: bool, csv: bool = False) -> None:
     """Print a model: equation, terms with errors and flags, quality, validation, baselines."""
-    from convolver.modeling.model import finite
+    from convolver.modeling.model_artifact import finite
 
     summary = finite(model.summary())
     if printed(json, csv, lambda: summary, lambda: summary["terms"]):

@@ -12,7 +12,7 @@ from convolver.cli.model_scale import Force, Point, Rate, Size, Traces, scalable
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
-    from convolver.modeling.p3s.predict import ScalingPoint
+    from convolver.modeling.p3s.scaling_advice import ScalingPoint
 
 
 def speedup_command(
@@ -38,8 +38,8 @@ def speedup_command(
       convolver model speedup lu.4.txt lu.8.txt lu.16.txt --at 32 --at 64 --size 33 --config host.machine.json
       convolver model speedup cg.2.parquet cg.4.parquet cg.8.parquet --at 16 --config net.cfg --threshold 0.5 -o cg.svg
     """
-    from convolver.modeling.p3s.predict import advice, scaling_curve
-    from convolver.mpi.replay import Replayer
+    from convolver.modeling.p3s.scaling_advice import advice, scaling_curve
+    from convolver.mpi.network_replay import Replayer
     from convolver.mpi.sources import load_network
     from convolver.mpi.time_independent import to_events
     from convolver.plotting import style

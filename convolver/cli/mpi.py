@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
-from convolver.cli.group import new_group
-from convolver.cli.play import add
+from convolver.cli.mpi_play import add
+from convolver.cli.verb_group import new_group
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -54,7 +54,7 @@ def trace_command(
 
     from convolver.errors import UsageError
     from convolver.mpi.capture import record
-    from convolver.mpi.recording import read_recording
+    from convolver.mpi.recorded_ranks import read_recording
 
     if output.suffix in (".dim", ".parquet"):
         if signature:
@@ -99,15 +99,15 @@ def count_command(
       convolver mpi count -o cg.4.parquet -- mpirun -np 4 ./cg
       convolver mpi count -o bt.16.txt -- smpirun -np 16 -platform p.xml -hostfile hosts ./bt
     """
-    from convolver.mpi.counted import count
-    from convolver.mpi.events import Kind
+    from convolver.mpi.counted_runs import count
+    from convolver.mpi.events import EventKind
     from convolver.mpi.sources import load_events
     from convolver.mpi.time_independent import WORK_PER_SECOND
 
     new_file(output, force)
     status = count(command, output, mpicc=mpicc)
     events = load_events(output)
-    calls = int((events.columns["kind"] != Kind.BURST).sum())
+    calls = int((events.columns["kind"] != EventKind.BURST).sum())
     total = float(events.columns["seconds"].sum()) * WORK_PER_SECOND
     say(f"{events.ranks} ranks, {calls} MPI events, {total:.6g} instructions between them.")
     wrote(output)
@@ -130,7 +130,7 @@ def convert_command(
       convolver mpi convert extrae.prv -o app.events.parquet
     """
     from convolver.errors import UsageError
-    from convolver.mpi.recording import read_recording
+    from convolver.mpi.recorded_ranks import read_recording
     from convolver.mpi.sources import load_events
 
     if clock not in ("cpu", "wall"):

@@ -83,15 +83,15 @@ def predict(
 ) -> None:
     """Run the verb."""
     if mpi is not None:
-        from convolver.cli.parallel import Job, predict_runs
+        from convolver.cli.predict_mpi import ParallelJob, predict_runs
 
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
-        job = Job(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
+        job = ParallelJob(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
         return predict_runs(job, as_json, as_csv)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
-    from convolver.cli.chain import Chain
+    from convolver.cli.predict_steps import Chain
     from convolver.convolution.convolve import check_choices
 
     check_choices(overlap, method)
@@ -149,7 +149,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
-    from convolver.reporting.program import no_system_time, threshold
+    from convolver.reporting.program_report import no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
     from convolver.reporting.tables import predictions as table
 

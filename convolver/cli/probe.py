@@ -69,9 +69,9 @@ def probe_command(
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
     from convolver.probing.load import QUIET_SHARE, wait_until_quiet
-    from convolver.probing.probe import choose_plan, probe
+    from convolver.probing.machine_probe import choose_plan, probe
     from convolver.reporting.console import terminal_progress
-    from convolver.reporting.machines import print_profile, profile_rows
+    from convolver.reporting.machine_tables import print_profile, profile_rows
     from convolver.units import parse_bytes
 
     if quick and full:

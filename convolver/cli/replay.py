@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, Dask, Jobs, new_file, printed, wrote
-from convolver.cli.group import Verbs, new_group
+from convolver.cli.verb_group import Verbs, new_group
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -144,7 +144,7 @@ def run_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     as_csv: Csv = False,
 ) -> None:
-    from convolver.mpi.replay import replay
+    from convolver.mpi.network_replay import replay
     from convolver.reporting.console import terminal_progress
 
     for path in (output, prv):
@@ -206,7 +206,7 @@ def analyze_command(
       convolver replay analyze app.mpi --config cluster.cfg --cpu-ratio 2 --json
     """
     from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
-    from convolver.mpi.replay import Replayer
+    from convolver.mpi.network_replay import Replayer
 
     events = read_events(trace)
     network = _network(config, events, {**dict.fromkeys(_OPTIONS), "eager": eager, "gap": 0.0})

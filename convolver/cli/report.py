@@ -62,7 +62,7 @@ def report(
 
 def document(bundle: Bundle, top: int) -> dict[str, Any]:
     """Return what ``--json`` prints: the signature's summary, and by machine its times with hot blocks and functions."""
-    from convolver.reporting.program import totals
+    from convolver.reporting.program_report import totals
 
     machines = [
         {
@@ -94,7 +94,7 @@ def _rows(bundle: Bundle) -> list[dict[str, Any]]:
 def _print(bundle: Bundle, top: int) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.metadata import about_program, machine_names
-    from convolver.reporting.program import by_machine, hot_functions, no_system_time, threshold
+    from convolver.reporting.program_report import by_machine, hot_functions, no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
 
     console = out()
@@ -118,7 +118,7 @@ def _print(bundle: Bundle, top: int) -> None:
 
 def _print_objects(bundle: Bundle, top: int) -> None:
     from convolver.reporting.console import out
-    from convolver.reporting.data_objects import hits_table, objects_table
+    from convolver.reporting.object_tables import hits_table, objects_table
     from convolver.signature.data_objects import HOW_TO
 
     console = out()
@@ -135,7 +135,7 @@ def _print_source(bundle: Bundle, wanted: str) -> None:
     from convolver.errors import UsageError
     from convolver.reporting.annotate import hot_files, read_source
     from convolver.reporting.console import out
-    from convolver.reporting.program import annotated
+    from convolver.reporting.program_report import annotated
 
     known = hot_files(bundle.times, 0.0)
     path = next((path for path in known if path.endswith(wanted)), None)

@@ -123,7 +123,7 @@ def _simulate(
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.reporting.console import terminal_progress
     from convolver.simulation.detailed import Details
-    from convolver.simulation.simulate import simulate, simulate_objects
+    from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.reader import Trace
 
     path = new_file(output or default_output(trace), force)
@@ -169,7 +169,7 @@ def _simulate(
 
 def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bool) -> None:
     from convolver.reporting.console import out
-    from convolver.reporting.data_objects import hits_table
+    from convolver.reporting.object_tables import hits_table
 
     if not printed(json, csv, lambda: objects.by_object().to_dicts()):
         print_about(signature, objects.machines)

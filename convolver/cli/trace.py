@@ -70,7 +70,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
     from convolver.cli.simulate import objects_output
     from convolver.machine.catalog import find_machine
     from convolver.reporting.console import terminal_progress
-    from convolver.simulation.simulate import simulate, simulate_objects
+    from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import LiveTrace, signature_path
 

@@ -48,7 +48,7 @@ def validate_command(
     from convolver.reporting.console import terminal_progress
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result
-    from convolver.validating.validate import Stop, validate
+    from convolver.validating.run_campaign import Stop, validate
 
     chosen = Campaign.load(campaign).only(only or [])
     chosen = chosen.quick() if quick else chosen

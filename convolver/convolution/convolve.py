@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields, functions_of
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
@@ -24,7 +24,7 @@ from convolver.convolution.paper import memory_seconds
 from convolver.convolution.rates import combine, joined, parts
 from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw
-from convolver.convolution.work import Core, port_seconds, program_work
+from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.calibration import PAGES
 from convolver.machine.check import projection_doubt
@@ -148,7 +148,7 @@ def _calibrated(
     table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
     assert machine.calibration is not None
-    rates = Core(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
+    rates = NearSeconds(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
     near, waiting = (rates.seconds, None) if core is None else core
     exponents = (machine.calibration.near_exponent, machine.calibration.exponent)
     if overlap != "norm":

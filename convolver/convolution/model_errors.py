@@ -23,7 +23,7 @@ UNKNOWN_DEVIATION = 0.18
 _PERCENTILES = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100)
 _OF_CORES = (-0.208, -0.145, -0.113, -0.038, -0.013, -0.001, 0.016, 0.036, 0.124, 0.2, 0.258, 0.378, 0.497)
 """Percentiles of log(measured / predicted) cycles of 22 functions in L1 that the core model had not seen, three builds each, from
-executed paths: ``tests/bench/core_time.py --set frozen`` with the published table (docs/theory.md)."""
+executed paths: ``tests/bench/core_time_errors.py --set frozen`` with the published table (docs/theory.md)."""
 CORE_COMMON = 0.73
 """Share of these errors' variance that lies between functions: the builds of one function have it in common (intraclass
 correlation of the same runs)."""

@@ -26,7 +26,7 @@ SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
 
 
 @dataclass(frozen=True)
-class Work:
+class BlockWork:
     """What blocks (rows) ask of a machine, in totals.
 
     ``core``: seconds when every reference hits the first level and none waits for another. ``lines``: by farther place and class,
@@ -60,7 +60,7 @@ def lines_of(where: Falls, references: Array) -> Array:
     return np.asarray(shares * references[:, None, None])
 
 
-def parts(work: Work, machine: Calibration, waiting: Array | None = None) -> Array:
+def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:
     """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the places behind the nearest, pages, serial,
     window, waiting (0 where it is not given)."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
@@ -126,6 +126,6 @@ def combine(parts: Array, exponent: float) -> Array:
     return np.maximum(largest, largest * (relative**exponent).sum(axis=0) ** (1 / exponent))
 
 
-def seconds(work: Work, machine: Calibration) -> Array:
+def seconds(work: BlockWork, machine: Calibration) -> Array:
     """Return the time of each block."""
     return joined(parts(work, machine), machine.near_exponent, machine.exponent)

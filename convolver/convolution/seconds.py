@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.falls import falls
 from convolver.convolution.waiting import places_of
 from convolver.errors import PredictionError

@@ -1,7 +1,7 @@
 """System time: what a program had of the kernel, times what a machine's kernel takes for it.
 
-Page faults, system calls and moved bytes are counted by the tracer (:mod:`convolver.tracing.system`), each cost is measured by
-the probe (:mod:`convolver.machine.kernel_costs`). The sum knows nothing of files on a disk, of waiting, and of what one call
+Page faults, system calls and moved bytes are counted by the tracer (:mod:`convolver.tracing.kernel_use`), each cost is measured
+by the probe (:mod:`convolver.machine.kernel_costs`). The sum knows nothing of files on a disk, of waiting, and of what one call
 costs more than another of its class.
 """
 

@@ -10,15 +10,15 @@ import numpy as np
 from convolver.convolution.falls import Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.convolution.memory import Patterns, carry_over, mean_width, nearest_width, patterns
-from convolver.convolution.rates import DEPENDENT, RANDOM, Work, lines_of
-from convolver.signature.blocks import ALONE, LINES
+from convolver.convolution.rates import DEPENDENT, RANDOM, BlockWork, lines_of
+from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.features import line_capacities, line_ratios
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class Core(NamedTuple):
+class NearSeconds(NamedTuple):
     """Seconds per block with all references in the first level: its load and store ports, floating-point units, instructions."""
 
     ports: Array
@@ -59,7 +59,7 @@ def _known_or_rule(table: pl.DataFrame, where: Falls, shares: Patterns) -> Array
     return np.where(where.brought.sum(axis=2, keepdims=True) > 0, where.brought, rule[:, None, :])
 
 
-def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
+def program_work(table: pl.DataFrame, where: Falls, core: Array) -> BlockWork:
     """Return the work of every block.
 
     What was not sampled is carried over from blocks that were, reference by reference: those of its function, else of its
@@ -79,7 +79,7 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> Work:
     loads = table["loads"].to_numpy().astype(float)
     waiting = where.pages[:, DEPENDENT] * shares.chased_lines
     chased = all_blocks((shares.chased * memops)[:, None])[:, 0]
-    return Work(
+    return BlockWork(
         core=core,
         lines=all_blocks(lines_of(where, memops)),
         written=all_blocks(where.written_back * memops[:, None]),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
 from convolver.machine.core_figures import CoreFigure
-from convolver.machine.cores import CoreTable, Kind
+from convolver.machine.cores import CoreTable, InstructionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,9 @@ def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]
         seed, now = table.kind(name), calibrated.kind(name)
         for field in ("latency", "chained_latency", "busy"):
             before, after = getattr(seed, field), getattr(now, field)
-            if after is not None and (field == "latency" or after != getattr(Kind(), field) or f"{name}.{field}" in used):
+            if after is not None and (
+                field == "latency" or after != getattr(InstructionKind(), field) or f"{name}.{field}" in used
+            ):
                 measured = f"{name}.{field}" in used
                 rows.append({"name": f"{name}.{field}", "published": before, "used": after, "measured": measured})
     return rows

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.branches import Branches
-from convolver._native.core import Core
+from convolver._native.branch_predictor import Branches
+from convolver._native.core_walk import Core
 from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import Operations, operations, program_code

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from convolver.errors import MachineError, ToolNotFoundError
-from convolver.machine.cores import CoreTable, Kind, Memory
+from convolver.machine.cores import CoreTable, InstructionKind, Memory
 
 TOOL = "llvm-mca"
 COPIES = 4
@@ -147,7 +147,7 @@ def _ports(cost: Cost, without: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(sorted(name for name, use in uses.items() if use >= SHARE * total))
 
 
-def _kind(cost: Cost, seed: Kind) -> Kind:
+def _kind(cost: Cost, seed: InstructionKind) -> InstructionKind:
     ports = _ports(cost)
     return msgspec.structs.replace(
         seed,

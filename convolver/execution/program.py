@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native import core as native
-from convolver._native.core import Code, PortClass
+from convolver._native import core_walk as native
+from convolver._native.core_walk import Code, PortClass
 from convolver.execution.instructions import UNKNOWN, Instruction, decode
 from convolver.machine.cores import CoreTable
 from convolver.tracing.definitions import STORE, Definitions, starts

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.core import Code, Core
-from convolver._native.paths import UNKNOWN, PathWindow
+from convolver._native.core_walk import Code, Core
+from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import Operations, fused
 from convolver.machine.cores import CoreTable

@@ -22,7 +22,7 @@ ATOMIC_CYCLES = 18
 """Latency of a locked instruction, where a table does not say."""
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How instructions of one kind execute: on which ports (any of these), with what latency, and how long they keep their port.
 
     ``chained_latency`` counts where the operand that comes last is from a kind of the same ``group`` (0: none), ``slots`` are
@@ -60,7 +60,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     eliminates: tuple[str, ...] = ()
     params: dict[str, int]
     memory: Memory
-    kinds: dict[str, Kind]
+    kinds: dict[str, InstructionKind]
 
     def mask(self, names: str) -> int:
         """Return ports as a bit mask; raises :class:`SchemaError` for one that the table does not have."""
@@ -71,7 +71,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             mask |= 1 << self.ports.index(name)
         return mask
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> InstructionKind:
         """Return how a kind executes: itself, or the nearest that the table has."""
         while name not in self.kinds and "_" in name:
             name = name.rpartition("_")[0]
@@ -130,8 +130,8 @@ def core_document(table: CoreTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shortened(kind: Kind) -> dict[str, Any]:
-    plain, usual = msgspec.to_builtins(kind), msgspec.to_builtins(Kind())
+def _shortened(kind: InstructionKind) -> dict[str, Any]:
+    plain, usual = msgspec.to_builtins(kind), msgspec.to_builtins(InstructionKind())
     return {name: value for name, value in plain.items() if value != usual[name] or name == "ports"}
 
 

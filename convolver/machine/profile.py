@@ -15,7 +15,7 @@ from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
-from convolver.machine.system import PAGE_BYTES, MemorySystem, make_system, parse_system
+from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, make_system, parse_system
 from convolver.machine.tlb import TlbLevel
 from convolver.schema import VERSIONS, document_id, load_document, save_document
 

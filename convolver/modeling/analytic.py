@@ -15,7 +15,7 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.base import linear_model
 from convolver.modeling.expression import evaluate, split_terms
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.regress import Fit, eliminate, nnls, relative_weights
 from convolver.modeling.table import Observations
 

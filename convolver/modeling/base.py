@@ -18,11 +18,11 @@ import numpy as np
 from convolver import __version__
 from convolver.errors import ModelError
 from convolver.modeling.baseline import baselines
-from convolver.modeling.model import Model, Term
+from convolver.modeling.coefficient_units import coefficient_unit, parse_unit
+from convolver.modeling.cross_validation import quality
+from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations, Table
-from convolver.modeling.units import coefficient_unit, parse_unit
-from convolver.modeling.validation import quality
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,7 @@ MODELERS: dict[str, str] = {
     "linear": "convolver.modeling.linear:fit_linear",
     "mecp": "convolver.modeling.mecp.correct:fit_mecp",
     "normal-form": "convolver.modeling.normal_form:fit_normal_form",
-    "paths": "convolver.modeling.paths:fit_paths_model",
+    "paths": "convolver.modeling.longest_paths:fit_paths_model",
     "power-law": "convolver.modeling.power:fit_power_law",
     "scaled-paths": "convolver.modeling.scaled_paths:fit_scaled_paths",
     "segmented": "convolver.modeling.segmented:fit_segmented",

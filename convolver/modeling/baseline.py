@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
-from convolver.modeling.model import Baseline
+from convolver.modeling.model_artifact import Baseline
 from convolver.modeling.regress import nnls, ols, relative_weights
 from convolver.modeling.table import Observations
 

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.base import linear_model
 from convolver.modeling.basis import BASES, choose_basis, paper_basis
+from convolver.modeling.cross_validation import leave_one_group_out, per_count, per_group
 from convolver.modeling.expression import evaluate
-from convolver.modeling.model import Lookup, Model, Term
+from convolver.modeling.model_artifact import Lookup, Model, Term
 from convolver.modeling.regress import Fit, eliminate, ols, relative_weights
 from convolver.modeling.table import Observations
-from convolver.modeling.validation import leave_one_group_out, per_count, per_group
 
 Values = npt.NDArray[np.float64]
 

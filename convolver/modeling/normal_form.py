@@ -20,7 +20,7 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.base import linear_model
 from convolver.modeling.expression import evaluate
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from convolver.errors import ModelError
 from convolver.modeling.base import parameter_term
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.regress import ols
 from convolver.modeling.table import Observations
 

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.base import parameter_term
 from convolver.modeling.basis import BASES, choose_basis
+from convolver.modeling.cross_validation import per_count
 from convolver.modeling.expression import evaluate
 from convolver.modeling.linear import FACTORS, UNITS, factors_of, term_of
-from convolver.modeling.model import Lookup, Model, Term
-from convolver.modeling.paths import longest_paths
+from convolver.modeling.longest_paths import longest_paths
+from convolver.modeling.model_artifact import Lookup, Model, Term
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations
-from convolver.modeling.validation import per_count
 
 Values = npt.NDArray[np.float64]
 Scaled = list[dict[str, Fit]]

@@ -7,7 +7,7 @@ import numpy as np
 
 from convolver.errors import ModelError
 from convolver.modeling.expression import evaluate
-from convolver.modeling.model import Model, Term
+from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.normal_form import fit_normal_form, rank
 from convolver.modeling.table import Observations
 

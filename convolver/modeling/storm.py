@@ -30,7 +30,7 @@ class Platform:
     cpu_ratio: float = 1.0
 
 
-class Simulator(Protocol):
+class RunTimeSimulator(Protocol):
     """Returns the run time in seconds of a trace on a platform."""
 
     def __call__(self, trace: Any, platform: Platform, /) -> float: ...
@@ -53,7 +53,7 @@ class ReplaySimulator:
     def __call__(self, trace: Any, platform: Platform, /) -> float:
         """Return the seconds of the slowest rank."""
         from convolver.mpi.network import Network, flat_configuration, what_if
-        from convolver.mpi.replay import Replayer
+        from convolver.mpi.network_replay import Replayer
 
         if id(trace) not in self._packed:
             self._packed[id(trace)] = (trace, Replayer(trace))
@@ -96,7 +96,7 @@ def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]
     return {count: total_cpu_seconds[count] / reference for count in sorted(total_cpu_seconds)}
 
 
-def ideal_seconds(trace: Any, simulator: Simulator | None = None) -> float:
+def ideal_seconds(trace: Any, simulator: RunTimeSimulator | None = None) -> float:
     """Return the seconds of a trace on a network without latency and of boundless bandwidth: its critical path."""
     return float((simulator or ReplaySimulator())(trace, Platform(0.0, math.inf)))
 
@@ -117,7 +117,7 @@ def critical_path_factors(ideal_seconds: Mapping[int, float]) -> dict[int, float
 def sweep(
     traces: Mapping[int, Any],
     platforms: Sequence[Platform],
-    simulator: Simulator,
+    simulator: RunTimeSimulator,
     *,
     locality: Mapping[int, float] | None = None,
     app: str = "",

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from convolver._native.replay import COLUMNS
+from convolver._native.replay_core import COLUMNS
 from convolver.errors import UsageError
-from convolver.mpi.events import IMMEDIATE, Events, Kind, Op, Sync, make_events
+from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync, make_events
 
 Step = tuple[int | None, int, int | None, int]
 Schedule = Callable[[int, int, int, int], list[Step]]
@@ -173,7 +173,7 @@ class _Instance:
 def _instances(events: Events) -> dict[int, tuple[_Instance, int]]:
     """Return for each blocking collective record its instance (the k-th on its communicator) and the member's position."""
     columns = events.columns
-    blocking = (columns["kind"] == Kind.COLLECTIVE) & np.isin(columns["flags"], [Sync.BLOCKING, Sync.ROOT])
+    blocking = (columns["kind"] == EventKind.COLLECTIVE) & np.isin(columns["flags"], [Sync.BLOCKING, Sync.ROOT])
     positions = [{int(m): i for i, m in enumerate(members)} for members in events.communicators().values()]
     found: dict[tuple[int, int], _Instance] = {}
     of_record = {}
@@ -246,7 +246,7 @@ def _messages(
     tag = -1 - op
     for to, sent, source, received in ALGORITHMS[names[op]](position, p, one.root or 0, size):
         if to is not None:
-            made.append((Kind.SEND, IMMEDIATE, 0, members[to], tag, comm, sent, 0, 0.0))
+            made.append((EventKind.SEND, IMMEDIATE, 0, members[to], tag, comm, sent, 0, 0.0))
         if source is not None:
-            made.append((Kind.RECV, 0, 0, members[source], tag, comm, received, 0, 0.0))
+            made.append((EventKind.RECV, 0, 0, members[source], tag, comm, received, 0, 0.0))
     return made

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
-from convolver.mpi.events import Events, Kind
+from convolver.mpi.events import EventKind, Events
 from convolver.mpi.network import NEVER, Network, what_if
-from convolver.mpi.replay import Ratio, Replayer
+from convolver.mpi.network_replay import Ratio, Replayer
 from convolver.mpi.timeline import STATES, Timeline
 
 if TYPE_CHECKING:
@@ -136,7 +136,9 @@ def phase_bounds(events: Events, timeline: Timeline) -> NDArray[np.float64]:
     world = np.flatnonzero(np.diff(events.member_first) == events.ranks)
     part = slice(events.first[0], events.first[1])
     columns = {name: column[part] for name, column in events.columns.items()}
-    records = np.flatnonzero((columns["kind"] == Kind.COLLECTIVE) & (columns["flags"] == 1) & np.isin(columns["comm"], world))
+    records = np.flatnonzero(
+        (columns["kind"] == EventKind.COLLECTIVE) & (columns["flags"] == 1) & np.isin(columns["comm"], world)
+    )
     own = timeline.intervals.filter((pl.col("rank") == 0) & (pl.col("state") >= 6) & pl.col("record").is_in(records.tolist()))
     ends: NDArray[np.float64] = own.group_by("record").agg(pl.col("end").max())["end"].sort().to_numpy()
     return ends

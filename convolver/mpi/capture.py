@@ -23,7 +23,7 @@ LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 
 
 @dataclass(frozen=True)
-class Recording:
+class MpiRecording:
     """A finished recording: its folder, the command's exit status and the files, one a rank."""
 
     folder: Path
@@ -123,7 +123,7 @@ def record(
     cpu_clock: bool = True,
     cwd: str | Path | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Recording:
+) -> MpiRecording:
     """Run an MPI command and record its events into ``folder``, one file a rank (docs/formats/mpi_recording.md).
 
     The recording is complete up to the last finished MPI call also when the program aborts or is killed. Without ``cpu_clock``
@@ -154,4 +154,4 @@ def record(
         if done.returncode != 0:
             why = f"see what it said above; if the program did start, {why}"
         raise TracerError(f"{argv[0]} ended with status {done.returncode}, but no rank recorded an MPI event: {why}")
-    return Recording(folder, done.returncode, files)
+    return MpiRecording(folder, done.returncode, files)

@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.replay import COLUMNS, DimParser
+from convolver._native.replay_core import COLUMNS, DimParser
 from convolver.errors import FormatError
-from convolver.mpi.events import Events, Kind, make_events
+from convolver.mpi.events import EventKind, Events, make_events
 from convolver.progress import SILENT, Progress
 from convolver.schema import write_atomically
 
@@ -25,7 +25,7 @@ MAX_TASKS = 1 << 24
 _HEADER = re.compile(
     rb'#DIMEMAS:"([^"\n]*)":([01])(?:,\s*(\d{1,18}))?:(\d{1,9})\(([\d,]*)\),(\d{1,9})((?:,\d{1,9}(?:\([\d,]*\))?){0,2})\s*'
 )
-_KINDS = {Kind.NOOP: 0, Kind.BURST: 1, Kind.GPU: 11}
+_KINDS = {EventKind.NOOP: 0, EventKind.BURST: 1, EventKind.GPU: 11}
 
 
 def read_dim(path: str | Path, *, progress: Progress = SILENT) -> Events:
@@ -186,22 +186,22 @@ def _write(events: Events, path: Path) -> None:
 def _lines(events: Events, rank: int) -> Iterator[str]:
     part = slice(events.first[rank], events.first[rank + 1])
     ids = events.comm_ids.tolist()
-    known = events.columns["kind"][part] != Kind.SEND_WAIT  # the format has no such record
+    known = events.columns["kind"][part] != EventKind.SEND_WAIT  # the format has no such record
     rows = zip(*(events.columns[name][part][known].tolist() for name in COLUMNS), strict=True)
     begins = False
     for kind, flags, op, partner, tag, comm, size, extra, seconds in rows:
-        if not begins and kind != Kind.BURST:
+        if not begins and kind != EventKind.BURST:
             yield f"1:{rank}:0:0\n"
         begins = True
-        if kind in (Kind.BURST, Kind.GPU):
+        if kind in (EventKind.BURST, EventKind.GPU):
             yield f"{_KINDS[kind]}:{rank}:0:{seconds!r}\n"
-        elif kind == Kind.SEND:
+        elif kind == EventKind.SEND:
             yield f"2:{rank}:0:{partner}:-1:{size}:{tag}:{ids[comm]}:{flags}\n"
-        elif kind in (Kind.RECV, Kind.IRECV, Kind.WAIT):
-            yield f"3:{rank}:0:{partner}:-1:{size}:{tag}:{ids[comm]}:{kind - Kind.RECV}\n"
-        elif kind == Kind.COLLECTIVE:
+        elif kind in (EventKind.RECV, EventKind.IRECV, EventKind.WAIT):
+            yield f"3:{rank}:0:{partner}:-1:{size}:{tag}:{ids[comm]}:{kind - EventKind.RECV}\n"
+        elif kind == EventKind.COLLECTIVE:
             yield f"10:{rank}:0:{op}:{ids[comm]}:{partner}:0:{size}:{extra}:{flags}\n"
-        elif kind == Kind.EVENT:
+        elif kind == EventKind.EVENT:
             yield f"20:{rank}:0:{size % (1 << 64)}:{extra % (1 << 64)}\n"
         else:
             yield f"0:{rank}:0\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.replay import COLUMNS, PackedEvents
+from convolver._native.replay_core import COLUMNS, PackedEvents
 from convolver.errors import FormatError, SchemaError
 from convolver.schema import load_table, save_table, table_header
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCHEMA = "convolver.mpi_events"
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """Kind of a record. ``bytes`` and ``extra`` of an EVENT are its type and value; a SEND_WAIT, which Dimemas does not know,
     repeats partner, tag, size and flags of the send that it waits for."""
 
@@ -84,9 +84,9 @@ RENDEZVOUS, IMMEDIATE = 1, 2
 class Events:
     """Events of all ranks, rank after rank.
 
-    ``first`` (int64, ranks + 1) delimits the ranks in the columns of :data:`convolver._native.replay.COLUMNS`. ``comm`` is an
-    index into ``comm_ids``; the tasks of communicator i are ``members[member_first[i]:member_first[i + 1]]``, rising. A task has
-    one thread.
+    ``first`` (int64, ranks + 1) delimits the ranks in the columns of :data:`convolver._native.replay_core.COLUMNS`. ``comm`` is
+    an index into ``comm_ids``; the tasks of communicator i are ``members[member_first[i]:member_first[i + 1]]``, rising. A task
+    has one thread.
     """
 
     name: str
@@ -154,13 +154,13 @@ class Events:
     def summary(self) -> dict[str, Any]:
         """Return counts for a human: ranks, records by kind, bytes sent, recorded compute seconds."""
         kind = self.columns["kind"]
-        sends = kind == Kind.SEND
+        sends = kind == EventKind.SEND
         return {
             "name": self.name,
             "ranks": self.ranks,
             "records": self.records,
             "communicators": len(self.comm_ids),
-            "by_kind": {k.name.lower(): int(np.count_nonzero(kind == k)) for k in Kind},
+            "by_kind": {k.name.lower(): int(np.count_nonzero(kind == k)) for k in EventKind},
             "bytes_sent": int(self.columns["bytes"][sends].sum()),
             "compute_seconds": float(self.columns["seconds"].sum()),
             **self.notes,
@@ -192,7 +192,7 @@ class EventsBuilder:
         self._rows: list[list[tuple[Any, ...]]] = [[] for _ in range(ranks)]
         self.name = name
 
-    def _add(self, rank: int, kind: Kind, **fields: Any) -> EventsBuilder:
+    def _add(self, rank: int, kind: EventKind, **fields: Any) -> EventsBuilder:
         comm = fields.get("comm", WORLD)
         if comm not in self._index:
             raise FormatError(f"{self.name} uses communicator {comm}, which it does not define.")
@@ -202,14 +202,14 @@ class EventsBuilder:
 
     def burst(self, rank: int, seconds: float) -> EventsBuilder:
         """Add a computation."""
-        return self._add(rank, Kind.BURST, seconds=seconds)
+        return self._add(rank, EventKind.BURST, seconds=seconds)
 
     def send(self, rank: int, to: int, size: int, *, tag: int = 0, comm: int = WORLD, flags: int = 0) -> EventsBuilder:
         """Add a send of ``size`` bytes; ``flags`` holds RENDEZVOUS and IMMEDIATE."""
-        return self._add(rank, Kind.SEND, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
+        return self._add(rank, EventKind.SEND, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
 
     def receive(
-        self, rank: int, source: int, size: int, *, tag: int = 0, comm: int = WORLD, kind: Kind = Kind.RECV
+        self, rank: int, source: int, size: int, *, tag: int = 0, comm: int = WORLD, kind: EventKind = EventKind.RECV
     ) -> EventsBuilder:
         """Add a receive; ``kind`` is RECV, IRECV or WAIT (for an IRECV)."""
         return self._add(rank, kind, partner=source, bytes=size, tag=tag, comm=comm)
@@ -218,17 +218,17 @@ class EventsBuilder:
         self, rank: int, to: int, size: int, *, tag: int = 0, comm: int = WORLD, flags: int = IMMEDIATE
     ) -> EventsBuilder:
         """Add the wait for an immediate send; it takes time only on networks where sends wait for their receivers."""
-        return self._add(rank, Kind.SEND_WAIT, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
+        return self._add(rank, EventKind.SEND_WAIT, partner=to, bytes=size, tag=tag, comm=comm, flags=flags)
 
     def collective(
         self, rank: int, op: Op, *, sent: int = 0, received: int = 0, comm: int = WORLD, root: int = 0, sync: Sync = Sync.BLOCKING
     ) -> EventsBuilder:
         """Add a collective; ``root`` is a flag (for REDUCE the root task)."""
-        return self._add(rank, Kind.COLLECTIVE, op=op, bytes=sent, extra=received, comm=comm, partner=root, flags=sync)
+        return self._add(rank, EventKind.COLLECTIVE, op=op, bytes=sent, extra=received, comm=comm, partner=root, flags=sync)
 
     def event(self, rank: int, event_type: int, value: int) -> EventsBuilder:
         """Add a user event."""
-        return self._add(rank, Kind.EVENT, bytes=event_type, extra=value)
+        return self._add(rank, EventKind.EVENT, bytes=event_type, extra=value)
 
     def build(self) -> Events:
         """Return the events."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
-from convolver.mpi.events import Events, Kind
-from convolver.mpi.replay import Ratio, Replayer, as_network
+from convolver.mpi.events import EventKind, Events
+from convolver.mpi.network_replay import Ratio, Replayer, as_network
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -60,7 +60,7 @@ def predict_run(
 
     ``interval`` are factors on the ratio at the ends of its uncertainty, for example (0.9, 1.1), ``slower`` is the target's
     network at its slowest, for the upper end. The measured seconds are what the recording noted. Errors as of
-    :func:`convolver.mpi.replay.replay`.
+    :func:`convolver.mpi.network_replay.replay`.
     """
     replayer = Replayer(events)
     ranks = events.ranks
@@ -89,7 +89,7 @@ def predict_run(
 
 def burst_records(events: Events) -> NDArray[np.int64]:
     """Return the record numbers of all bursts, rank after rank."""
-    return np.flatnonzero(events.columns["kind"] == Kind.BURST)
+    return np.flatnonzero(events.columns["kind"] == EventKind.BURST)
 
 
 def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) -> NDArray[np.int64]:

@@ -65,7 +65,7 @@ class MessageCosts:
 
 @dataclass(frozen=True)
 class Network:
-    """A parallel machine for :func:`convolver.mpi.replay.replay`.
+    """A parallel machine for :func:`convolver.mpi.network_replay.replay`.
 
     ``rendezvous_bytes``: messages of at least so many bytes wait for their receiver; ``TRUST_TRACE`` takes the trace's own bit,
     ``NEVER`` makes all sends eager. ``wire_latency_seconds`` (between the end of a transfer and its arrival) and ``gap_seconds``

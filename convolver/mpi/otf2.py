@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver.errors import FormatError, ToolNotFoundError
-from convolver.mpi.events import IMMEDIATE, WORLD, Events, EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import IMMEDIATE, WORLD, EventKind, Events, EventsBuilder, Op, Sync
 
 _OPS = {
     "BARRIER": Op.BARRIER,
@@ -120,7 +120,7 @@ class _Archive:
             rank.post(event.request_id)
         elif isinstance(event, (kinds.MpiRecv, kinds.MpiIrecv)):
             fields = {"source": self.partner(event.communicator, event.sender), **self._message(event)}
-            kind, wait = {"kind": Kind.IRECV}, {"kind": Kind.WAIT}
+            kind, wait = {"kind": EventKind.IRECV}, {"kind": EventKind.WAIT}
             posted = isinstance(event, kinds.MpiIrecv) and rank.complete(event.request_id, "receive", fields, kind, wait)
             if not posted:
                 rank.add("receive", **fields)

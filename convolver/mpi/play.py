@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
-from convolver.mpi.events import MARK_EVENT, Events, Kind, Op
+from convolver.mpi.events import MARK_EVENT, EventKind, Events, Op
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.pingpong import why_it_failed
-from convolver.mpi.replay import Replayer
 from convolver.mpi.timeline import Timeline
 
 MAGIC = b"CVPLAY01"
@@ -133,7 +133,7 @@ def marks_of(timeline: Timeline, events: Events) -> Marks:
         mine = of_rank == rank
         order = np.argsort(record[mine], kind="stable")
         records, ends = record[mine][order], np.maximum.accumulate(end[mine][order])
-        marks = np.flatnonzero((events.columns["kind"][part] == Kind.EVENT) & (events.columns["bytes"][part] == MARK_EVENT))
+        marks = np.flatnonzero((events.columns["kind"][part] == EventKind.EVENT) & (events.columns["bytes"][part] == MARK_EVENT))
         before = np.searchsorted(records, marks) - 1
         values = events.columns["extra"][part][marks]
         found += [(rank, int(v), float(ends[b]) if b >= 0 else 0.0) for v, b in zip(values, before, strict=True)]
@@ -147,9 +147,9 @@ def packed(events: Events) -> bytes:
     records = np.zeros(events.records, RECORD)
     for name in ("kind", "flags", "op", "partner", "tag", "comm", "bytes", "seconds"):
         records[name] = events.columns[name]
-    event = records["kind"] == Kind.EVENT
+    event = records["kind"] == EventKind.EVENT
     marks = event & (records["bytes"] == MARK_EVENT)
-    records["kind"][event & ~marks] = Kind.NOOP
+    records["kind"][event & ~marks] = EventKind.NOOP
     records["bytes"][event] = events.columns["extra"][event]
     _even_collectives(events, records)
     if events.records and int(records["bytes"][~event].max(initial=0)) > LARGEST:
@@ -162,7 +162,7 @@ def packed(events: Events) -> bytes:
 
 def _even_collectives(events: Events, records: NDArray[np.void]) -> None:
     """Give all ranks of a collective the same root (as a rank of the communicator) and the bytes of one rank's part."""
-    starts = (records["kind"] == Kind.COLLECTIVE) & (records["flags"] != 2)
+    starts = (records["kind"] == EventKind.COLLECTIVE) & (records["flags"] != 2)
     extra = events.columns["extra"]
     for index, members in enumerate(events.communicators().values()):
         mine = starts & (records["comm"] == index)

@@ -15,11 +15,11 @@ from convolver.convolution.convolve import convolve
 from convolver.convolution.seconds import core_seconds
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
-from convolver.mpi.events import Events, Kind
+from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
+from convolver.mpi.events import EventKind, Events
 from convolver.mpi.join import RunPrediction, predict_run
 from convolver.mpi.network import Network, what_if
-from convolver.mpi.parallel import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
-from convolver.mpi.replay import as_network
+from convolver.mpi.network_replay import as_network
 from convolver.progress import SILENT, Progress
 from convolver.schema import VERSIONS, DocumentArtifact
 from convolver.simulation.cache import hit_rates
@@ -90,7 +90,8 @@ def predict_parallel(
     """Predict a recorded and traced run (``convolver mpi trace --signature``) on ``target``, and on ``base`` as a check.
 
     Networks come from the profiles unless they are given. The interval holds the errors of the block times and the spread of the
-    network's samples. Raises what :func:`convolver.mpi.parallel.burst_cpu_ratios` and :func:`convolver.mpi.replay.replay` raise.
+    network's samples. Raises what :func:`convolver.mpi.burst_ratios.burst_cpu_ratios` and
+    :func:`convolver.mpi.network_replay.replay` raise.
     """
     ratios = burst_cpu_ratios(folder, block_times(base, target, overlap), clusters=clusters, progress=progress)
     ranks = ratios.events.ranks
@@ -107,7 +108,7 @@ def predict_parallel(
 
 
 def _document(ratios: BurstRatios, found: RunPrediction, base: MachineProfile, target: MachineProfile) -> dict[str, Any]:
-    bursts = ratios.events.columns["kind"] == Kind.BURST
+    bursts = ratios.events.columns["kind"] == EventKind.BURST
     seconds = ratios.events.columns["seconds"]
     covered = float(seconds[ratios.cluster >= 0].sum())
     recorded = float(seconds[bursts].sum())
@@ -150,7 +151,7 @@ def with_cluster_events(ratios: BurstRatios) -> tuple[Events, tuple[tuple[int, i
     for at, value in ((before, cluster[marked] + 1), (after, np.zeros(int(marked.sum()), np.int64))):
         for name in columns:
             columns[name][at] = 0
-        columns["kind"][at] = Kind.EVENT
+        columns["kind"][at] = EventKind.EVENT
         columns["bytes"][at] = CLUSTER_EVENT
         columns["extra"][at] = value
     first = np.concatenate([[0], ends])[events.first]

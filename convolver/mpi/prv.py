@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import FormatError
-from convolver.mpi.events import Events, EventsBuilder, Kind, Op
+from convolver.mpi.events import EventKind, Events, EventsBuilder, Op
 from convolver.mpi.timeline import Timeline
 from convolver.schema import write_atomically
 
@@ -247,7 +247,7 @@ def _add_rank(builder: EventsBuilder, rank: int, blocks: Any, messages: list[Any
             if what == "send":
                 builder.send(rank, to, size, tag=tag, flags=2 if pairs[0] == 3 else 0)
             else:
-                builder.receive(rank, source, size, tag=tag, kind=Kind.RECV)
+                builder.receive(rank, source, size, tag=tag, kind=EventKind.RECV)
         op = COLLECTIVE_CALLS.get(pairs[0]) if kind == COLLECTIVE_TYPE else None
         if op is not None:
             root = int(bool(pairs.get(ROOT, 0))) if op != Op.REDUCE else 0

@@ -7,7 +7,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from convolver.errors import UsageError
-from convolver.mpi.events import Events, Kind, Op, Sync
+from convolver.mpi.events import EventKind, Events, Op, Sync
 from convolver.mpi.network import MIB, Network
 from convolver.schema import write_atomically
 
@@ -47,18 +47,18 @@ def _lines(events: Events, rank: int) -> list[str]:
     lines = [f"{rank} init"]
     part = events.table.slice(int(events.first[rank]), int(events.first[rank + 1] - events.first[rank]))
     for row in part.iter_rows(named=True):
-        kind = Kind(row["kind"])
-        if kind in (Kind.BURST, Kind.GPU):
+        kind = EventKind(row["kind"])
+        if kind in (EventKind.BURST, EventKind.GPU):
             lines.append(f"{rank} compute {row['seconds'] * FLOPS_PER_SECOND:.3f}")
-        elif kind == Kind.SEND:
+        elif kind == EventKind.SEND:
             name = "isend" if row["flags"] & 2 else "send"
             lines.append(f"{rank} {name} {row['partner']} {row['tag']} {row['bytes']}")
-        elif kind in (Kind.RECV, Kind.IRECV):
-            name = "recv" if kind == Kind.RECV else "irecv"
+        elif kind in (EventKind.RECV, EventKind.IRECV):
+            name = "recv" if kind == EventKind.RECV else "irecv"
             lines.append(f"{rank} {name} {row['partner']} {row['tag']} {row['bytes']}")
-        elif kind == Kind.WAIT:
+        elif kind == EventKind.WAIT:
             lines.append(f"{rank} wait {row['partner']} {rank} {row['tag']}")
-        elif kind == Kind.COLLECTIVE:
+        elif kind == EventKind.COLLECTIVE:
             if row["flags"] not in (Sync.BLOCKING, Sync.ROOT) or _partial(events, row["comm"]):
                 raise UsageError("SimGrid's traces know blocking collectives of all tasks only; this trace has others.")
             root = row["partner"] if row["op"] == Op.REDUCE else 0

@@ -18,7 +18,7 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
     ``convolver mpi trace``."""
     path = Path(path)
     if path.is_dir():
-        from convolver.mpi.recording import read_recording
+        from convolver.mpi.recorded_ranks import read_recording
 
         return read_recording(path, progress=progress)
     try:

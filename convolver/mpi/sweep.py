@@ -23,7 +23,7 @@ from convolver.schema import canonical
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver.mpi.replay import Replayer
+    from convolver.mpi.network_replay import Replayer
 
 BATCH = 50
 """Replays of one task: enough to hide what sending it costs."""
@@ -102,7 +102,7 @@ def plan_of(given: Mapping[str, str | None], points: int, seed: int, design: str
 
 @lru_cache(maxsize=2)
 def _replayer(trace: str, stamp: float) -> Replayer:
-    from convolver.mpi.replay import Replayer
+    from convolver.mpi.network_replay import Replayer
     from convolver.mpi.sources import load_events
 
     return Replayer(load_events(trace))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convolver.errors import FormatError, ModelError
-from convolver.mpi.events import IMMEDIATE, MARK_EVENT, Events, EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, Events, EventsBuilder, Op, Sync
 
 POINT = ("send", "isend", "recv", "irecv")
 TYPE_BYTES = {0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1}
@@ -154,7 +154,7 @@ def _add(builder: EventsBuilder, rank: int, ranks: int, operation: Operation) ->
         flags = IMMEDIATE if name == "isend" else 0
         builder.send(rank, operation.partner, operation.bytes, tag=operation.tag, flags=flags)
     elif name in ("recv", "irecv", "wait"):
-        kind = {"recv": Kind.RECV, "irecv": Kind.IRECV, "wait": Kind.WAIT}[name]
+        kind = {"recv": EventKind.RECV, "irecv": EventKind.IRECV, "wait": EventKind.WAIT}[name]
         builder.receive(rank, operation.partner, operation.bytes, tag=operation.tag, kind=kind)
     elif name in COLLECTIVES:
         op = COLLECTIVES[name]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from convolver.errors import TracerError, UsageError
-from convolver.mpi.capture import Recording, record
+from convolver.mpi.capture import MpiRecording, record
 
 FOLDER = "traced"
 """Where in a recording's folder the traced run lies."""
@@ -54,7 +54,7 @@ def record_blocks(
     mpicc: str | None = None,
     options: Sequence[str] = (),
     executions: int = BURST_EXECUTIONS,
-) -> Recording:
+) -> MpiRecording:
     """Run an MPI command under the tracer and the interposer into ``folder/traced``: a trace and the bursts' counts a rank.
 
     ``options`` go to ``convolver trace``; ``executions`` is how finely bursts are told apart (1: each on its own). Raises what

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from convolver.modeling.model import Model
+    from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Observations
 
 

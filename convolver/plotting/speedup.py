@@ -11,7 +11,7 @@ from convolver.plotting.style import Look
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from convolver.modeling.p3s.predict import ScalingPoint
+    from convolver.modeling.p3s.scaling_advice import ScalingPoint
 
 
 def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, advice: str, look: Look) -> Figure:

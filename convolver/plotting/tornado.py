@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver.convolution.convolve import convolve
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.machine.maps import MEMORY
 from convolver.machine.project import Changes, project
 from convolver.plotting import style

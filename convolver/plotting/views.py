@@ -54,7 +54,7 @@ class View:
 
 
 def _maps(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.maps import draw
+    from convolver.plotting.maps_picture import draw
 
     machine, times = inputs[MACHINE][0], next(iter(inputs[TIMES]), None)
     if times is not None and times.machine != machine.name:
@@ -69,7 +69,7 @@ def _roofline(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _blocks(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.blocks import draw
+    from convolver.plotting.compared_blocks import draw
 
     base, target = inputs[TIMES]
     return draw(base, target, look, **options.labelled())
@@ -82,19 +82,19 @@ def _parity(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _ranks(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.ranks import draw
+    from convolver.plotting.rank_timeline import draw
 
     return draw(inputs[TIMELINE][0], look)
 
 
 def _scaling(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.scaling import draw
+    from convolver.plotting.scaling_curve import draw
 
     return draw(inputs[MODEL][0], look, at=options.at, to=options.to)
 
 
 def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.misses import draw
+    from convolver.plotting.miss_ratios import draw
 
     return draw(inputs[HITS][0], look)
 

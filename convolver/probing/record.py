@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.sinks import Sinks
-from convolver._native.trace import END, Decoder
+from convolver._native.trace_decoder import END, Decoder
 from convolver.errors import ProbeError
 from convolver.probing.runner import probe_binary
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.features import line_ratios
-from convolver.tracing.features import site_features, site_line_shares
+from convolver.tracing.site_features import site_features, site_line_shares
 
 WHOLE_TURNS = 768
 """References are asked for in multiples of this, which every kernel makes in whole turns of its loop: then it makes so many."""
@@ -30,7 +30,7 @@ CLASSES = 16
 _WAIT_MILLISECONDS = 200
 
 
-class Recorded(NamedTuple):
+class RecordedPoint(NamedTuple):
     """One point to record: how many references, and the lines of the caches that are filled before."""
 
     kernel: str
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
 class KernelRuns:
     """The references of points, one block each (from 1; block 0 is what warms the caches up). Simulated like a trace."""
 
-    def __init__(self, points: Sequence[Recorded], pages: str = "default") -> None:
+    def __init__(self, points: Sequence[RecordedPoint], pages: str = "default") -> None:
         """``pages``: as the probe had them; addresses do not depend on it."""
         self.points = list(points)
         self.id = document_id({"recorded": [tuple(point) for point in self.points]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from convolver import __version__
 from convolver.plotting.labels import machine_label
 from convolver.reporting.tables import key_values, percent
-from convolver.tracing.system import faults
+from convolver.tracing.kernel_use import faults
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:

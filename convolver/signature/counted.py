@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ProvenanceError
-from convolver.signature.blocks import COUNTS, FEATURES
+from convolver.signature.block_columns import COUNTS, FEATURES
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.signature.blocks import ALONE, PATTERNS
+from convolver.signature.block_columns import ALONE, PATTERNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,9 +80,9 @@ def line_shares(counts: NDArray[Any], width_bytes: NDArray[Any]) -> NDArray[np.f
 
 
 def line_ratios(sums: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]:
-    """Return per block, from sums of :data:`convolver.signature.blocks.LINES`, lines left out before each strided one, and
-    references to lines on their way for each line brought; and, where :data:`~convolver.signature.blocks.ALONE` is known, the
-    share of the sequential lines that come in one stream at a time (else 0)."""
+    """Return per block, from sums of :data:`convolver.signature.block_columns.LINES`, lines left out before each strided one, and
+    references to lines on their way for each line brought; and, where :data:`~convolver.signature.block_columns.ALONE` is known,
+    the share of the sequential lines that come in one stream at a time (else 0)."""
     strided, lines = (np.asarray(sums[name], dtype=float) for name in ("strided_lines", "new_lines"))
     between, coming = (np.asarray(sums[name], dtype=float) for name in ("skipped_lines", "coming_references"))
     ratios = {"between": between / np.maximum(strided, 1), "coming": coming / np.maximum(lines, 1)}

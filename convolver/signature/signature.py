@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.schema import TableArtifact, load_table, table_header
-from convolver.signature.blocks import IDENTITY, TOTALS, conform
+from convolver.signature.block_columns import IDENTITY, TOTALS, conform
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,13 +23,13 @@ DEFAULTS: dict[str, Any] = {
 }
 """Header fields beside schema, version, id, inputs and totals: the traced command (list of words), the sampling plan, how the
 program ended, whether the trace ran to its end, the native run time where it is known, and what the program had of the kernel
-(:func:`convolver.tracing.system.system_document`)."""
+(:func:`convolver.tracing.kernel_use.system_document`)."""
 
 
 class Signature(TableArtifact):
     """A table of static basic blocks with exact executed counts and sampled features.
 
-    Columns: :func:`convolver.signature.blocks.block_schema`. Immutable: two signatures with one id are equal.
+    Columns: :func:`convolver.signature.block_columns.block_schema`. Immutable: two signatures with one id are equal.
     """
 
     def __init__(self, table: pl.DataFrame, *, inputs: Mapping[str, Any] | None = None, **extra: Any) -> None:
@@ -71,7 +71,7 @@ class Signature(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return id, inputs, totals, command and sampled share as a JSON-able document."""
         from convolver.signature.features import path_shares, sampled_share
-        from convolver.signature.loops import hottest_loops
+        from convolver.signature.hottest_loops import hottest_loops
 
         return {
             **{name: self.header[name] for name in ("schema", "version", "id", "inputs", "totals")},

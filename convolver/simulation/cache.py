@@ -15,13 +15,13 @@ from convolver import __version__
 from convolver.errors import ConvolverError, CoverageError, FormatError, ProvenanceError
 from convolver.locations import cache_folder
 from convolver.machine.calibration import PAGE, PAGES, SCATTERED
+from convolver.machine.memory_system import MemorySystem
 from convolver.machine.profile import MachineProfile
-from convolver.machine.system import MemorySystem
 from convolver.progress import SILENT, Progress
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.machines import Target
-from convolver.simulation.sampling import sampled
-from convolver.simulation.simulate import TraceLike, simulate
+from convolver.simulation.level_samples import sampled
+from convolver.simulation.one_pass import TraceLike, simulate
+from convolver.simulation.targets import Target
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,7 +37,7 @@ CACHED_FILES = 500
 def hit_rates(trace: TraceLike, machines: Sequence[MachineProfile], *, progress: Progress = SILENT) -> HitRates:
     """Return the hit rates of a trace on machines; hierarchies that are in the cache are not simulated again.
 
-    Raises :class:`CoverageError` for a trace that holds no address and what :func:`convolver.simulation.simulate.simulate` does.
+    Raises :class:`CoverageError` for a trace that holds no address and what :func:`convolver.simulation.one_pass.simulate` does.
     """
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:

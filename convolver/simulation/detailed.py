@@ -7,11 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import COUNTS, INCLUSIONS, INDICES, PREFETCHERS, SEMANTICS, DetailedGeometry, DetailedSimulator
+from convolver._native.detailed_engine import (
+    COUNTS,
+    INCLUSIONS,
+    INDICES,
+    PREFETCHERS,
+    SEMANTICS,
+    DetailedGeometry,
+    DetailedSimulator,
+)
 from convolver._native.simulator import POLICIES, Counts
 from convolver.machine.hierarchy import Level
 from convolver.machine.level_options import Prefetcher
-from convolver.machine.system import MemorySystem
+from convolver.machine.memory_system import MemorySystem
 from convolver.machine.tlb import TlbLevel
 from convolver.simulation.hit_rates import MORE_COUNTS
 

@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.detailed import AnySimulator
+from convolver._native.detailed_engine import AnySimulator
 from convolver._native.relay import Relay
 from convolver._native.simulator import POLICIES, Counts, Geometry, Simulator
 from convolver.simulation.detailed import DetailedMachine, Details
-from convolver.simulation.machines import Target
 from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
+from convolver.simulation.targets import Target
 
 FEED, LEAST_FEED = 1 << 20, 1 << 16
 LINE_BYTES = 64
@@ -131,7 +131,7 @@ class BlockCounts(NamedTuple):
     standard_error: NDArray[np.float64]
 
 
-class Blocks:
+class BlockSums:
     """Sums counts per owner into counts per block. ``numbers`` are the blocks, rising."""
 
     def __init__(self, owner_blocks: NDArray[np.uint32] | None, owners: int) -> None:

@@ -29,8 +29,8 @@ COLUMNS = ("block", "machine", "level", *COUNTS)
 def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Mapping[str, Any] | None) -> pl.DataFrame:
     """Return rows of a machine with the counts of those that are not from their level's sample as if they were.
 
-    Blocks that an even set sample has too few references of are from bursts (:mod:`convolver.simulation.tables`), which are
-    another part of all references: sums over the blocks of a level would weigh them wrongly.
+    Blocks that an even set sample has too few references of are from bursts (:mod:`convolver.simulation.hit_rate_table`), which
+    are another part of all references: sums over the blocks of a level would weigh them wrongly.
     """
     import polars as pl
 

@@ -15,8 +15,8 @@ from convolver.fanout import Journal, run_missing
 from convolver.progress import SILENT, Progress
 from convolver.schema import canonical, save_table, table_header, write_atomically
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.machines import MachineLike, Target, targets
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
+from convolver.simulation.targets import MachineLike, Target, targets
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
-from convolver.simulation.sampling import ALL
+from convolver.simulation.level_samples import ALL
 
 if TYPE_CHECKING:
     import polars as pl

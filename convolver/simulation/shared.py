@@ -13,29 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
-from convolver._native.trace import WINDOW, Batch
+from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.errors import SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.detailed import DetailedMachine, Details
-from convolver.simulation.group import Blocks
+from convolver.simulation.group import BlockSums
+from convolver.simulation.hit_rate_table import SimulatedRuns
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.machines import MachineLike, Target, targets
-from convolver.simulation.sampling import BURSTS, Recorded, sampled
-from convolver.simulation.tables import Runs
+from convolver.simulation.level_samples import BURSTS, RecordedTrace, sampled
+from convolver.simulation.targets import MachineLike, Target, targets
 
 SPACE_BIT = 56
 """Address bits from here on tell processes apart; user space ends far below."""
 NO_DETAILS = Details()
 
 
-class StreamedTrace(Recorded, Protocol):
+class StreamedTrace(RecordedTrace, Protocol):
     """A trace whose references can be read in batches, several times at once."""
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references in order."""
 
 
-class Core(NamedTuple):
+class CoreThread(NamedTuple):
     """What a core runs: one thread of one of the traces."""
 
     trace: int
@@ -45,7 +45,7 @@ class Core(NamedTuple):
 class _Stream:
     """The references of one core, cut into turns. ``costs``: what a reference of each site uses up of a turn."""
 
-    def __init__(self, trace: StreamedTrace, core: Core, first_owner: int, costs: NDArray[np.float64]) -> None:
+    def __init__(self, trace: StreamedTrace, core: CoreThread, first_owner: int, costs: NDArray[np.float64]) -> None:
         self._batches = (batch for batch in trace.batches() if batch.kind == WINDOW and batch.thread == core.thread)
         self._space = np.uint64(core.trace << SPACE_BIT)
         self._first_owner = np.uint32(first_owner)
@@ -89,14 +89,14 @@ class _Part:
         return {name: array[self._owners] for name, array in self._machine.more_counts(level).items()}
 
 
-def cores_of(traces: Sequence[StreamedTrace]) -> list[Core]:
+def cores_of(traces: Sequence[StreamedTrace]) -> list[CoreThread]:
     """Return the cores that the threads of the traces need, in order; raises :class:`SimulationError` where there are none."""
     found = []
     for place, trace in enumerate(traces):
         if sampled(trace.header.get("sampling")).windows is None:
             raise SimulationError("Shared caches need references in order; record the trace with bursts or in full.")
         threads = sorted({batch.thread for batch in trace.batches() if batch.kind == WINDOW})
-        found += [Core(place, thread) for thread in threads]
+        found += [CoreThread(place, thread) for thread in threads]
     if not found:
         raise SimulationError("The traces hold no references; nothing shares a cache.")
     return found
@@ -155,8 +155,8 @@ def simulate_shared(
 
 def _rates(trace: StreamedTrace, target: Target, machine: DetailedMachine, owners: slice, sharing: dict[str, Any]) -> HitRates:
     part = _Part(machine, owners)
-    blocks = Blocks(np.asarray(trace.site_blocks, dtype=np.uint32), owners.stop - owners.start)
-    runs = Runs(sampled(trace.header.get("sampling")), part, None, blocks)
+    blocks = BlockSums(np.asarray(trace.site_blocks, dtype=np.uint32), owners.stop - owners.start)
+    runs = SimulatedRuns(sampled(trace.header.get("sampling")), part, None, blocks)
     references = sum(len(batch.addresses) for batch in trace.batches() if batch.kind == WINDOW and not batch.warm)
     return runs.hit_rates([target], references, {"trace": trace.id}, trace.header.get("sampling"), {"sharing": sharing})
 

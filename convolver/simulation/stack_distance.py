@@ -16,7 +16,7 @@ from convolver._native.stack import Stack
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import check_references, in_parts
-from convolver.simulation.sampling import ALL, sampled
+from convolver.simulation.level_samples import ALL, sampled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +75,7 @@ def miss_curve_of_arrays(
     line_bytes: int = 64,
     progress: Progress = SILENT,
 ) -> MissCurve:
-    """Return the miss curve of references given as arrays (as in :func:`convolver.simulation.simulate.simulate_arrays`).
+    """Return the miss curve of references given as arrays (as in :func:`convolver.simulation.one_pass.simulate_arrays`).
 
     Raises :class:`SimulationError` for arrays of another type, length or layout and for a line size that is no power of two.
     """

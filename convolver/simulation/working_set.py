@@ -15,7 +15,7 @@ from convolver._native.footprint import Footprint
 from convolver.errors import SimulationError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import check_references, in_parts
-from convolver.simulation.sampling import ALL, sampled
+from convolver.simulation.level_samples import ALL, sampled
 
 if TYPE_CHECKING:
     import polars as pl

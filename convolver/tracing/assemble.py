@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.trace import Decoder
-from convolver.signature.blocks import ALONE, LINES
+from convolver._native.trace_decoder import Decoder
+from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.data_objects import DataObjects, object_table
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
-from convolver.tracing.data_objects import FoundObjects
 from convolver.tracing.definitions import STORE, Definitions
-from convolver.tracing.features import LINE_BYTES, distinct_lines, site_features, site_patterns
+from convolver.tracing.found_objects import FoundObjects
 from convolver.tracing.loops import NOT_IN_A_LOOP, find_loops
-from convolver.tracing.names import Names
+from convolver.tracing.names import BlockNames
 from convolver.tracing.path_features import PathFeatures, path_columns
+from convolver.tracing.site_features import LINE_BYTES, distinct_lines, site_features, site_patterns
 
 
 def _fold(values: NDArray[np.uint64], blocks: Blocks) -> NDArray[np.uint64]:
@@ -42,13 +42,13 @@ def _working_sets(decoder: Decoder, definitions: Definitions, blocks: Blocks) ->
 
 
 def block_columns(
-    decoder: Decoder, definitions: Definitions, blocks: Blocks, names: Names | None, chains: NDArray[Any] | None = None
+    decoder: Decoder, definitions: Definitions, blocks: Blocks, names: BlockNames | None, chains: NDArray[Any] | None = None
 ) -> dict[str, Any]:
     """Return the columns of a signature's table."""
     import polars as pl
 
     modules = blocks.module.tolist()
-    names = names or Names.empty(len(blocks), len(definitions.paths))
+    names = names or BlockNames.empty(len(blocks), len(definitions.paths))
     counts = dict(blocks.counts)
     counts["memops"] = counts["loads"] + counts["stores"]
     counts["bytes"] = counts["load_bytes"] + counts["store_bytes"]
@@ -77,7 +77,7 @@ def assemble_signature(
     decoder: Decoder,
     counters: NDArray[np.uint64],
     blocks: Blocks,
-    names: Names | None,
+    names: BlockNames | None,
     header: Mapping[str, Any],
     inputs: Mapping[str, str],
     paths: PathFeatures | None = None,

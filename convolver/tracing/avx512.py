@@ -34,7 +34,7 @@ _LINE = re.compile(rb"^\s*([0-9a-f]+):\t62 ", re.M)
 
 
 @dataclass(frozen=True)
-class Found:
+class Avx512Code:
     """Where AVX-512 code was found; ``function`` is empty in stripped objects."""
 
     path: Path
@@ -109,7 +109,7 @@ def _imports_dispatcher(elf: Any) -> bool:
     )
 
 
-def _scan(path: Path, objdump: str) -> Found | None:
+def _scan(path: Path, objdump: str) -> Avx512Code | None:
     with open(path, "rb") as file:
         elf = open_elf(file)
         if elf is None:
@@ -127,7 +127,7 @@ def _scan(path: Path, objdump: str) -> Found | None:
                 continue
             if name != "main" and _imports_dispatcher(elf):
                 continue
-            return Found(path, name)
+            return Avx512Code(path, name)
     return None
 
 
@@ -160,7 +160,7 @@ def _needed(path: Path) -> list[Path]:
     return [place.resolve() for place in places if place.is_file()]
 
 
-def find_avx512(path: Path) -> Found | None:
+def find_avx512(path: Path) -> Avx512Code | None:
     """Return the first function with AVX-512 code that would run, in a program or a library of its own, or None."""
     objdump = shutil.which("objdump")
     if objdump is None:

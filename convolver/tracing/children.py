@@ -17,15 +17,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from convolver._native import trace as native
-from convolver._native.trace import Decoder
+from convolver._native import trace_decoder as native
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_child, check_command
-from convolver.tracing.processes import ChildTrace, Names, Process
+from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, shared_folder, stop_signals
@@ -134,7 +134,7 @@ class _Reader(threading.Thread):
 class _Family:
     """The command and everything that it started."""
 
-    def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: Names, folder: Path, scan: bool) -> None:
+    def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: FileNames, folder: Path, scan: bool) -> None:
         self.plan, self.names, self._argv, self._folder, self.scan = plan, names, argv, folder, scan
         self.log = folder / "log"
         self.known: set[int] = set()
@@ -215,7 +215,7 @@ def trace_children(
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
     with tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder()) as name:
-        family = _Family(command, plan, Names(output, force), Path(name), scan)
+        family = _Family(command, plan, FileNames(output, force), Path(name), scan)
         progress.start(f"Tracing {Path(argv[0]).name} and its children")
         try:
             status = family.run(progress)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 
 STORE = 1
 GUARDED = 2
@@ -26,7 +26,7 @@ def starts(counts: NDArray[Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Arrays as in :mod:`convolver._native.trace`; instructions, sites and code lie one segment after another."""
+    """Arrays as in :mod:`convolver._native.trace_decoder`; instructions, sites and code lie one segment after another."""
 
     modules: NDArray[Any]
     paths: list[str]

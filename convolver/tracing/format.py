@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from convolver._native.trace import crc32c
+from convolver._native.trace_decoder import crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 
 SCHEMA = "convolver.trace"

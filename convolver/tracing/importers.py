@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.tracing import format as cvt

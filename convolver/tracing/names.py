@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Names:
+class BlockNames:
     """One entry a block, and one build-id a module; empty strings and line 0 where nothing is known."""
 
     functions: list[str]
@@ -15,6 +15,6 @@ class Names:
     build_ids: list[str]
 
     @classmethod
-    def empty(cls, blocks: int, modules: int) -> Names:
+    def empty(cls, blocks: int, modules: int) -> BlockNames:
         """Return names of nothing."""
         return cls([""] * blocks, [""] * blocks, [0] * blocks, [""] * modules)

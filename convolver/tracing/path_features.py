@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.branches import CONDITIONAL, EDGE, END, INDIRECT, REPEAT, Branches
-from convolver._native.branches import COUNTS as BRANCH_COUNTS
-from convolver._native.chains import COUNTS as CHAIN_COUNTS
-from convolver._native.chains import Chains
-from convolver._native.paths import Paths
-from convolver._native.trace import Decoder
+from convolver._native.branch_predictor import CONDITIONAL, EDGE, END, INDIRECT, REPEAT, Branches
+from convolver._native.branch_predictor import COUNTS as BRANCH_COUNTS
+from convolver._native.load_chains import COUNTS as CHAIN_COUNTS
+from convolver._native.load_chains import Chains
+from convolver._native.path_builder import Paths
+from convolver._native.trace_decoder import Decoder
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions, guard_executions, starts
 
@@ -41,7 +41,7 @@ class PathFeatures:
             self._branches.attach(paths)
 
     def sites(self) -> NDArray[Any]:
-        """Return the chain counts of all sites (:data:`convolver._native.chains.COUNTS`)."""
+        """Return the chain counts of all sites (:data:`convolver._native.load_chains.COUNTS`)."""
         return _padded(self._chains.counts(), len(self._decoder.sites()), CHAIN_COUNTS)
 
     def branches(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

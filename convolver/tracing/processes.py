@@ -62,7 +62,7 @@ def _words(pid: int, name: str) -> list[str]:
     return [os.fsdecode(word) for word in data.split(b"\0")[:-1]]
 
 
-class Names:
+class FileNames:
     """Names the files: two never get the same, nor that of a file which is there unless ``force`` says so."""
 
     def __init__(self, pattern: str | None, force: bool) -> None:

@@ -14,22 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.sinks import Sinks
-from convolver._native.trace import Batch, Decoder
+from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
 from convolver.signature.data_objects import HOW_TO
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.data_objects import Attribution, FoundObjects, find_objects, object_documents
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.features import site_line_shares
+from convolver.tracing.found_objects import Attribution, FoundObjects, find_objects, object_documents
 from convolver.tracing.path_features import PathFeatures
+from convolver.tracing.site_features import site_line_shares
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver._native.paths import PathWindow
+    from convolver._native.path_builder import PathWindow
     from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 

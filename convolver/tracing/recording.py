@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
 from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.data_objects import FoundObjects, find_objects
 from convolver.tracing.definitions import Definitions
+from convolver.tracing.found_objects import FoundObjects, find_objects
+from convolver.tracing.kernel_use import system_document
 from convolver.tracing.launch import rank
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Outcome
 from convolver.tracing.symbols import resolve_names
-from convolver.tracing.system import system_document
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
 from convolver.tracing.places import entry_place
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from convolver._native import trace as native
-from convolver._native.trace import Decoder
+from convolver._native import trace_decoder as native
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors

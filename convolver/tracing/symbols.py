@@ -17,7 +17,7 @@ from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.elf import addresses_of, build_id, content_id, debug_file, open_elf, read_functions
 from convolver.tracing.lines import LineTable
-from convolver.tracing.names import Names
+from convolver.tracing.names import BlockNames
 
 MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
 """What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
@@ -27,13 +27,13 @@ OWN_SHARE, SYSTEM_SHARE = 1e-6, 1e-3
 along, and in those whose is in a separate file (the system's libraries, which are huge)."""
 
 
-def resolve_names(definitions: Definitions, blocks: Blocks) -> Names:
+def resolve_names(definitions: Definitions, blocks: Blocks) -> BlockNames:
     """Return function, file and line of every block and the build-id of every module.
 
     Works for executables (PIE or not, static, stripped) and shared libraries; debug information in separate files is found by
     build-id. What is unknown stays empty.
     """
-    names = Names.empty(len(blocks), len(definitions.paths))
+    names = BlockNames.empty(len(blocks), len(definitions.paths))
     for module, path in enumerate(definitions.paths):
         mine = np.flatnonzero(blocks.module == module)
         if path and len(mine):
@@ -52,7 +52,7 @@ def resolve_places(
 
     ``names`` False: all stay unknown.
     """
-    found = Names.empty(len(places), len(paths))
+    found = BlockNames.empty(len(places), len(paths))
     modules = np.array([module for module, _ in places], dtype=np.int64)
     offsets = np.array([offset for _, offset in places], dtype=np.uint64)
     for module in np.unique(modules).tolist() if names else []:
@@ -70,7 +70,7 @@ def _resolve_module(
     mine: NDArray[np.int64],
     offsets: NDArray[np.uint64],
     weights_of_all: NDArray[np.uint64],
-    names: Names,
+    names: BlockNames,
 ) -> None:
     with ExitStack() as stack:
         file: BinaryIO = stack.enter_context(open(path, "rb"))
@@ -91,14 +91,14 @@ def _resolve_module(
             _name_lines(debug, addresses, mine, weights, max(1, int(SYSTEM_SHARE * total)), names)
 
 
-def _name_functions(elves: list[Any], addresses: NDArray[np.uint64], mine: NDArray[np.int64], names: Names) -> None:
+def _name_functions(elves: list[Any], addresses: NDArray[np.uint64], mine: NDArray[np.int64], names: BlockNames) -> None:
     for elf in elves:
         for place, name in zip(mine.tolist(), read_functions(elf).at(addresses), strict=True):
             names.functions[place] = names.functions[place] or name
 
 
 def _name_lines(
-    elf: Any, addresses: NDArray[np.uint64], mine: NDArray[np.int64], weights: NDArray[np.uint64], least: int, names: Names
+    elf: Any, addresses: NDArray[np.uint64], mine: NDArray[np.int64], weights: NDArray[np.uint64], least: int, names: BlockNames
 ) -> None:
     """Fill in file and line of the blocks with at least a weight of ``least``, the heaviest first."""
     wanted = [index for index in np.argsort(weights)[::-1].tolist() if weights[index] >= least]

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver._native.sinks import Sinks
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.data_objects import HOW_TO
-from convolver.tracing.data_objects import Attribution, FoundObjects
-from convolver.tracing.features import site_line_shares
+from convolver.tracing.found_objects import Attribution, FoundObjects
 from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
@@ -24,6 +23,7 @@ from convolver.tracing.reader import Trace
 from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish, signature_path
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Outcome, Session
+from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def trace(
 class LiveTrace:
     """A trace that is simulated while the program runs and never stored.
 
-    :func:`convolver.simulation.simulate.simulate` takes it like a stored one; ``signature``, ``site_blocks`` and ``header``
+    :func:`convolver.simulation.one_pass.simulate` takes it like a stored one; ``signature``, ``site_blocks`` and ``header``
     are known after that.
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from convolver._native.paths import Paths, PathWindow
-from convolver._native.trace import Decoder
+from convolver._native.path_builder import Paths, PathWindow
+from convolver._native.trace_decoder import Decoder
 from convolver.progress import SILENT, Progress
 from convolver.tracing import format as cvt
 from convolver.tracing.reader import read_chunks

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.trace import MAGIC, VERSION
+from convolver._native.trace_decoder import MAGIC, VERSION
 from convolver.tracing.definitions import CONTINUED, STORE
 
 _VISIT, _CONTROL = 2 << 62, 3 << 62

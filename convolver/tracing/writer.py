@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from convolver._native.trace import Recorded
+from convolver._native.trace_decoder import TracePayloads
 from convolver.errors import FormatError
 from convolver.schema import VERSIONS
 from convolver.tracing import format as cvt
@@ -94,7 +94,7 @@ class TraceWriter:
         if kind not in (cvt.SIGNATURE, cvt.TRAILER):
             self._digest.update(data)
 
-    def put_recorded(self, recorded: Recorded) -> None:
+    def put_recorded(self, recorded: TracePayloads) -> None:
         """Append what a decoder recorded: definitions before the addresses that need them."""
         parts = (
             (cvt.MODULES, recorded.modules, cvt.CRITICAL),

@@ -15,9 +15,9 @@ import msgspec
 from convolver.errors import ConvolverError, FormatError
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
-from convolver.validating.rows import undisturbed
-from convolver.validating.running import Run, control_group, hogs, run_once
+from convolver.validating.running import NativeRun, control_group, hogs, run_once
 from convolver.validating.sharing import wait_until_alone, watched
+from convolver.validating.validation_rows import undisturbed
 from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2
@@ -29,21 +29,21 @@ REPEATED_ROUNDS = 1
 """Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""
 
 
-class Runs:
+class CampaignRuns:
     """The runs of a campaign, in a file with one JSON object a line."""
 
     def __init__(self, path: Path) -> None:
         """Read what an earlier campaign left in the file; a line that a crash cut off is dropped."""
         self._path = path
-        self.all: list[Run] = []
+        self.all: list[NativeRun] = []
         if path.exists():
             for line in path.read_text().splitlines():
                 try:
-                    self.all.append(msgspec.json.decode(line, type=Run))
+                    self.all.append(msgspec.json.decode(line, type=NativeRun))
                 except msgspec.MsgspecError:
                     continue
 
-    def add(self, run: Run) -> None:
+    def add(self, run: NativeRun) -> None:
         """Keep a run; raises :class:`FormatError` on a full disk."""
         self.all.append(run)
         try:
@@ -52,7 +52,7 @@ class Runs:
         except OSError as error:
             raise FormatError(f"{self._path} cannot be written: {error.strerror}.") from error
 
-    def of(self, job: Job, condition: Condition) -> list[Run]:
+    def of(self, job: Job, condition: Condition) -> list[NativeRun]:
         """Return the successful runs of a job under a condition."""
         return [run for run in self.all if run.job == job.key and run.condition == condition.name and run.status == job.status]
 
@@ -79,7 +79,7 @@ def measure_all(
     jobs: Sequence[Job],
     conditions: Sequence[Condition],
     rounds: int,
-    runs: Runs,
+    runs: CampaignRuns,
     cpu: int,
     progress: Progress = SILENT,
     *,
@@ -119,7 +119,7 @@ def _visit_due(index: int, jobs: int) -> int | None:
 
 
 def _pair(
-    job: Job, conditions: Sequence[Condition], number: int, runs: Runs, cpu: int, refused: dict[str, str], tries: int
+    job: Job, conditions: Sequence[Condition], number: int, runs: CampaignRuns, cpu: int, refused: dict[str, str], tries: int
 ) -> None:
     """Run a program once under each condition where that was not done; notes conditions that cannot be had."""
     for condition in conditions:
@@ -134,7 +134,7 @@ def _pair(
             refused[condition.name] = str(error)
 
 
-def _run(job: Job, condition: Condition, number: int, runs: Runs, cpu: int) -> Run:
+def _run(job: Job, condition: Condition, number: int, runs: CampaignRuns, cpu: int) -> NativeRun:
     with control_group(condition) as group, hogs(condition, cpu):
         if condition.pages == "thp":
             warm_huge_pages(runs.peak_bytes(job))

@@ -16,14 +16,14 @@ from convolver.signature.signature import Signature
 from convolver.validating.campaign import Condition
 
 
-class Predicted(NamedTuple):
+class PredictedSeconds(NamedTuple):
     """Seconds, the ends of their interval, and the system time among them."""
 
     total: tuple[float, float, float]
     system_seconds: float | None
 
     @classmethod
-    def of(cls, times: BlockTimes) -> Predicted:
+    def of(cls, times: BlockTimes) -> PredictedSeconds:
         """Return what block times predict in total."""
         return cls(times.total, None if times.system is None else times.system.seconds)
 
@@ -43,18 +43,18 @@ def huge_share(system: Mapping[str, Any] | None) -> float:
     return min(allocated_huge(pages)[0] / pages["anonymous"], 1.0)
 
 
-def of_both(huge: BlockTimes, small: BlockTimes, share: float) -> Predicted:
+def of_both(huge: BlockTimes, small: BlockTimes, share: float) -> PredictedSeconds:
     """Return the time of a program that gets huge pages for a share, from its times with them alone and without any."""
-    system, other = Predicted.of(huge).system_seconds, Predicted.of(small).system_seconds
+    system, other = PredictedSeconds.of(huge).system_seconds, PredictedSeconds.of(small).system_seconds
     # The kernel's work counts the huge pages that the program gets already.
     shift = 0.0 if system is None or other is None else (1 - share) * (system - other)
     predicted, low, high = (share * one + (1 - share) * two + shift for one, two in zip(huge.total, small.total, strict=True))
-    return Predicted((predicted, low, high), system)
+    return PredictedSeconds((predicted, low, high), system)
 
 
 def with_its_pages(
     condition: Condition, base: Condition, times: Mapping[str, BlockTimes], signature: Signature
-) -> Predicted | None:
+) -> PredictedSeconds | None:
     """Return the time under a condition with huge pages of a program that gets them for a part of its memory, given its times by
     condition; None where the condition is none of huge pages, or differs from the base in more."""
     if base.name not in times or not differ_in_pages(condition, base):

@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convolver.convolution.convolve import convolve
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.seconds import core_seconds
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.machine.profile import MachineProfile
 from convolver.pipeline import load_trace
 from convolver.progress import SILENT, Progress
-from convolver.signature.blocks import IDENTITY
+from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
-from convolver.validating.measuring import Runs
+from convolver.validating.measuring import CampaignRuns
 from convolver.validating.pages import with_its_pages
-from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
 from convolver.validating.tracing import trace_job
+from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`convolve` is told for each."""
@@ -68,7 +68,7 @@ class Predictor:
     campaign: Campaign
     traces: Path
     machines: Mapping[str, MachineProfile]
-    runs: Runs
+    runs: CampaignRuns
     elsewhere: Mapping[str, Mapping[tuple[str, str], float]]
 
     def of(self, job: Job) -> JobRows:

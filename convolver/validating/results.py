@@ -43,7 +43,7 @@ def _write(path: Path, text: str) -> None:
 
 def _draw(result: Validation, path: Path) -> bool:
     from convolver.plotting import style
-    from convolver.plotting.validation import draw
+    from convolver.plotting.campaign_parity import draw
 
     try:
         with style.drawing(style.LIGHT):

@@ -26,7 +26,7 @@ _LEAVING_SECONDS = 2.0
 _GROUPS = itertools.count()
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class NativeRun(msgspec.Struct, frozen=True, kw_only=True):
     """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
     hypervisor's. ``instruction_cycles``: what an independent instruction took in the mean of short looks meanwhile, right before
     where there was no time to look (0: nobody looked). ``peak_bytes``: the largest resident set, of Convolver's own process
@@ -68,7 +68,7 @@ def _prepare(condition: Condition, cpu: int, group: Path | None) -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path | None) -> Run:
+def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path | None) -> NativeRun:
     """Run the program once and return what it took; raises :class:`TracerError` when it does not start."""
     environment = page_environment(condition, job.environment)
     usage, before = Usage.now(), time.perf_counter()
@@ -89,7 +89,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
     wall = time.perf_counter() - before
     spent = Usage.now().since(usage)
     hogs = condition.hogs * wall
-    return Run(
+    return NativeRun(
         job=job.key,
         condition=condition.name,
         round=number,

@@ -2,7 +2,7 @@
 
 The last cache and memory are shared with other guests of the host and change within minutes. A profile of one moment would
 differ from the median of a program's runs by what that moment was like, so each condition is probed many times, shortly, all
-conditions right behind one another, between the runs; the visits are merged as :func:`convolver.probing.merge.merge` does.
+conditions right behind one another, between the runs; the visits are merged as :func:`convolver.probing.merge_probes.merge` does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 
 from convolver.errors import ConvolverError, NoiseWarning
 from convolver.machine.profile import SUFFIX, MachineProfile
-from convolver.probing.merge import merge
+from convolver.probing.machine_probe import choose_plan, probe
+from convolver.probing.merge_probes import merge
 from convolver.probing.plan import Plan
-from convolver.probing.probe import choose_plan, probe
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import hogs

@@ -21,12 +21,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from convolver.modeling import fit
-from convolver.modeling.call.instrument import instrument
 from convolver.modeling.call.monitor import join_metrics
+from convolver.modeling.call.pragmas import instrument
 from convolver.modeling.call.records import Record, read_records, to_table
 from convolver.modeling.call.runtime import build_runtime
-from convolver.modeling.model import Model
-from convolver.mpi.counted import count
+from convolver.modeling.model_artifact import Model
+from convolver.mpi.counted_runs import count
 from convolver.plotting import residuals, style
 
 SOURCE = Path(__file__).parents[2] / "examples/call/product.c"

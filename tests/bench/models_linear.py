@@ -23,7 +23,7 @@ from models_p3s import read as read_counted
 
 from convolver.modeling import fit
 from convolver.modeling.linear import fit_per_p, validate
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.storm import (
     ReplaySimulator,
     critical_path_factors,
@@ -34,7 +34,7 @@ from convolver.modeling.storm import (
     total_cpu_seconds,
 )
 from convolver.modeling.table import Observations
-from convolver.mpi.events import Events, Kind
+from convolver.mpi.events import EventKind, Events
 from convolver.mpi.sweep import Range, SweepPlan
 from convolver.mpi.time_independent import read_ti, to_events
 
@@ -44,7 +44,7 @@ RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_seco
 
 def shared_work(events: Events) -> Events:
     """Give every rank the median work of all ranks between the same two MPI calls."""
-    burst, seconds = events.columns["kind"] == Kind.BURST, events.columns["seconds"]
+    burst, seconds = events.columns["kind"] == EventKind.BURST, events.columns["seconds"]
     ranks = [slice(*bounds) for bounds in pairwise(events.first.tolist())]
     gaps = [np.cumsum(~burst[rank]) for rank in ranks]
     sums = np.array(

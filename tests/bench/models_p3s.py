@@ -20,7 +20,7 @@ from convolver.modeling.baseline import baselines
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.table import Observations
 from convolver.mpi.network import flat_configuration
-from convolver.mpi.replay import Replayer
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.time_independent import Trace, read_ti, to_events
 
 

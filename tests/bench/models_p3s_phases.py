@@ -8,12 +8,12 @@ A nanosecond an instruction, 5 us and 1 GB/s, so that no clock is in these figur
 
 import sys
 
-from convolver.modeling.p3s.signature import phase_times, signature
+from convolver.modeling.p3s.executable_signature import phase_times, signature
+from convolver.modeling.p3s.p3s_traces import read_trace
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.sources import read_trace
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import marks_of
-from convolver.mpi.replay import Replayer
 from convolver.mpi.time_independent import to_events
 
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from models_p3s import begun, parser_of, seconds
 
+from convolver.modeling.p3s.p3s_traces import read_trace
 from convolver.modeling.p3s.points import NANOSECOND, Rates, measured_rates, medians
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.sources import read_trace
 from convolver.mpi.time_independent import Trace
 
 

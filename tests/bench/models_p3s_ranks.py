@@ -8,8 +8,8 @@ models_p3s.py; SMPI's traces, the targets too, hold some 800 instructions of its
 
 from models_p3s import begun, compare, parser_of, seconds
 
+from convolver.modeling.p3s.p3s_traces import read_trace
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.sources import read_trace
 from convolver.mpi.time_independent import Trace
 
 

@@ -11,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from convolver.modeling.p3s.predict import time_error
-from convolver.modeling.p3s.signature import phase_times
+from convolver.modeling.p3s.executable_signature import phase_times
+from convolver.modeling.p3s.scaling_advice import time_error
 from convolver.mpi.capture import record
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import marks_of, play
-from convolver.mpi.recording import read_recording
-from convolver.mpi.replay import Replayer
+from convolver.mpi.recorded_ranks import read_recording
 from convolver.mpi.sources import load_events, load_network
 
 

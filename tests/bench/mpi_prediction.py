@@ -30,10 +30,10 @@ from mpi_runs import QUIET, Library, halo, hpl_input, libraries, load, repeated
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.capture import build_interposer
 from convolver.mpi.network import network_from_profile
+from convolver.mpi.network_replay import replay
 from convolver.mpi.pingpong import measure_network
 from convolver.mpi.prediction import predict_parallel
-from convolver.mpi.recording import read_recording
-from convolver.mpi.replay import replay
+from convolver.mpi.recorded_ranks import read_recording
 from convolver.mpi.traced import record_blocks
 
 CONVOLVER = [sys.executable, "-m", "convolver"]

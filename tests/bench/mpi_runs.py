@@ -13,7 +13,7 @@ from pathlib import Path
 from hpl_input import hpl_text
 
 from convolver.mpi.capture import library_of, record
-from convolver.mpi.recording import RankRecording, as_events, read_ranks
+from convolver.mpi.recorded_ranks import RankRecording, as_events, read_ranks
 
 HERE = Path(__file__).parent
 QUIET = {

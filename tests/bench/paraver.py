@@ -12,8 +12,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.prv import PRV_STATES, write_prv
-from convolver.mpi.replay import Replayer
 from convolver.mpi.sources import load_events, load_network
 from convolver.mpi.timeline import Timeline
 

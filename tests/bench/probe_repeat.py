@@ -19,7 +19,7 @@ from typing import Any
 
 from convolver.errors import NoiseWarning
 from convolver.machine.profile import MachineProfile
-from convolver.probing.probe import choose_plan, probe
+from convolver.probing.machine_probe import choose_plan, probe
 
 
 def values(profile: MachineProfile, busy: bool = False) -> dict[tuple[Any, ...], float]:

@@ -16,8 +16,8 @@ from statistics import median
 
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.page import render
+from tests.artifact_chain import make_chain
 from tests.chromium import dump_dom
-from tests.views import make_chain
 
 BLOCKS, SORTS, ROUNDS = 50_000, 40, 3
 SORTING = """<script>

@@ -18,7 +18,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 import polars as pl
 
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import LiveTrace
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zstandard
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.tracing.valgrind import tool_command, tool_environment
 
 PROGRAMS = Path(__file__).parents[1] / "integration" / "programs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 from tests.integration.tool_runs import KERNELS, Runner, program, requires_tool
 
 pytestmark = requires_tool

@@ -11,7 +11,7 @@ import pytest
 from convolver.errors import ChecksumError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.signature.data_objects import DataObjects
-from convolver.simulation.simulate import simulate, simulate_objects
+from convolver.simulation.one_pass import simulate, simulate_objects
 from convolver.tracing import format as cvt
 from convolver.tracing.children import trace_children
 from convolver.tracing.reader import Trace

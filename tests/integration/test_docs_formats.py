@@ -24,7 +24,7 @@ from convolver.mpi.events import EventsBuilder
 from convolver.schema import PARQUET_KEY
 from convolver.tracing.sampling import SamplingPlan
 from convolver.validating.validation import Validation
-from tests.views import make_model, make_timeline
+from tests.artifact_chain import make_model, make_timeline
 from tools.docs_pages import DOCS, ROOT
 
 FORMATS = DOCS / "formats"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.cli.app import app
 from convolver.errors import UsageError
 from convolver.simulation.hit_rates import HitRates

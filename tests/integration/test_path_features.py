@@ -78,7 +78,7 @@ def test_forwarded_and_split_references_are_counted(chases):
 
 def test_the_live_trace_has_the_same_columns(chases, folder):
     from convolver.machine.catalog import find_machine
-    from convolver.simulation.simulate import simulate
+    from convolver.simulation.one_pass import simulate
 
     live = LiveTrace([str(folder / "chases"), "20"], sampling=PLAN)
     simulate(live, [find_machine("desktop-32m")])

@@ -15,9 +15,9 @@ import pytest
 from convolver.errors import ProbeError, ToolNotFoundError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
-from convolver.probing.contention import loaded_curves, neighbours
+from convolver.probing.interference import loaded_curves, neighbours
+from convolver.probing.machine_probe import choose_plan, default_cpu, probe
 from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
-from convolver.probing.probe import choose_plan, default_cpu, probe
 from convolver.probing.runner import run_plan
 from convolver.progress import SILENT
 
@@ -280,8 +280,8 @@ def test_where_no_huge_pages_can_be_had_the_probe_goes_on_and_says_so(monkeypatc
             raise ProbeError("no huge pages")
         return run_plan(plan, cpu, progress, partial)
 
-    monkeypatch.setattr("convolver.probing.probe.run_plan", refuse)
-    monkeypatch.setattr("convolver.probing.probe._page_bytes", lambda pages, described: 4096)
+    monkeypatch.setattr("convolver.probing.machine_probe.run_plan", refuse)
+    monkeypatch.setattr("convolver.probing.machine_probe._page_bytes", lambda pages, described: 4096)
     profile = probe(msgspec.structs.replace(plan_of(*ITEMS[:4]), huge=(Item("chase", 4 << 20),)))
     assert not profile.huge_maps
     assert profile.provenance["without_huge_pages"].endswith("no huge pages")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from convolver.probing.plan import working_sets
-from probes.build import sources
+from probes.build_probe import sources
 
 FLAGS = (
     "-std=gnu11",

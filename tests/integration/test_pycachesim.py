@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 
 cachesim = pytest.importorskip("cachesim", reason="pycachesim is not installed")
 

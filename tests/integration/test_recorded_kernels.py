@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from convolver.calibration.rows import REFERENCES
+from convolver.calibration.measured_points import REFERENCES
 from convolver.probing.record import WHOLE_TURNS
 from convolver.probing.runner import list_kernels, probe_binary
 from tests.integration.test_tracer_tool import function_range
 from tests.integration.tool_runs import Runner, requires_tool
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 BYTES, WANTED = 16384, 2 * WHOLE_TURNS
 KERNELS, _ = list_kernels()

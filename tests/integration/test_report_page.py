@@ -8,8 +8,8 @@ import pytest
 
 from convolver.reporting.bundle import gather
 from convolver.reporting.html.page import render
+from tests.artifact_chain import make_chain, make_objects, make_timeline
 from tests.chromium import dump_dom, find_chromium, screenshot
-from tests.views import make_chain, make_objects, make_timeline
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium: apt install chromium")
 

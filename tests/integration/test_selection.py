@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import ProvenanceError, UsageError
-from convolver.tracing.merge import merge_traces
+from convolver.tracing.merge_traces import merge_traces
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.selection import hot_blocks

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.cli.app import app
 from convolver.errors import UsageError
 from convolver.fanout import dask_executor
 from convolver.machine.hierarchy import Level
 from convolver.simulation.many import simulate_many, simulate_one, traces_in
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
 from convolver.tracing.reader import Trace
 from convolver.tracing.writer import TraceWriter
 from tests.wire_streams import Segment, Site, Stream
@@ -148,7 +148,7 @@ def test_the_command_line_takes_a_folder(folder, tmp_path):
 
 
 def test_a_worker_returns_the_bytes_of_hit_rates(folder):
-    from convolver.simulation.machines import targets
+    from convolver.simulation.targets import targets
 
     content = simulate_one(str(traces_in(folder)[0]), 0, targets(MACHINES))
     assert content[:4] == b"PAR1"

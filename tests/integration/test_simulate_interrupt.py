@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.tracing.writer import TraceWriter
 from tests.wire_streams import Segment, Site, Stream
 
@@ -18,7 +18,7 @@ CODE = """
 import sys, time
 import numpy as np
 from convolver.machine.hierarchy import Level
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 
 class Told:
     def start(self, label, total=None, unit=""): print("started", flush=True)

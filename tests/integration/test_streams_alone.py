@@ -3,9 +3,9 @@
 import pytest
 
 from convolver.machine.hierarchy import Level
-from convolver.probing.record import KernelRuns, Recorded
+from convolver.probing.record import KernelRuns, RecordedPoint
 from convolver.probing.runner import list_kernels
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
 
 ONE, SEVERAL = ("load", "load_v16", "store", "stride_8", "update", "chase_sequential"), ("copy", "triad", "streams_8", "gather")
 SIZE = 1 << 20
@@ -16,7 +16,7 @@ LEVELS = [Level(level="L1", size_bytes=1 << 15, ways=8, line_bytes=64)]
 def alone():
     known, _ = list_kernels()
     names = [name for name in (*ONE, *SEVERAL) if name in known]
-    run = KernelRuns([Recorded(name, SIZE, 24576, 0) for name in names])
+    run = KernelRuns([RecordedPoint(name, SIZE, 24576, 0) for name in names])
     simulate(run, [LEVELS])
     return dict(zip(names, run.features(len(names) + 1)["alone"][1:].tolist(), strict=True))
 

@@ -105,7 +105,7 @@ def test_code_in_a_shared_library_belongs_to_the_library(build, tmp_path):
 
 
 def test_a_damaged_object_file_leaves_its_blocks_unnamed(build, tmp_path):
-    from convolver._native.trace import Decoder
+    from convolver._native.trace_decoder import Decoder
     from convolver.tracing.blocks import rebuild_blocks
     from convolver.tracing.definitions import Definitions
     from convolver.tracing.symbols import resolve_names

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.tracing.children import trace_children
+from convolver.tracing.kernel_use import faults, system_document
 from convolver.tracing.reader import Trace
-from convolver.tracing.system import faults, system_document
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, Runner, program, requires_tool
 

@@ -16,7 +16,7 @@ import pytest
 from convolver.errors import FormatError, UsageError
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.simulate import simulate
+from convolver.simulation.one_pass import simulate
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import LiveTrace, signature_path, trace

@@ -13,7 +13,7 @@ from convolver.tracing.blocks import is_transfer
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, Runner, program, requires_tool
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 BARE = ("-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector")

@@ -14,7 +14,7 @@ import pytest
 
 from convolver.tracing import valgrind
 from tests.integration.tool_runs import KERNELS, PROGRAMS, Runner, program, requires_tool
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 EXITED, SIGNALED, EXECED = 0, 1, 2

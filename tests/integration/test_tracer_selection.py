@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.integration.tool_runs import PROGRAMS, Runner, Traced, program, requires_tool
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 N = 1000

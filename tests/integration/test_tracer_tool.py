@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.tool_runs import KERNELS, PROGRAMS, Runner, Traced, program, requires_tool
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 

@@ -12,10 +12,11 @@ import pytest
 
 from convolver.errors import TracerError, UsageError
 from convolver.probing import runner
-from convolver.probing.probe import default_cpu
-from convolver.validating import measuring, rows, sharing
+from convolver.probing.machine_probe import default_cpu
+from convolver.validating import measuring, sharing
+from convolver.validating import validation_rows as rows
 from convolver.validating.campaign import Campaign, Condition
-from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.measuring import CampaignRuns, measure_all
 from convolver.validating.preparing import prepare
 from convolver.validating.running import control_group, hogs, page_environment, run_once
 
@@ -74,7 +75,7 @@ def test_programs_are_built_inputs_made_and_missing_ones_named(folder):
 def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
     _, jobs, _ = prepared(folder)
     conditions = [Condition(name="quiet"), Condition(name="small pages", pages="4k")]
-    first = Runs(folder / "runs.jsonl")
+    first = CampaignRuns(folder / "runs.jsonl")
     assert measure_all(jobs, conditions, 2, first, default_cpu()) == {}
     assert len(first.all) == 8
     assert [run.round for run in first.all] == [0] * 4 + [1] * 4
@@ -82,7 +83,7 @@ def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
     assert all(run.instruction_cycles > 0 for run in first.all)
     lines = (folder / "runs.jsonl").read_text().splitlines()
     (folder / "runs.jsonl").write_text("\n".join(lines[:5]) + '\n{"job": "half a li')
-    again = Runs(folder / "runs.jsonl")
+    again = CampaignRuns(folder / "runs.jsonl")
     assert again.all == first.all[:5]
     measure_all(jobs, conditions, 2, again, default_cpu())
     assert len(again.all) == 8
@@ -91,11 +92,11 @@ def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
 def test_a_program_whose_runs_were_disturbed_gets_more_rounds(folder):
     _, jobs, _ = prepared(folder)
     quiet = Condition(name="quiet")
-    runs = Runs(folder / "runs.jsonl")
+    runs = CampaignRuns(folder / "runs.jsonl")
     measure_all(jobs, [quiet], 1, runs, default_cpu())
     kept = [msgspec.structs.replace(run, others=0.9) for run in runs.all]
     (folder / "runs.jsonl").write_text("".join(msgspec.json.encode(run).decode() + "\n" for run in kept))
-    again = Runs(folder / "runs.jsonl")
+    again = CampaignRuns(folder / "runs.jsonl")
     measure_all(jobs, [quiet], 1, again, default_cpu(), repeated=1)
     short, fails = jobs
     assert [run.round for run in again.of(short, quiet)] == [0, 1]
@@ -109,7 +110,7 @@ def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
     monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: 0.27)
     monkeypatch.setattr(measuring, "watched", lambda cpu: nullcontext(sharing.Watch(9, next(seen))))
     monkeypatch.setattr(rows, "DISTURBED", 1.0)  # what else this machine does is not under test
-    runs = Runs(folder / "runs.jsonl")
+    runs = CampaignRuns(folder / "runs.jsonl")
     runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), instruction_cycles=0.27))
     measure_all(jobs[:1], [quiet, small], 1, runs, default_cpu(), tries=3)
     assert [(run.condition, run.instruction_cycles) for run in runs.all[1:]] == [
@@ -145,14 +146,14 @@ def test_a_run_that_nobody_looked_at_counts_as_seen_before(folder, monkeypatch):
     _, jobs, _ = prepared(folder)
     monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: 0.29)
     monkeypatch.setattr(runner, "probe_binary", lambda: folder / "no-probe")
-    runs = Runs(folder / "runs.jsonl")
+    runs = CampaignRuns(folder / "runs.jsonl")
     measure_all(jobs[:1], [Condition(name="quiet")], 1, runs, default_cpu())
     assert [run.instruction_cycles for run in runs.all] == [0.29]
 
 
 def test_runs_with_another_exit_status_do_not_count(folder):
     _, jobs, _ = prepared(folder)
-    runs = Runs(folder / "runs.jsonl")
+    runs = CampaignRuns(folder / "runs.jsonl")
     measure_all(jobs, [Condition(name="quiet")], 1, runs, default_cpu())
     short, fails = jobs
     assert len(runs.of(short, Condition(name="quiet"))) == 1

@@ -7,13 +7,13 @@ from convolver.machine.core_figures import CoreFigure
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
+from convolver.probing.machine_probe import default_cpu
 from convolver.probing.plan import Effort, Item, Plan
-from convolver.probing.probe import default_cpu
 from convolver.progress import SILENT
 from convolver.validating import visits as module
 from convolver.validating.campaign import Campaign, Condition, Job, Program
-from convolver.validating.machines import profiles
-from convolver.validating.measuring import Runs, measure_all
+from convolver.validating.campaign_machines import profiles
+from convolver.validating.measuring import CampaignRuns, measure_all
 from convolver.validating.visits import Visits, is_visited, merged_visits, undisturbed, visit_plan, visits
 from tests.synthetic import machine
 
@@ -130,7 +130,7 @@ def job(name, tmp_path):
 
 
 def test_visits_are_spread_evenly_over_the_runs(tmp_path):
-    runs = Runs(tmp_path / "runs.jsonl")
+    runs = CampaignRuns(tmp_path / "runs.jsonl")
     seen = []
 
     def visit(number):

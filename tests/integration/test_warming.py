@@ -2,9 +2,9 @@
 
 import msgspec
 
-from convolver.probing.probe import default_cpu
+from convolver.probing.machine_probe import default_cpu
 from convolver.validating.campaign import Condition, Job
-from convolver.validating.measuring import Runs
+from convolver.validating.measuring import CampaignRuns
 from convolver.validating.running import run_once
 from convolver.validating.warming import warm_huge_pages
 
@@ -19,7 +19,7 @@ def test_a_run_says_how_much_memory_it_took(tmp_path):
     words = ("python3", "-c", "x = bytearray(200 << 20)")
     run = run_once(msgspec.structs.replace(job("x"), command=words, folder=str(tmp_path)), QUIET, 0, default_cpu(), None)
     assert 200 << 20 < run.peak_bytes < 4 << 30
-    runs = Runs(tmp_path / "runs.jsonl")
+    runs = CampaignRuns(tmp_path / "runs.jsonl")
     runs.add(msgspec.structs.replace(run, job=job("x").key))
     assert runs.peak_bytes(job("x")) == run.peak_bytes
     assert runs.peak_bytes(job("y")) == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from convolver.tracing import valgrind
-from tests.oracle import wire
+from tests.oracle import wire_oracle as wire
 
 PROGRAMS = Path(__file__).parent / "programs"
 KERNELS = Path(__file__).parents[1] / "bench" / "kernels"
@@ -126,7 +126,7 @@ class Runner:
 
 
 def _installed_tools(own: Path) -> list[Path]:
-    from csrc.tracer.build import find_valgrind
+    from csrc.tracer.build_tracer import find_valgrind
 
     found = find_valgrind()
     return [*sorted(found.tools.glob("*-amd64-linux*")), found.tools / "default.supp"] if found else []

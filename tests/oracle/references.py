@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from convolver._native.trace import SETS
+from convolver._native.trace_decoder import SETS
 
 NOT_EXECUTED = 1 << 62
 M64 = (1 << 64) - 1

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.tracing.blocks import is_transfer, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from tests.wire_streams import Segment, Site, Stream, streams

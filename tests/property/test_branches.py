@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native import branches as native
-from convolver._native.branches import CONDITIONAL, MISPREDICTED, TAKEN, Branches
-from convolver._native.paths import Paths
-from convolver._native.trace import Decoder
-from tests.oracle import branches as oracle
-from tests.oracle import paths
+from convolver._native import branch_predictor as native
+from convolver._native.branch_predictor import CONDITIONAL, MISPREDICTED, TAKEN, Branches
+from convolver._native.path_builder import Paths
+from convolver._native.trace_decoder import Decoder
+from tests.oracle import branches_oracle as oracle
+from tests.oracle import paths_oracle as paths
 from tests.wire_streams import CLOSE, OPEN, THREAD, WARM, Segment, Stream
 
 ENDS = {

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from convolver._native.simulator import GROUPS, Geometry, Simulator
 from convolver.machine.hierarchy import Level
 from convolver.simulation.hit_rates import COLUMNS
+from convolver.simulation.one_pass import simulate_arrays
 from convolver.simulation.parallel import ParallelSimulator
-from convolver.simulation.simulate import simulate_arrays
-from tests.oracle import cache as oracle
+from tests.oracle import cache_oracle as oracle
 from tests.reference_streams import arrays, hierarchies, loops, related, streams
 
 

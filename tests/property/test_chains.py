@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convolver._native.chains import COUNTS, STRETCH, Chains
-from convolver._native.paths import Paths
-from convolver._native.trace import Decoder
+from convolver._native.load_chains import COUNTS, STRETCH, Chains
+from convolver._native.path_builder import Paths
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
-from tests.oracle import chains as oracle
-from tests.oracle import paths, wire
+from tests.oracle import chains_oracle as oracle
+from tests.oracle import paths_oracle as paths
+from tests.oracle import wire_oracle as wire
 from tests.wire_streams import FLOW, OPEN, STORE, THREAD, WARM, Segment, Site, Stream
 
 REGISTERS = [0, 1, 5, 15, 16, 31, 32]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 from tests.strategies import block_rows, signature_rows
 from tests.synthetic import hit_rates, loads, machine, signature
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native import core as native
-from convolver._native.branches import MISPREDICTED
-from convolver._native.core import Code, Core, PortClass
-from convolver._native.paths import UNKNOWN, PathWindow
+from convolver._native import core_walk as native
+from convolver._native.branch_predictor import MISPREDICTED
+from convolver._native.core_walk import Code, Core, PortClass
+from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.execution.core_parameters import core_parameters
 from convolver.machine.cores import find_core
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from convolver._native.trace import WINDOW, Decoder
+from convolver._native.trace_decoder import WINDOW, Decoder
 from convolver.errors import FormatError
 from tests.oracle.references import by_kind, listed, references
 from tests.wire_streams import MAGIC, VERSION, Segment, Site, Stream, streams
@@ -168,7 +168,7 @@ def test_set_sampled_references_feed_no_features():
 
 
 def test_distinct_lines_are_estimated_within_fifteen_percent():
-    from convolver.tracing.features import distinct_lines
+    from convolver.tracing.site_features import distinct_lines
 
     for lines in (10, 1000, 100_000):
         stream = _one_segment()

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native import core as native
-from convolver._native.branches import MISPREDICTED
-from convolver._native.core import Code, Core, PortClass
-from convolver._native.paths import UNKNOWN, PathWindow
-from convolver.probing.core import capacity
+from convolver._native import core_walk as native
+from convolver._native.branch_predictor import MISPREDICTED
+from convolver._native.core_walk import Code, Core, PortClass
+from convolver._native.path_builder import UNKNOWN, PathWindow
+from convolver.probing.core_probe import capacity
 from convolver.probing.front import FEW, JUMPS, MANY, front_figures
-from convolver.probing.loops import loop_figures
+from convolver.probing.loop_buffer import loop_figures
 from tests.property.test_core_model import PARAMS, _op
 
 LINE = 64

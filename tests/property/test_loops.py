@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.signature.loops import hottest_loops
+from convolver.signature.hottest_loops import hottest_loops
 from convolver.tracing.loops import NOT_IN_A_LOOP, branch_of, components, nest
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace

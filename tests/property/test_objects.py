@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.trace import SETS, Decoder
+from convolver._native.trace_decoder import SETS, Decoder
 from convolver.errors import FormatError
-from tests.oracle.objects import HEAP, SYMBOL, Memory
+from tests.oracle.objects_oracle import HEAP, SYMBOL, Memory
 from tests.wire_streams import OBJECT, SYMBOLS, Segment, Site, Stream
 
 EVENTS = 7

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convolver.modeling.p3s.executable_signature import phase_times, signature
 from convolver.modeling.p3s.points import measured_rates
-from convolver.modeling.p3s.predict import scaling_curve
 from convolver.modeling.p3s.rules import Rule
-from convolver.modeling.p3s.signature import phase_times, signature
+from convolver.modeling.p3s.scaling_advice import scaling_curve
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.workload import between_points, compared_points, phase_works, similar_side
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import marks_of
-from convolver.mpi.replay import Replayer
 from convolver.mpi.time_independent import Operation, Trace, to_events
 
 FACTORS = st.floats(0.1, 50.0)

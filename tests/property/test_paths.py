@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.paths import UNKNOWN, Paths
-from convolver._native.trace import Decoder
-from tests.oracle import paths as oracle
+from convolver._native.path_builder import UNKNOWN, Paths
+from convolver._native.trace_decoder import Decoder
+from tests.oracle import paths_oracle as oracle
 from tests.oracle.references import listed, references
 from tests.wire_streams import WARM, Segment, Site, Stream, streams
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from convolver.errors import ReplayError
 from convolver.mpi.cfg import Configuration, Nodes
-from convolver.mpi.events import Events, EventsBuilder, Kind
+from convolver.mpi.events import EventKind, Events, EventsBuilder
 from convolver.mpi.network import MIB, NEVER, Network, flat_configuration
-from convolver.mpi.replay import Replayer, replay
+from convolver.mpi.network_replay import Replayer, replay
 from tests.mpi_strategies import configurations, traces
-from tests.oracle import replay as oracle
+from tests.oracle import replay_oracle as oracle
 
 
 @settings(max_examples=400, deadline=None)
@@ -76,8 +76,8 @@ def _relabelled(events: Events, order: list[int]) -> Events:
     new[order] = np.arange(events.ranks)
     parts = [np.arange(events.first[r], events.first[r + 1]) for r in order]
     columns = {name: column[np.concatenate(parts)] for name, column in events.columns.items()}
-    named = np.isin(columns["kind"], [Kind.SEND, Kind.RECV, Kind.IRECV, Kind.WAIT])
-    reduce = (columns["kind"] == Kind.COLLECTIVE) & (columns["op"] == 10)
+    named = np.isin(columns["kind"], [EventKind.SEND, EventKind.RECV, EventKind.IRECV, EventKind.WAIT])
+    reduce = (columns["kind"] == EventKind.COLLECTIVE) & (columns["op"] == 10)
     partner = columns["partner"]
     columns["partner"] = np.where(named | reduce, new[np.minimum(partner, events.ranks - 1)], partner).astype(np.int32)
     members = np.concatenate([np.sort(new[m]) for m in events.communicators().values()])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convolver.errors import SimulationError
 from convolver.machine.hierarchy import Level
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 from convolver.simulation.stack_distance import miss_curve, miss_curve_of_arrays
 from tests.reference_streams import arrays, streams
 

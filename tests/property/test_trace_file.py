@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convolver._native.simulator import Geometry, Simulator
 from convolver._native.sinks import Sinks
-from convolver._native.trace import Decoder, crc32c
+from convolver._native.trace_decoder import Decoder, crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.tracing import format as cvt
 from convolver.tracing.reader import Trace

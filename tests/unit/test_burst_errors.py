@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convolver._native.simulator import GROUPS, Geometry, Simulator
-from convolver._native.trace import WINDOW, Batch, Decoder
+from convolver._native.trace_decoder import WINDOW, Batch, Decoder
 from convolver.progress import SILENT
 from convolver.simulation.detailed import Details
+from convolver.simulation.one_pass import simulate, simulate_arrays
 from convolver.simulation.shared import simulate_shared
-from convolver.simulation.simulate import simulate, simulate_arrays
 from tests.wire_streams import burst_stream
 
 LEVELS = [Geometry(4, 2, 64), Geometry(8, 4, 64)]

@@ -6,8 +6,8 @@ import pytest
 
 from convolver.calibration.calibrate import alike, calibrate, calibrated, candidates, starting_point
 from convolver.calibration.fit import LIKE, Start, errors, fit, left_out
-from convolver.calibration.rows import Rows
-from convolver.convolution.rates import Work, parts, seconds
+from convolver.calibration.measured_points import Rows
+from convolver.convolution.rates import BlockWork, parts, seconds
 from convolver.errors import MachineError
 from convolver.machine.calibration import Calibration
 from convolver.machine.hierarchy import Level
@@ -38,7 +38,7 @@ def made_rows(count=240, kernels=8, noise=0.0, true=TRUE, pages=0.0):
     """Rows of random work, timed by the true coefficients."""
     random = np.random.default_rng(3)
     lines = random.uniform(0, 1, (count, 2, 4)) * (random.uniform(0, 1, (count, 2, 4)) < 0.4)
-    work = Work(
+    work = BlockWork(
         core=np.full(count, 0.1 * NS),
         lines=lines,
         written=random.uniform(0, 0.5, (count, 2)) * (random.uniform(0, 1, (count, 1)) < 0.5),
@@ -151,12 +151,12 @@ def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
     zero[0, 1, 3] = 1.0
     one = {name: np.ones(1) for name in ("loads", "chased", "chased_share", "chains")}
     none = {name: np.zeros(1) for name in ("core", "between", "coming", "alone", "walks", "chased_walks")}
-    work = Work(lines=zero, written=np.zeros((1, 2)), **none, **one)
+    work = BlockWork(lines=zero, written=np.zeros((1, 2)), **none, **one)
     serial = parts(work, TRUE)[-3, 0]
     assert serial == pytest.approx(TRUE.latency[1])
-    four = Work(**{**vars(work), "chains": np.full(1, 4.0)})
+    four = BlockWork(**{**vars(work), "chains": np.full(1, 4.0)})
     assert parts(four, TRUE)[-3, 0] == pytest.approx(serial / 4)
-    walked = Work(**{**vars(work), "chased_walks": np.full(1, 0.5)})
+    walked = BlockWork(**{**vars(work), "chased_walks": np.full(1, 0.5)})
     slow = msgspec.structs.replace(TRUE, page_entries=2048, walk_latency=100 * NS)
     assert parts(walked, slow)[-3, 0] == pytest.approx(serial + 50 * NS)
 
@@ -198,7 +198,7 @@ def _detected(name, size):
 def test_what_rows_do_not_tell_stays_as_in_the_other_state_and_what_they_tell_moves():
     changed = msgspec.structs.replace(TRUE, sequential=(0.4 * NS, 6 * NS))
     rows = made_rows(noise=0.03, true=changed)
-    blind = msgspec_replace(rows, work=Work(**{**vars(rows.work), "between": np.zeros(len(rows.seconds))}))
+    blind = msgspec_replace(rows, work=BlockWork(**{**vars(rows.work), "between": np.zeros(len(rows.seconds))}))
     times = seconds(blind.work, changed) * rows.seconds / seconds(rows.work, changed)
     begin = Start(msgspec.structs.replace(TRUE, between=0.77), LIKE)
     found = begin.with_vector(fit(msgspec_replace(blind, seconds=times), begin)[0])

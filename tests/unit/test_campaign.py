@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from convolver.errors import FormatError, PredictionError, SchemaError, UsageError
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
-from convolver.validating import machines
+from convolver.validating import campaign_machines as machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.markdown import markdown
-from convolver.validating.rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
-from convolver.validating.running import Run
+from convolver.validating.running import NativeRun
 from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
 from convolver.validating.validation import Validation
+from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
 from tests.synthetic import machine
 
 OURS = Path(__file__).parents[1] / "bench" / "campaign.toml"
@@ -217,7 +217,7 @@ def test_a_campaign_without_a_result_says_why():
 
 
 def run(seconds, others=0.0, number=0, cycles=0.0):
-    return Run(
+    return NativeRun(
         job="j",
         condition="quiet",
         round=number,

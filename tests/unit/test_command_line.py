@@ -47,7 +47,7 @@ def test_an_interrupted_verb_says_one_sentence(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "argv", ["convolver", "machine", "list"])
-    monkeypatch.setattr("convolver.reporting.machines.machine_rows", interrupted)
+    monkeypatch.setattr("convolver.reporting.machine_tables.machine_rows", interrupted)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

@@ -11,9 +11,9 @@ from convolver.machine.contention import busy_counts, contended, shares_core
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import Contention, DetectedLevel, MachineProfile, Neighbour, Residency, Throughput
-from convolver.machine.topology import sibling_cpus
-from convolver.probing.contention import busy_hierarchies, survival
+from convolver.machine.this_machine import sibling_cpus
 from convolver.probing.detect import detect_all
+from convolver.probing.interference import busy_hierarchies, survival
 
 SIZES = (4096, 1 << 20, 64 << 20)
 LEVELS = (Level(level="L1", size_bytes=32 << 10, ways=8), Level(level="L2", size_bytes=4 << 20, ways=16))

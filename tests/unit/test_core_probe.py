@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native import core as native
-from convolver._native.branches import MISPREDICTED
+from convolver._native import core_walk as native
+from convolver._native.branch_predictor import MISPREDICTED
 from convolver.errors import ProbeError
 from convolver.execution.calibrated import NOT_KINDS, UNITS, calibrated_core
 from convolver.execution.core_parameters import core_parameters
@@ -17,8 +17,8 @@ from convolver.execution.instructions import decode
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import core_tables, find_core
 from convolver.machine.profile import MachineProfile
-from convolver.probing.core import MOST, WINDOWS, _window, capacity, measure_core
-from convolver.probing.probe import default_cpu
+from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core
+from convolver.probing.machine_probe import default_cpu
 from tests.property.test_core_model import PLAIN, _op, _walk
 from tests.synthetic import machine
 

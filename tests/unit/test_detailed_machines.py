@@ -7,7 +7,7 @@ import pytest
 
 from convolver.simulation.detailed import Details
 from convolver.simulation.hit_rates import COLUMNS, HitRates
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 
 PLAIN = {
     "name": "plain",

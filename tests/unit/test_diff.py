@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from convolver.cli.app import app
 from convolver.convolution.convolve import convolve
 from convolver.errors import UsageError
-from convolver.reporting.diff import difference
+from convolver.reporting.differences import difference
 from convolver.units import format_seconds
 from tests import synthetic
+from tests.artifact_chain import CALLS, make_chain
 from tests.strategies import signature_rows
-from tests.views import CALLS, make_chain
 
 RUNNER = CliRunner()
 

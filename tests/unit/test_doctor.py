@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from convolver.cli.app import app
-from convolver.reporting import doctor
+from convolver.reporting import installation as doctor
 
 RUNNER = CliRunner()
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from convolver.errors import HierarchyError, UsageError
-from convolver.simulation.explore import compared, variants
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.level_variants import compared, variants
+from convolver.simulation.one_pass import simulate_arrays
 
 MACHINE = {
     "name": "m",

@@ -16,7 +16,7 @@ from convolver.errors import ProvenanceError, UsageError
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.reporting.export.callgrind import events, lines
 from tests import synthetic
-from tests.views import make_chain, make_timeline
+from tests.artifact_chain import make_chain, make_timeline
 
 RUNNER = CliRunner()
 TIMES = "app@base.times.parquet"

@@ -13,8 +13,8 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.machine.project import parse_changes, project
 from convolver.probing.kernel import kernel_cost, measure_kernel
-from convolver.probing.probe import default_cpu
-from convolver.reporting.machines import compare_rows
+from convolver.probing.machine_probe import default_cpu
+from convolver.reporting.machine_tables import compare_rows
 from tests.synthetic import machine
 
 COST = KernelCost(name="page.few", seconds=8e-7, low=7e-7, high=9e-7)

@@ -9,7 +9,7 @@ import pytest
 from convolver.errors import MachineError, UnknownMachineError
 from convolver.machine.catalog import find_machine, host_name, list_machines
 from convolver.machine.profile import MachineProfile
-from convolver.machine.topology import describe_cpu, read_hierarchy
+from convolver.machine.this_machine import describe_cpu, read_hierarchy
 
 DOCUMENT = {
     "schema": "convolver.machine",

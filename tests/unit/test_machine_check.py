@@ -11,7 +11,7 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
 from convolver.machine.project import parse_changes, project
-from convolver.reporting.machines import compare_rows
+from convolver.reporting.machine_tables import compare_rows
 
 CALIBRATION = Calibration(
     simulator="none",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from convolver._native import detailed, simulator
+from convolver._native import detailed_engine as detailed
+from convolver._native import simulator
 from convolver.errors import HierarchyError, UnsupportedVersionError
 from convolver.machine import hierarchy, level_options
+from convolver.machine.memory_system import parse_system
 from convolver.machine.profile import MachineProfile
-from convolver.machine.system import parse_system
 from convolver.schema import VERSIONS
 
 L1 = {"level": "L1", "size_bytes": 4096, "ways": 4}

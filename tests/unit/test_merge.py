@@ -11,7 +11,7 @@ from convolver.errors import UsageError
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Point
-from convolver.probing.merge import merge
+from convolver.probing.merge_probes import merge
 from convolver.probing.moments import merge_points, quietest, usual
 from tests.synthetic import machine
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from convolver import __version__
 from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words, system_words
 from convolver.tracing.sampling import SamplingPlan
-from tests.views import make_chain
+from tests.artifact_chain import make_chain
 
 
 def _text(table) -> str:

@@ -9,7 +9,7 @@ import pytest
 from convolver.errors import ProvenanceError
 from convolver.signature.signature import Signature
 from convolver.simulation.misses import block_misses, line_misses, mpki, traffic
-from convolver.simulation.simulate import simulate_arrays
+from convolver.simulation.one_pass import simulate_arrays
 from tests.strategies import block_rows
 
 L1, L2 = {"level": "L1", "size_bytes": 1024, "ways": 2}, {"level": "L2", "size_bytes": 8192, "ways": 4}

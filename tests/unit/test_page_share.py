@@ -6,7 +6,7 @@ import pytest
 from convolver.convolution.convolve import convolve
 from convolver.machine.kernel_costs import KernelCost
 from convolver.validating.campaign import Condition
-from convolver.validating.pages import Predicted, differ_in_pages, huge_share, of_both, with_its_pages
+from convolver.validating.pages import PredictedSeconds, differ_in_pages, huge_share, of_both, with_its_pages
 from tests.synthetic import hit_rates, loads, machine, signature
 
 BASE, HUGE = Condition(name="quiet"), Condition(name="huge", pages="thp")
@@ -39,7 +39,7 @@ def test_user_time_lies_between_those_of_both_pages_and_system_time_counts_the_h
     own = signature(loads(100_000), system=system(huge_pages))
     both = times(own)
     found = with_its_pages(HUGE, BASE, both, own)
-    small, huge = Predicted.of(both["quiet"]), Predicted.of(both["huge"])
+    small, huge = PredictedSeconds.of(both["quiet"]), PredictedSeconds.of(both["huge"])
     assert user(found) == pytest.approx(share * user(huge) + (1 - share) * user(small))
     assert found.system_seconds == huge.system_seconds
     assert found.total[1] <= found.total[0] <= found.total[2]

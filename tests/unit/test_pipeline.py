@@ -8,7 +8,7 @@ from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaEr
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.pipeline import Prediction, predict
-from convolver.reporting.program import no_system_time
+from convolver.reporting.program_report import no_system_time
 from convolver.simulation.cache import hit_rates, join_hit_rates
 from tests.synthetic import LEVELS, NS, loads, machine, signature
 
@@ -130,7 +130,7 @@ def test_a_cache_that_cannot_be_written_is_no_failure(trace, tmp_path, monkeypat
 
 
 def test_correction_is_applied_last(trace):
-    from convolver.modeling.model import Model, Term
+    from convolver.modeling.model_artifact import Model, Term
 
     model = Model(
         name="c",
@@ -182,7 +182,7 @@ def test_mpi_events_are_replayed_with_the_ratio_and_the_network_of_the_target(tr
 
     from convolver.mpi.events import EventsBuilder
     from convolver.mpi.network import network_from_profile
-    from convolver.mpi.replay import replay
+    from convolver.mpi.network_replay import replay
 
     events = EventsBuilder(2).burst(0, 1.0).send(0, 1, 1000).burst(1, 0.5).receive(1, 0, 1000).burst(1, 1.0).build()
     network = {"latency_seconds": 0.2, "bandwidth_bytes_per_second": 1e4, "tasks_per_node": 1}

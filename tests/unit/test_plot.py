@@ -9,15 +9,20 @@ from typer.testing import CliRunner
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'convolver[plot]'")
 
 from convolver.cli.app import app
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.mpi.timeline import Timeline
-from convolver.plotting import blocks, maps, misses, parity, ranks, roofline, scaling, style, tornado
+from convolver.plotting import compared_blocks as blocks
+from convolver.plotting import maps_picture as maps
+from convolver.plotting import miss_ratios as misses
+from convolver.plotting import parity, roofline, style, tornado
+from convolver.plotting import rank_timeline as ranks
+from convolver.plotting import scaling_curve as scaling
 from convolver.plotting.views import VIEWS
 from tests import synthetic
-from tests.views import CALLS, make_chain, make_model, make_timeline
+from tests.artifact_chain import CALLS, make_chain, make_model, make_timeline
 
 RUNNER = CliRunner()
 
@@ -241,7 +246,8 @@ def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path
     import polars as pl
 
     from convolver.convolution.block_times import BlockTimes
-    from convolver.plotting import maps, style
+    from convolver.plotting import maps_picture as maps
+    from convolver.plotting import style
 
     chain = make_chain(tmp_path)
     times = chain.prediction.base

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from convolver.convolution.convolve import convolve
-from convolver.convolution.core import CoreSeconds
+from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.convolution.falls import fold
 from convolver.convolution.paper import kernel_hit_rates

@@ -18,7 +18,7 @@ from convolver.reporting.bundle import gather
 from convolver.reporting.html.data import page_data, unpack
 from convolver.reporting.html.page import render
 from convolver.units import format_seconds
-from tests.views import CALLS, make_chain, make_objects, make_timeline
+from tests.artifact_chain import CALLS, make_chain, make_objects, make_timeline
 
 RUNNER = CliRunner()
 
@@ -215,7 +215,7 @@ def test_annotated_source_shows_line_numbers_costs_and_as_much_of_a_long_line_as
     from rich.console import Console
 
     from convolver.reporting.annotate import Source
-    from convolver.reporting.program import annotated
+    from convolver.reporting.program_report import annotated
 
     chain = make_chain(tmp_path)
     path = str(tmp_path / "app.c")

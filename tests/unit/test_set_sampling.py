@@ -12,8 +12,8 @@ from convolver._native.simulator import Geometry
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT
 from convolver.simulation.group import ratio_error
+from convolver.simulation.one_pass import simulate, simulate_arrays
 from convolver.simulation.parallel import shares
-from convolver.simulation.simulate import simulate, simulate_arrays
 
 MACHINE = {
     "name": "m",

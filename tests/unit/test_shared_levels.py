@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver._native.trace import WINDOW, Batch
+from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.errors import SimulationError, UsageError
+from convolver.simulation.one_pass import simulate_arrays
 from convolver.simulation.shared import simulate_shared
-from convolver.simulation.simulate import simulate_arrays
-from tests.oracle.detailed import Options, Run
+from tests.oracle.detailed_oracle import Options, Run
 
 L1, L2 = {"level": "L1", "size_bytes": 1024, "ways": 2}, {"level": "L2", "size_bytes": 16384, "ways": 4, "shared": True}
 MACHINE = {"name": "m", "hierarchy": [L1, L2]}

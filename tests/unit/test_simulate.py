@@ -16,7 +16,7 @@ from convolver.machine import hierarchy
 from convolver.machine.hierarchy import Level
 from convolver.progress import SILENT
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.simulate import simulate, simulate_arrays
+from convolver.simulation.one_pass import simulate, simulate_arrays
 
 ONE_LINE = {"name": "tiny", "hierarchy": [{"level": "L1", "size_bytes": 64, "ways": 1}]}
 TWO_LEVELS = [Level(level="L1", size_bytes=128, ways=2), Level(level="L2", size_bytes=64 * 8, ways=8)]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.trace import MAGIC, VERSION, Decoder
+from convolver._native.trace_decoder import MAGIC, VERSION, Decoder
 from convolver.errors import FormatError
-from convolver.tracing.system import PAGES, TARGETS, faults, system_document
+from convolver.tracing.kernel_use import PAGES, TARGETS, faults, system_document
 
 KIND, HEAD_WORDS = 39, 13
 COUNT = st.integers(0, 2**64 - 1)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.simulator import Geometry, Simulator
-from convolver._native.trace import Decoder
+from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
 from convolver.machine.hierarchy import Level
-from convolver.machine.system import MemorySystem
+from convolver.machine.memory_system import MemorySystem
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.tracing.sampling import SamplingPlan
 from tests.wire_streams import burst_stream

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from convolver.errors import FormatError, ModelError
-from convolver.modeling.call.records import Measured, Record
+from convolver.modeling.call.records import Quantity, Record
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +63,7 @@ def _joined(record: Record, hosts: np.ndarray, times: np.ndarray, values: Mappin
         inside = (distance == distance.min()) & (distance <= slack)
     if not inside.any():
         return record
-    means = {name: Measured(float(np.nanmean(column[inside])), UNITS.get(name, "")) for name, column in values.items()}
+    means = {name: Quantity(float(np.nanmean(column[inside])), UNITS.get(name, "")) for name, column in values.items()}
     return msgspec.structs.replace(record, metrics={**record.metrics, **means})
 
 
@@ -79,7 +79,7 @@ def add_metric(
     for record in records:
         known = {"P": float(record.size), **record.parameters}
         key = tuple(known.get(parameter, np.nan) for parameter in on)
-        extra = {name: Measured(values[key] / record.size, "1")} if key in values else {}
+        extra = {name: Quantity(values[key] / record.size, "1")} if key in values else {}
         result.append(msgspec.structs.replace(record, metrics={**record.metrics, **extra}))
     return result
 

@@ -18,7 +18,7 @@ MAXIMA = ("time", "cpu_time", "mpi_time", "memory_peak", "memory_available")
 """Metrics whose value for all ranks is their mean or maximum; all others are summed."""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Quantity(msgspec.Struct, frozen=True):
     """A number with its unit."""
 
     value: float
@@ -36,7 +36,7 @@ class Record(msgspec.Struct, kw_only=True):
     start: float = 0.0
     end: float = 0.0
     parameters: dict[str, float] = {}
-    metrics: dict[str, Measured] = {}
+    metrics: dict[str, Quantity] = {}
     formula: str = ""
     trouble: str = ""
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convolver.modeling.call.records import Measured, Record, write_records
+from convolver.modeling.call.records import Quantity, Record, write_records
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
@@ -32,7 +32,7 @@ def _first(names: tuple[str, ...], otherwise: int) -> int:
 def region(name: str, *, folder: str | Path | None = None, **parameters: float) -> Iterator[Record]:
     """Measure the body of a ``with`` block and append a record to ``folder`` (default ``CONVOLVER_CALL_DIR`` or here).
 
-    The record is yielded, so that the body can add metrics of its own: ``record.metrics["residual"] = Measured(r, "1")``.
+    The record is yielded, so that the body can add metrics of its own: ``record.metrics["residual"] = Quantity(r, "1")``.
     A body that raises leaves no record.
     """
     run = os.environ.get("CONVOLVER_CALL_RUN") or f"{_STARTED:.6f}-{os.getpid()}"
@@ -49,18 +49,18 @@ def region(name: str, *, folder: str | Path | None = None, **parameters: float) 
     yield record
     ends = time.perf_counter(), time.process_time()
     record.end = time.time()
-    own = {"time": Measured(ends[0] - clocks[0], "s"), "cpu_time": Measured(ends[1] - clocks[1], "s"), **_host()}
+    own = {"time": Quantity(ends[0] - clocks[0], "s"), "cpu_time": Quantity(ends[1] - clocks[1], "s"), **_host()}
     record.metrics = {**own, **record.metrics}
     target = Path(folder or os.environ.get("CONVOLVER_CALL_DIR") or ".")
     write_records([record], target / f"convolver-call.{record.host}.{os.getpid()}.{record.rank}.jsonl", append=True)
 
 
-def _host() -> dict[str, Measured]:
+def _host() -> dict[str, Quantity]:
     """Return load and memory; psutil knows the memory that is left where it is installed."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    metrics = {"load": Measured(os.getloadavg()[0], "1"), "memory_peak": Measured(1024.0 * usage.ru_maxrss, "B")}
+    metrics = {"load": Quantity(os.getloadavg()[0], "1"), "memory_peak": Quantity(1024.0 * usage.ru_maxrss, "B")}
     try:
         psutil = importlib.import_module("psutil")
     except ImportError:
         return metrics
-    return {**metrics, "memory_available": Measured(float(psutil.virtual_memory().available), "B")}
+    return {**metrics, "memory_available": Quantity(float(psutil.virtual_memory().available), "B")}

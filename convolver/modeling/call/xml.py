@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as xml
 
 from convolver.errors import FormatError
-from convolver.modeling.call.records import Measured, Record
+from convolver.modeling.call.records import Quantity, Record
 
 DTD = """\
 <!ELEMENT experiments (experiment*)>
@@ -80,7 +80,7 @@ def _record(node: xml.Element) -> Record:
         start=float(get["start"]),
         end=float(get["end"]),
         parameters={child.attrib["name"]: float(child.text or "") for child in node.iter("parameter")},
-        metrics={c.attrib["name"]: Measured(float(c.text or ""), c.attrib["unit"]) for c in node.iter("metric")},
+        metrics={c.attrib["name"]: Quantity(float(c.text or ""), c.attrib["unit"]) for c in node.iter("metric")},
         formula=node.findtext("formula") or "",
         trouble=node.findtext("trouble") or "",
     )

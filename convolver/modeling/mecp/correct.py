@@ -22,15 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
+from convolver.modeling.cross_validation import folds
 from convolver.modeling.expression import substitute
 from convolver.modeling.intervals import LeftOut, left_out_residuals
-from convolver.modeling.mecp.evolve import Found, Settings, evolve
+from convolver.modeling.mecp.evolve import BestTree, Settings, evolve
 from convolver.modeling.mecp.genetic import search_parameters
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Observations
-from convolver.modeling.validation import folds
 
 Values = npt.NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class Corrected:
     space: str
     form: SemiEmpirical
     parameters: dict[str, float]
-    found: Found
+    found: BestTree
     remainder: Remainder
     axes: dict[str, Axis]
     limits: tuple[float, float]
@@ -126,7 +126,7 @@ def trial(
 
 def _term(
     form: SemiEmpirical, data: Observations, parameters: Mapping[str, float], case: int, space: str, seed: int, settings: Settings
-) -> tuple[Found, Remainder, dict[str, Axis], tuple[float, float]]:
+) -> tuple[BestTree, Remainder, dict[str, Axis], tuple[float, float]]:
     base = np.broadcast_to(form(data.x, parameters), data.y.shape)
     if (base <= 0).any() or (data.y <= 0).any():
         raise ModelError("The correction needs measured and modelled values above 0; leave other points out.")
@@ -166,7 +166,7 @@ Ratios = dict[Candidate, Values]
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCandidates:
     """How candidates fare in inner splits: their ratios, the held-out points of each split, and what candidates and base model
     (None) leave of each point in the fold that it was left out of: log(measured / predicted)."""
 
@@ -185,7 +185,7 @@ def compare(
     trials: int = 5,
     seed: int = 0,
     settings: Settings,
-) -> Compared:
+) -> ComparedCandidates:
     """Return the candidates' errors relative to the base model's in inner splits.
 
     Squared logarithms weighted by the root of the measured time, as in the search: with squares of seconds one large time in a
@@ -203,7 +203,7 @@ def compare(
     points = np.array([len(held) for held in held_out], dtype=np.float64)
     squares = {one: np.array(list(map(_squares, guesses, held_out))) for one, guesses in guessed.items()}
     measured = np.concatenate(held_out[:parts])
-    return Compared(
+    return ComparedCandidates(
         {candidate: relative(squares[candidate], squares[None], points) for candidate in candidates},
         points,
         {one: left_out_residuals(measured, np.concatenate(guesses[:parts])) for one, guesses in guessed.items()},

@@ -1,7 +1,7 @@
 """Genetic programming for the correction term: tournament selection, elitism, summands scaled in closed form.
 
 Small by intent: on few points large trees never beat the model they correct; populations of some hundred and short trees do.
-Trees are judged by the errors of points that their coefficients have not seen (:mod:`convolver.modeling.mecp.scaling`).
+Trees are judged by the errors of points that their coefficients have not seen (:mod:`convolver.modeling.mecp.linear_scaling`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from convolver.modeling.mecp.linear_scaling import MOST, scale, summands
 from convolver.modeling.mecp.operon import search_operon
-from convolver.modeling.mecp.scaling import MOST, scale, summands
 from convolver.modeling.mecp.trees import Tree, crossover, evaluate_tree, mutate, random_tree, text_of
 
 Values = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestTree:
     """The best tree: its summands, their coefficients, an offset, and the error of left-out points with the price of length."""
 
     tree: Tree
@@ -70,7 +70,7 @@ class _Judge:
         self._base = float((weights * wanted**2).sum()) or 1.0
         self._known: dict[Tree, Values | None] = {}
 
-    def __call__(self, tree: Tree) -> Found:
+    def __call__(self, tree: Tree) -> BestTree:
         parts = summands(tree)
         columns = [self._values(part) for part in parts[:MOST]]
         usable = [column for column in columns if column is not None]
@@ -78,8 +78,8 @@ class _Judge:
             scaling = scale(np.column_stack(usable), self._wanted, self._weights)
             if scaling is not None:
                 error = scaling.error / self._base + self._parsimony * len(tree)
-                return Found(tree, parts, scaling.coefficients, scaling.offset, error)
-        return Found(tree, (), (), float(np.average(self._wanted, weights=self._weights)), np.inf)
+                return BestTree(tree, parts, scaling.coefficients, scaling.offset, error)
+        return BestTree(tree, (), (), float(np.average(self._wanted, weights=self._weights)), np.inf)
 
     def _values(self, part: Tree) -> Values | None:
         if part not in self._known:
@@ -92,7 +92,7 @@ class _Judge:
 
 def evolve(
     columns: Mapping[str, Values], wanted: Values, weights: Values, *, seed: int, settings: Settings | None = None
-) -> Found:
+) -> BestTree:
     """Return the tree whose scaled summands explain ``wanted`` best: squares of left-out points, and a price for length."""
     use = settings or Settings()
     rng = np.random.default_rng(seed)
@@ -120,6 +120,6 @@ def evolve(
     return min(people, key=lambda found: found.error)
 
 
-def _parent(rng: np.random.Generator, people: list[Found], use: Settings) -> Found:
+def _parent(rng: np.random.Generator, people: list[BestTree], use: Settings) -> BestTree:
     picks = rng.integers(len(people), size=min(use.tournament, len(people)))
     return min((people[i] for i in picks), key=lambda found: found.error)

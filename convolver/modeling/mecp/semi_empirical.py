@@ -17,7 +17,7 @@ from convolver.errors import ModelError
 from convolver.modeling.base import parameter_term
 from convolver.modeling.bounded import BoundedFit, bounded_fit
 from convolver.modeling.expression import evaluate, names_of
-from convolver.modeling.model import Model, Term
+from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.table import Observations
 
 Values = npt.NDArray[np.float64]

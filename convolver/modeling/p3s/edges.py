@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from convolver.modeling.p3s.blocks import Sample
+from convolver.modeling.p3s.face_forms import Sample
 from convolver.modeling.p3s.rules import GRIDS
 
 _EXACT = 1e-6

@@ -8,14 +8,14 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from convolver.errors import ModelError
-from convolver.modeling.p3s.blocks import FaceForm
 from convolver.modeling.p3s.edges import EdgeForm
+from convolver.modeling.p3s.face_forms import FaceForm
 from convolver.modeling.p3s.nests import NestForm
 from convolver.modeling.p3s.rooted import RootedForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine
-from convolver.modeling.p3s.work import Place, Work, place_of
+from convolver.modeling.p3s.work_forms import Place, WorkForm, place_of
 
 
 class Turn(IntEnum):
@@ -45,7 +45,7 @@ class Part:
     falling: bool = True
     volume: VolumeForm | None = None
     faces: FaceForm | EdgeForm | NestForm | RootedForm | None = None
-    work: dict[Turn, Work] = field(default_factory=dict)
+    work: dict[Turn, WorkForm] = field(default_factory=dict)
     nests: dict[Turn, NestForm] = field(default_factory=dict)
 
     def leaves(self) -> Iterator[Part]:

@@ -26,7 +26,7 @@ NANOSECOND = 1e-9
 
 
 @dataclass(frozen=True)
-class Measured:
+class TimedPoint:
     """One point: its ranks, the instructions that one of them executes in the mean, and the seconds of one instruction."""
 
     ranks: int
@@ -56,7 +56,7 @@ class Rates:
     do not say so where the number of calls grows with the processes (a rank of BT has sqrt(P) blocks).
     """
 
-    points: tuple[Measured, ...]
+    points: tuple[TimedPoint, ...]
     known: Mapping[Key, tuple[tuple[float, float], ...]]
 
     def at(self, instructions: float) -> RatesAt:
@@ -91,7 +91,7 @@ def measured_rates(root: Part, points: Sequence[Point]) -> Rates:
         _, instructions, nanoseconds = sum(work.values(), np.zeros(3)).tolist()
         if not instructions:
             raise ModelError("A point of measurement has no work; give pairs of a counted and a timed trace.")
-        measured.append(Measured(len(counted), instructions / len(counted), nanoseconds * NANOSECOND / instructions))
+        measured.append(TimedPoint(len(counted), instructions / len(counted), nanoseconds * NANOSECOND / instructions))
         for key, (_, count, time) in work.items():
             if count > 0:
                 found[key].append((measured[-1].instructions, float(time * NANOSECOND / count)))

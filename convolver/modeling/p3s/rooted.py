@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from convolver.modeling.p3s.blocks import Sample
+from convolver.modeling.p3s.face_forms import Sample
 from convolver.modeling.p3s.volume import VolumeForm, fit_volume
 
 ROOTED = ("gather", "gatherv", "scatter", "scatterv")

@@ -17,19 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ExtrapolationWarning, ModelError
-from convolver.modeling.p3s.blocks import Sample, fit_faces
 from convolver.modeling.p3s.edges import fit_edges
-from convolver.modeling.p3s.instructions import groups
+from convolver.modeling.p3s.face_forms import Sample, fit_faces
 from convolver.modeling.p3s.nests import Where, fit_nest
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
+from convolver.modeling.p3s.phase_instructions import groups
 from convolver.modeling.p3s.points import Rates, RatesAt
 from convolver.modeling.p3s.rooted import ROOTED, fit_rooted
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import fit_volume
-from convolver.modeling.p3s.work import Place, Weight, Work, fit_work, place_of
+from convolver.modeling.p3s.work_forms import Place, Weight, WorkForm, fit_work, place_of
 from convolver.mpi.network import flat_configuration
-from convolver.mpi.replay import Replayer
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.time_independent import Operation, Trace, to_events
 
 EXACT_BYTES = 1e-6
@@ -282,7 +282,9 @@ Works = Mapping[int, Mapping[int, list[float]]]
 """By process count and rank: the works before an operation, in order."""
 
 
-def _work(works: Works, sizes: tuple[int, ...], grid: str | None, waiting: float, like: Work | None, weight: Weight) -> Work:
+def _work(
+    works: Works, sizes: tuple[int, ...], grid: str | None, waiting: float, like: WorkForm | None, weight: Weight
+) -> WorkForm:
     """Return the form of the work before an operation; one that only one count shows grows like ``like``.
 
     On a mesh it is that of the place with the most work.

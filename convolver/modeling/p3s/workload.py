@@ -18,7 +18,7 @@ NEAR = 0.25
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedPoint:
     """A point beside the target: its ranks, the instructions of one, their difference to those of one of the target as a share of
     these, and the seconds of an instruction."""
 
@@ -56,16 +56,16 @@ def similar_side(side: float, processes: int, measured_on: int, dimensions: int 
     return float(side * (measured_on / processes) ** (1 / dimensions))
 
 
-def compared_points(scalable: ScalableTrace, processes: int, rates: Rates) -> list[Compared]:
+def compared_points(scalable: ScalableTrace, processes: int, rates: Rates) -> list[ComparedPoint]:
     """Return the points beside a process of the target, fewest instructions first; raises as :meth:`ScalableTrace.at`."""
     target = scalable.instructions(processes)
     return [
-        Compared(point.ranks, point.instructions, point.instructions / target - 1, point.seconds_per_instruction)
+        ComparedPoint(point.ranks, point.instructions, point.instructions / target - 1, point.seconds_per_instruction)
         for point in rates.points
     ]
 
 
-def between_points(points: Sequence[Compared]) -> bool:
+def between_points(points: Sequence[ComparedPoint]) -> bool:
     """Return whether points stand for the target: one comes near it, or it lies between two."""
     differences = [point.difference for point in points]
     return min(map(abs, differences)) <= NEAR or min(differences) < 0 < max(differences)

@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from convolver.convolution.block_times import HIT_RATE
-from convolver.plotting.maps import block_points, shown_curves
+from convolver.plotting.maps_picture import block_points, shown_curves
 from convolver.reporting.annotate import Source, hot_files, read_source
 from convolver.reporting.bundle import Bundle
 

@@ -16,7 +16,7 @@ from convolver.reporting.bundle import Bundle
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
 from convolver.reporting.metadata import RATES, sampling_words
-from convolver.reporting.program import served_by
+from convolver.reporting.program_report import served_by
 from convolver.reporting.tables import percent
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds

@@ -12,12 +12,12 @@ import pytest
 
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
+from convolver.mpi.burst_ratios import rank_bursts
 from convolver.mpi.capture import record
-from convolver.mpi.events import Kind
+from convolver.mpi.events import EventKind
 from convolver.mpi.network import Network, flat_configuration
-from convolver.mpi.parallel import rank_bursts
 from convolver.mpi.prediction import block_times, predict_parallel
-from convolver.mpi.recording import as_events, read_ranks
+from convolver.mpi.recorded_ranks import as_events, read_ranks
 from convolver.mpi.traced import record_blocks
 
 STEPS = 4
@@ -59,7 +59,7 @@ def test_executions_of_the_inner_loop_are_attributed_exactly(run):
         assert sorted((loop[loop > 0] / per_round).tolist()) == pytest.approx(sorted([5.0, 20.0, 20.0] * STEPS))
         events, origins = as_events("run", read_ranks(run))
         part = slice(events.first[rank], events.first[rank + 1])
-        bursts = events.columns["kind"][part] == Kind.BURST
+        bursts = events.columns["kind"][part] == EventKind.BURST
         assert (counts.groups_of(origins[part])[bursts] >= 0).all()
 
 

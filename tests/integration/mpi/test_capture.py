@@ -15,10 +15,10 @@ import pytest
 from convolver.errors import FormatError, ToolNotFoundError, TracerError
 from convolver.mpi.capture import find_mpicc, record
 from convolver.mpi.dim import read_dim, write_dim
-from convolver.mpi.events import Kind, Op
+from convolver.mpi.events import EventKind, Op
 from convolver.mpi.network import NEVER, Network, flat_configuration
-from convolver.mpi.recording import read_rank, read_recording
-from convolver.mpi.replay import replay
+from convolver.mpi.network_replay import replay
+from convolver.mpi.recorded_ranks import read_rank, read_recording
 from tests.mpi_strategies import outcome
 
 HERE = Path(__file__).parent
@@ -38,16 +38,17 @@ def test_a_halo_exchange_is_recorded_whole_and_replays(library, tmp_path, ranks)
     assert events.notes["complete"]
     kinds = events.columns["kind"]
     sends = ranks * (2 + 1 + 1) * STEPS + 1
-    assert np.count_nonzero(kinds == Kind.SEND) == sends
-    assert np.count_nonzero((kinds == Kind.RECV) | (kinds == Kind.WAIT)) == sends
-    assert np.count_nonzero(kinds == Kind.IRECV) == ranks * 3 * STEPS
-    received = np.isin(kinds, [Kind.RECV, Kind.IRECV, Kind.WAIT])
+    assert np.count_nonzero(kinds == EventKind.SEND) == sends
+    assert np.count_nonzero((kinds == EventKind.RECV) | (kinds == EventKind.WAIT)) == sends
+    assert np.count_nonzero(kinds == EventKind.IRECV) == ranks * 3 * STEPS
+    received = np.isin(kinds, [EventKind.RECV, EventKind.IRECV, EventKind.WAIT])
     assert (events.columns["partner"][received] >= 0).all()
-    collectives = kinds == Kind.COLLECTIVE
+    collectives = kinds == EventKind.COLLECTIVE
     named = {op: np.count_nonzero(collectives & (events.columns["op"] == op)) for op in (Op.ALLREDUCE, Op.BCAST, Op.REDUCE)}
     assert named == {Op.ALLREDUCE: ranks * 3 * STEPS, Op.BCAST: ranks * STEPS, Op.REDUCE: ranks}
     sent, got = (
-        events.columns["bytes"][mask].sum() for mask in (kinds == Kind.SEND, (kinds == Kind.RECV) | (kinds == Kind.WAIT))
+        events.columns["bytes"][mask].sum()
+        for mask in (kinds == EventKind.SEND, (kinds == EventKind.RECV) | (kinds == EventKind.WAIT))
     )
     assert sent == got
     network = Network(flat_configuration(ranks, latency_seconds=1e-6, bandwidth_bytes_per_second=1e9), rendezvous_bytes=NEVER)
@@ -75,7 +76,7 @@ def test_a_run_that_dies_leaves_all_finished_calls(library, tmp_path, how, end):
     assert end in events.notes["ended"]
     assert not events.notes["complete"]
     first = slice(events.first[0], events.first[1])
-    sends = np.count_nonzero(events.columns["kind"][first] == Kind.SEND)
+    sends = np.count_nonzero(events.columns["kind"][first] == EventKind.SEND)
     assert sends == 4 * (STEPS // 2 + 1)
 
 
@@ -100,11 +101,14 @@ def test_fortran_programs_are_recorded_once(library, tmp_path, source):
     assert done.exit_status == 0
     events = read_recording(tmp_path / "r")
     kinds = events.columns["kind"]
-    counts = {kind: int(np.count_nonzero(kinds == kind)) for kind in (Kind.SEND, Kind.IRECV, Kind.WAIT, Kind.COLLECTIVE)}
+    counts = {
+        kind: int(np.count_nonzero(kinds == kind))
+        for kind in (EventKind.SEND, EventKind.IRECV, EventKind.WAIT, EventKind.COLLECTIVE)
+    }
     alone = int(source == "ring08.f90")
-    assert counts == {Kind.SEND: 10 + alone, Kind.IRECV: 10, Kind.WAIT: 10, Kind.COLLECTIVE: 12}
-    assert set(events.columns["bytes"][kinds == Kind.WAIT]) == {800}
-    assert events.columns["bytes"][kinds == Kind.RECV].tolist() == [80] * alone
+    assert counts == {EventKind.SEND: 10 + alone, EventKind.IRECV: 10, EventKind.WAIT: 10, EventKind.COLLECTIVE: 12}
+    assert set(events.columns["bytes"][kinds == EventKind.WAIT]) == {800}
+    assert events.columns["bytes"][kinds == EventKind.RECV].tolist() == [80] * alone
 
 
 def test_one_sided_operations_are_opaque_and_their_time_counts(library, tmp_path):
@@ -118,7 +122,7 @@ def test_one_sided_operations_are_opaque_and_their_time_counts(library, tmp_path
         assert codes == [26, *once * 3, 27, 0]
     events = read_recording(tmp_path / "r")
     assert events.notes["complete"]
-    assert np.count_nonzero(events.columns["kind"] == Kind.COLLECTIVE) == 2 * 3
+    assert np.count_nonzero(events.columns["kind"] == EventKind.COLLECTIVE) == 2 * 3
     network = Network(flat_configuration(2, latency_seconds=1e-6), rendezvous_bytes=NEVER)
     opaque = sum(int(r["call_ns"]) for r in read_rank(tmp_path / "r/rank-00000.cvm").records if r["call"] == 12) * 1e-9
     assert replay(events, network).ranks["compute_seconds"][0] >= opaque

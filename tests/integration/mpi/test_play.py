@@ -12,9 +12,9 @@ import warnings
 import pytest
 
 from convolver.errors import NoiseWarning, ReplayError, ToolNotFoundError, UsageError
-from convolver.modeling.p3s.sources import WORK_PER_SECOND
-from convolver.mpi.counted import count
-from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventsBuilder, Kind, Op
+from convolver.modeling.p3s.p3s_traces import WORK_PER_SECOND
+from convolver.mpi.counted_runs import count
+from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, EventsBuilder, Op
 from convolver.mpi.play import play
 from convolver.mpi.sources import load_events
 
@@ -26,8 +26,8 @@ def ring(ranks, rounds=3):
             builder.event(rank, MARK_EVENT, step)
             builder.burst(rank, 0.01)
             builder.send(rank, (rank + 1) % ranks, 1000, tag=step, flags=IMMEDIATE)
-            builder.receive(rank, (rank - 1) % ranks, 1000, tag=step, kind=Kind.IRECV)
-            builder.receive(rank, (rank - 1) % ranks, 1000, tag=step, kind=Kind.WAIT)
+            builder.receive(rank, (rank - 1) % ranks, 1000, tag=step, kind=EventKind.IRECV)
+            builder.receive(rank, (rank - 1) % ranks, 1000, tag=step, kind=EventKind.WAIT)
             builder.collective(rank, Op.ALLREDUCE, sent=8, received=8)
             builder.collective(rank, Op.BCAST, sent=8 * (rank == 1), received=8 * (rank != 1), root=int(rank == 1))
             if rank < 2:
@@ -101,7 +101,7 @@ def test_instructions_of_real_ranks_repeat(library, tmp_path):
         assert count([*launcher, "-np", "2", str(program), "3"], tmp_path / name, mpicc=mpicc) == 0
         found.append(load_events(tmp_path / name))
     assert found[0].notes["clock"] == "instructions"
-    calls = [events.table.filter(events.table["kind"] != Kind.BURST) for events in found]
+    calls = [events.table.filter(events.table["kind"] != EventKind.BURST) for events in found]
     assert calls[0].equals(calls[1])
     work = [float(events.columns["seconds"].sum()) * WORK_PER_SECOND for events in found]
     assert work[0] > 1e6

@@ -11,7 +11,7 @@ import pytest
 
 from convolver.mpi.events import IMMEDIATE, EventsBuilder, Op
 from convolver.mpi.network import NEVER, Network, flat_configuration
-from convolver.mpi.replay import replay
+from convolver.mpi.network_replay import replay
 from convolver.mpi.simgrid import write_platform, write_ti
 
 OPTIONS = ["network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0"]

@@ -11,13 +11,13 @@ import pytest
 
 from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundError
 from convolver.modeling import Table, fit
-from convolver.modeling.call.instrument import analysis_formula, instrument
 from convolver.modeling.call.monitor import join_metrics, join_monitor
-from convolver.modeling.call.records import Measured, Record, formulas, read_records, to_table, write_paraver, write_records
+from convolver.modeling.call.pragmas import analysis_formula, instrument
+from convolver.modeling.call.records import Quantity, Record, formulas, read_records, to_table, write_paraver, write_records
 from convolver.modeling.call.region import region
 from convolver.modeling.call.runtime import build_runtime
 from convolver.modeling.call.xml import read_xml, write_xml
-from convolver.modeling.model import Model, Term
+from convolver.modeling.model_artifact import Model, Term
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -91,7 +91,7 @@ end program
 
 def test_a_python_region_appends_a_record_and_a_failing_body_none(tmp_path):
     with region("solve", folder=tmp_path, N=7) as record:
-        record.metrics["residual"] = Measured(0.5, "1")
+        record.metrics["residual"] = Quantity(0.5, "1")
     with pytest.raises(ZeroDivisionError), region("solve", folder=tmp_path):
         _ = 1 / 0
     (only,) = read_records(tmp_path)
@@ -174,7 +174,7 @@ def test_two_real_ranks_are_reduced_to_one_run_with_calls_bytes_and_network(tmp_
 
 
 def some_records():
-    metrics = {"time": Measured(1.25, "s"), "bytes": Measured(10.0, "B")}
+    metrics = {"time": Quantity(1.25, "s"), "bytes": Quantity(10.0, "B")}
     common = {"region": "a<b&\"c'", "run": "1-2", "host": "n1", "formula": "1 + N", "trouble": "counters: no"}
     return [
         Record(**common, rank=rank, size=2, start=100.0 + rank, end=101.5, parameters={"N": 3.0}, metrics=metrics)

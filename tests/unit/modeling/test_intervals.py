@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from convolver.modeling import fit
 from convolver.modeling.intervals import LeftOut, limits, spread
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 
 LEVELS = (0.8, 0.9)
 """Shares that are checked; with 100 left-out points the true coverage scatters by some 4 % about them."""

@@ -7,7 +7,7 @@ from convolver.errors import ModelError, UsageError
 from convolver.modeling import Model, fit
 from convolver.modeling.basis import choose_basis
 from convolver.modeling.linear import fit_per_p, validate
-from convolver.modeling.model import Term
+from convolver.modeling.model_artifact import Term
 from convolver.modeling.regress import ols
 from convolver.modeling.storm import Platform, locality_factors, platforms_of, sweep
 from convolver.mpi.sweep import Range, SweepPlan

@@ -15,9 +15,9 @@ from convolver.modeling.expression import evaluate, substitute
 from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
 from convolver.modeling.mecp.evolve import Settings, evolve
 from convolver.modeling.mecp.genetic import minimise
+from convolver.modeling.mecp.linear_scaling import scale, summands
 from convolver.modeling.mecp.operon import parse_tree
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
-from convolver.modeling.mecp.scaling import scale, summands
 from convolver.modeling.mecp.semi_empirical import EVH1, GYRO, SemiEmpirical
 from convolver.modeling.mecp.trees import crossover, end_of, evaluate_tree, mutate, random_tree, text_of
 

@@ -20,7 +20,7 @@ from p3s_printed import (
 
 from convolver.errors import ModelError
 from convolver.modeling.baseline import amdahl, constant_work, power_law
-from convolver.modeling.p3s.instructions import (
+from convolver.modeling.p3s.phase_instructions import (
     PhaseCount,
     check_constant,
     group_total,
@@ -29,8 +29,8 @@ from convolver.modeling.p3s.instructions import (
     prediction_table,
     spread,
 )
-from convolver.modeling.p3s.predict import Run, advice, core_hours, predicted_time, scaling_curve, time_error
 from convolver.modeling.p3s.rules import Rule
+from convolver.modeling.p3s.scaling_advice import CostedRun, advice, core_hours, predicted_time, scaling_curve, time_error
 from convolver.modeling.p3s.volume import fit_volume, power_form
 from convolver.modeling.p3s.weight import displacement, fit_weight, fit_weights
 
@@ -142,9 +142,9 @@ def test_means_of_table_9_and_the_text_s_that_are_not_reproduced():
 
 
 def runs(app):
-    prediction = [Run(row[0], row[2], row[0]) for row in SMALL[app]]
-    prediction += [Run(row[0], row[2], SYNTHETIC_CORES) for row in LARGE[app]]
-    application = [Run(row[0], row[1], row[0]) for row in (*SMALL[app], *LARGE[app])]
+    prediction = [CostedRun(row[0], row[2], row[0]) for row in SMALL[app]]
+    prediction += [CostedRun(row[0], row[2], SYNTHETIC_CORES) for row in LARGE[app]]
+    application = [CostedRun(row[0], row[1], row[0]) for row in (*SMALL[app], *LARGE[app])]
     return prediction, application
 
 

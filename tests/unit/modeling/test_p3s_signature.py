@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError, UsageError
+from convolver.modeling.p3s.executable_signature import phase_times, signature
+from convolver.modeling.p3s.p3s_traces import from_events, read_trace
 from convolver.modeling.p3s.points import measured_rates
 from convolver.modeling.p3s.rules import Rule
-from convolver.modeling.p3s.signature import phase_times, signature
 from convolver.modeling.p3s.slt import build
-from convolver.modeling.p3s.sources import from_events, read_trace
-from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventsBuilder, Kind, Op
+from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, EventsBuilder, Op
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import LARGEST, Marks, marks_of, packed
-from convolver.mpi.replay import Replayer
 from convolver.mpi.time_independent import MARK, Operation, to_events
 
 STEPS = 30
@@ -104,7 +104,7 @@ def test_events_of_real_ranks_become_the_operations_that_simulated_ones_have(tmp
     builder = EventsBuilder(2)
     for rank in range(2):
         builder.burst(rank, 1e-6).send(rank, 1 - rank, 80, tag=3, flags=IMMEDIATE)
-        builder.receive(rank, 1 - rank, 80, tag=3, kind=Kind.IRECV).receive(rank, 1 - rank, 80, tag=3, kind=Kind.WAIT)
+        builder.receive(rank, 1 - rank, 80, tag=3, kind=EventKind.IRECV).receive(rank, 1 - rank, 80, tag=3, kind=EventKind.WAIT)
         builder.burst(rank, 2e-6).wait_send(rank, 1 - rank, 80, tag=3).burst(rank, 3e-6)
         builder.collective(rank, Op.ALLREDUCE, sent=16, received=16).burst(rank, 9e-6)
     builder.build().save(tmp_path / "t.parquet")
@@ -136,8 +136,8 @@ def test_what_the_player_reads_has_one_root_and_one_size_a_collective():
 
     records = np.frombuffer(content, RECORD, 12, len(content) - 12 * RECORD.itemsize)
     assert records["partner"][records["op"] == Op.BCAST][::4].tolist()[:1] == [2]
-    assert set(records["bytes"][(records["kind"] == Kind.COLLECTIVE) & (records["op"] == Op.ALLTOALL)].tolist()) == {10}
-    assert records["bytes"][records["kind"] == Kind.EVENT].tolist() == [5, 5, 5]
+    assert set(records["bytes"][(records["kind"] == EventKind.COLLECTIVE) & (records["op"] == Op.ALLTOALL)].tolist()) == {10}
+    assert records["bytes"][records["kind"] == EventKind.EVENT].tolist() == [5, 5, 5]
     huge = EventsBuilder(2).send(0, 1, LARGEST + 1).receive(1, 0, LARGEST + 1).build()
     with pytest.raises(UsageError, match="2 GiB"):
         packed(huge)
@@ -145,5 +145,5 @@ def test_what_the_player_reads_has_one_root_and_one_size_a_collective():
 
 def test_marks_survive_the_way_into_events():
     events = to_events([[Operation(MARK, 4), Operation("barrier")]], seconds_per_work=1.0)
-    mark = events.columns["kind"] == Kind.EVENT
+    mark = events.columns["kind"] == EventKind.EVENT
     assert events.columns["extra"][mark].tolist() == [4]

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import ExtrapolationWarning, FormatError, ModelError
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 from convolver.modeling.p3s.fold import fold
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.slt import build
 from convolver.mpi.network import flat_configuration
-from convolver.mpi.replay import Replayer
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.time_independent import Operation, read_ti, to_events
 
 MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))

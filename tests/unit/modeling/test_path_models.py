@@ -9,8 +9,8 @@ import pytest
 
 from convolver.errors import ModelError
 from convolver.modeling import fit
-from convolver.modeling.model import Model
-from convolver.modeling.paths import fit_paths
+from convolver.modeling.longest_paths import fit_paths
+from convolver.modeling.model_artifact import Model
 
 
 def samples(seed, *paths, count=120):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling.validation import error, per_group, quality
+from convolver.modeling.cross_validation import error, per_group, quality
 
 # machine -> (real, predicted, printed error in per cent)
 LINPACK = {

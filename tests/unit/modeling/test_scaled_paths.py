@@ -5,7 +5,7 @@ import pytest
 
 from convolver.errors import ExtrapolationWarning, ModelError
 from convolver.modeling import fit
-from convolver.modeling.model import Model
+from convolver.modeling.model_artifact import Model
 
 COUNTS = (4, 9, 16, 25, 36)
 LOCALITY = {4: 1.0, 9: 1.02, 16: 1.05, 25: 1.08, 36: 1.11}

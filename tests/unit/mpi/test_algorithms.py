@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from convolver.errors import UsageError
 from convolver.mpi.algorithms import ALGORITHMS, expand
-from convolver.mpi.events import EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import EventKind, EventsBuilder, Op, Sync
 from convolver.mpi.network import NEVER, Network, flat_configuration
-from convolver.mpi.replay import replay
+from convolver.mpi.network_replay import replay
 from tests.mpi_strategies import traces
 
 LATENCY, RATE = 1e-6, 1e8
@@ -70,7 +70,7 @@ def test_costs_are_those_of_the_literature(ranks):
 def test_expanded_traces_replay_without_deadlock_and_lose_no_bytes(events):
     network = Network(flat_configuration(events.ranks, latency_seconds=LATENCY), rendezvous_bytes=NEVER)
     expanded = expand(events)
-    blocking = (expanded.columns["kind"] == Kind.COLLECTIVE) & (expanded.columns["flags"] == Sync.BLOCKING)
+    blocking = (expanded.columns["kind"] == EventKind.COLLECTIVE) & (expanded.columns["flags"] == Sync.BLOCKING)
     assert not blocking.any()
     ranks = replay(expanded, network).ranks
     assert ranks["bytes_sent"].sum() == ranks["bytes_received"].sum()

@@ -10,7 +10,7 @@ from convolver.errors import UsageError
 from convolver.mpi.analysis import critical_path, efficiency, loggp, phase_bounds, sensitivity
 from convolver.mpi.events import RENDEZVOUS, EventsBuilder, Op
 from convolver.mpi.network import MIB, NEVER, Network, flat_configuration
-from convolver.mpi.replay import Replayer, replay
+from convolver.mpi.network_replay import Replayer, replay
 from tests.mpi_strategies import configurations, traces
 
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, UsageError
+from convolver.mpi.burst_ratios import BurstRatios
 from convolver.mpi.bursts import MAGIC, read_bursts
-from convolver.mpi.events import EventsBuilder, Kind
+from convolver.mpi.events import EventKind, EventsBuilder
 from convolver.mpi.network import Network, flat_configuration
-from convolver.mpi.parallel import BurstRatios
+from convolver.mpi.network_replay import replay
 from convolver.mpi.prediction import with_cluster_events
-from convolver.mpi.replay import replay
 from convolver.mpi.traced import program_at
 from tests.mpi_strategies import outcome
 
@@ -78,7 +78,7 @@ def test_clusters_as_modules_give_the_same_time_as_ratios_of_bursts():
     for rank in range(2):
         builder.burst(rank, 1.0 + rank).send(rank, 1 - rank, 1000, flags=2).receive(rank, 1 - rank, 1000).burst(rank, 0.5)
     events = builder.build()
-    bursts = np.flatnonzero(events.columns["kind"] == Kind.BURST)
+    bursts = np.flatnonzero(events.columns["kind"] == EventKind.BURST)
     cluster, ratio = np.full(events.records, -1), np.ones(events.records)
     cluster[bursts[:3]], ratio[bursts[:3]] = [0, 1, 0], [2.0, 0.5, 2.0]
     rows = [{"cluster": 0, "ratio": 2.0}, {"cluster": 1, "ratio": 0.5}]

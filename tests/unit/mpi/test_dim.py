@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convolver.errors import FormatError
 from convolver.mpi.dim import read_dim, write_dim
-from convolver.mpi.events import Events, EventsBuilder, Kind
+from convolver.mpi.events import EventKind, Events, EventsBuilder
 from tests.mpi_strategies import outcome, traces
 
 HEADER = '#DIMEMAS:"t":1,0:2(1,1),1\nd:1:5:2:0:1\n'
@@ -42,7 +42,13 @@ def test_optional_fields_unsorted_tasks_and_a_missing_offset_table_are_accepted(
     text = HEADER + "1:1:0:2.5e-3\n2:0:0:1:64:3:5:0\n# comment\n\n3:1:0:0:-1:64:3:5:0\n10:0:0:0:5:0:0:0:0\n10:1:0:0:5:0:0:0:0:1"
     (tmp_path / "a.dim").write_text(text)
     events = read_dim(tmp_path / "a.dim")
-    assert events.columns["kind"].tolist() == [Kind.SEND, Kind.COLLECTIVE, Kind.BURST, Kind.RECV, Kind.COLLECTIVE]
+    assert events.columns["kind"].tolist() == [
+        EventKind.SEND,
+        EventKind.COLLECTIVE,
+        EventKind.BURST,
+        EventKind.RECV,
+        EventKind.COLLECTIVE,
+    ]
     assert events.columns["flags"].tolist() == [0, 1, 0, 0, 1]
     assert events.columns["seconds"][2] == 2.5e-3
     assert events.first.tolist() == [0, 2, 5]

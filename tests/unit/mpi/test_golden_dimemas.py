@@ -14,7 +14,7 @@ import pytest
 
 from convolver.mpi.cfg import read_cfg
 from convolver.mpi.dim import read_dim
-from convolver.mpi.replay import replay
+from convolver.mpi.network_replay import replay
 
 FOLDER = Path(__file__).resolve().parents[2] / "golden" / "dimemas"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())

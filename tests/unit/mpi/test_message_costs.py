@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import UsageError
-from convolver.mpi.events import IMMEDIATE, EventsBuilder, Kind
+from convolver.mpi.events import IMMEDIATE, EventKind, EventsBuilder
 from convolver.mpi.network import NEVER, MessageCosts, Network, flat_configuration, network_from_profile, what_if
+from convolver.mpi.network_replay import replay
 from convolver.mpi.pingpong import fit_network
-from convolver.mpi.replay import replay
 
 COSTS = MessageCosts((0.0, 1000.0), (1e-6, 3e-6), (2e-6, 4e-6), (1e-6, 5e-6), 5e-7)
 
@@ -47,10 +47,10 @@ def test_a_blocking_rendezvous_send_ends_when_its_receiver_has_copied():
     assert seconds(message(sender=1e-3), network(rendezvous=1000)) == pytest.approx([1e-3 + 12e-6] * 2)
 
 
-def immediate(receiver=0.0, kind=Kind.RECV):
+def immediate(receiver=0.0, kind=EventKind.RECV):
     builder = EventsBuilder(2).send(0, 1, 1000, flags=IMMEDIATE).wait_send(0, 1, 1000)
-    if kind == Kind.WAIT:
-        builder.receive(1, 0, 1000, kind=Kind.IRECV)
+    if kind == EventKind.WAIT:
+        builder.receive(1, 0, 1000, kind=EventKind.IRECV)
     return builder.burst(1, receiver).receive(1, 0, 1000, kind=kind)
 
 
@@ -63,16 +63,16 @@ def test_the_wait_for_a_rendezvous_send_ends_when_its_receiver_has_copied():
 
 def test_a_rank_that_computes_copies_nothing():
     late = [1e-3 + 5.5e-6] * 2
-    assert seconds(immediate(receiver=1e-3, kind=Kind.WAIT), network(rendezvous=1000)) == pytest.approx(late)
-    posted = EventsBuilder(2).send(0, 1, 1000).receive(1, 0, 1000, kind=Kind.IRECV).burst(1, 1e-3)
-    assert seconds(posted.receive(1, 0, 1000, kind=Kind.WAIT), network(rendezvous=1000)) == pytest.approx(late)
+    assert seconds(immediate(receiver=1e-3, kind=EventKind.WAIT), network(rendezvous=1000)) == pytest.approx(late)
+    posted = EventsBuilder(2).send(0, 1, 1000).receive(1, 0, 1000, kind=EventKind.IRECV).burst(1, 1e-3)
+    assert seconds(posted.receive(1, 0, 1000, kind=EventKind.WAIT), network(rendezvous=1000)) == pytest.approx(late)
 
 
 def test_a_rank_that_waits_for_another_message_copies_at_once():
     builder = EventsBuilder(3).send(0, 1, 1000, flags=IMMEDIATE).wait_send(0, 1, 1000).burst(2, 1e-3).send(2, 1, 0)
     for source, size in ((0, 1000), (2, 0)):
-        builder.receive(1, source, size, kind=Kind.IRECV)
-    builder.receive(1, 2, 0, kind=Kind.WAIT).receive(1, 0, 1000, kind=Kind.WAIT)
+        builder.receive(1, source, size, kind=EventKind.IRECV)
+    builder.receive(1, 2, 0, kind=EventKind.WAIT).receive(1, 0, 1000, kind=EventKind.WAIT)
     three = Network(flat_configuration(3, tasks_per_node=3), rendezvous_bytes=1000, costs=COSTS, sends_wait=True)
     assert seconds(builder, three)[0] == pytest.approx(12e-6)
 
@@ -88,11 +88,11 @@ def test_exchanges_end_on_shared_processors_and_every_byte_arrives(messages, lim
     builder = EventsBuilder(4)
     messages = [(a, b, size, burst) for a, b, size, burst in messages if a != b]
     for number, (a, b, size, _) in enumerate(messages):
-        builder.receive(b, a, size, tag=number, kind=Kind.IRECV)
+        builder.receive(b, a, size, tag=number, kind=EventKind.IRECV)
     for number, (a, b, size, burst) in enumerate(messages):
         builder.send(a, b, size, tag=number, flags=IMMEDIATE).burst(a, burst)
     for number, (a, b, size, _) in enumerate(messages):
-        builder.wait_send(a, b, size, tag=number).receive(b, a, size, tag=number, kind=Kind.WAIT)
+        builder.wait_send(a, b, size, tag=number).receive(b, a, size, tag=number, kind=EventKind.WAIT)
     shared = Network(
         flat_configuration(4, tasks_per_node=4, cpus=cpus),
         rendezvous_bytes=limit,
@@ -113,18 +113,18 @@ def test_exchanges_end_on_shared_processors_and_every_byte_arrives(messages, lim
 def test_posting_and_waiting_are_paid_and_copies_of_one_rank_follow_each_other():
     builder = EventsBuilder(2)
     for _ in range(2):
-        builder.receive(1, 0, 1000, kind=Kind.IRECV)
+        builder.receive(1, 0, 1000, kind=EventKind.IRECV)
     builder.burst(1, 1e-3)
     for _ in range(2):
-        builder.send(0, 1, 1000, flags=IMMEDIATE).receive(1, 0, 1000, kind=Kind.WAIT)
+        builder.send(0, 1, 1000, flags=IMMEDIATE).receive(1, 0, 1000, kind=EventKind.WAIT)
     assert seconds(builder, network()) == pytest.approx([6e-6, 2 * 5e-7 + 1e-3 + 10e-6])
 
 
 def test_exchanges_with_posted_receives_do_not_deadlock():
     builder = EventsBuilder(2)
     for rank in range(2):
-        builder.receive(rank, 1 - rank, 1000, kind=Kind.IRECV).send(rank, 1 - rank, 1000).receive(
-            rank, 1 - rank, 1000, kind=Kind.WAIT
+        builder.receive(rank, 1 - rank, 1000, kind=EventKind.IRECV).send(rank, 1 - rank, 1000).receive(
+            rank, 1 - rank, 1000, kind=EventKind.WAIT
         )
     assert max(seconds(builder, network(rendezvous=0))) < 1e-3
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from convolver.errors import FormatError
-from convolver.mpi.events import Kind, Op, Sync
+from convolver.mpi.events import EventKind, Op, Sync
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import replay
 from convolver.mpi.otf2 import read_otf2
-from convolver.mpi.replay import replay
 
 otf2 = pytest.importorskip("otf2", reason="the otf2 package is optional")
 
@@ -53,7 +53,7 @@ def archive(folder):
 
 def test_an_archive_becomes_bursts_messages_and_collectives(tmp_path):
     events = read_otf2(archive(tmp_path / "a"))
-    kinds = [Kind(kind).name for kind in events.columns["kind"]]
+    kinds = [EventKind(kind).name for kind in events.columns["kind"]]
     ends = ["COLLECTIVE", "COLLECTIVE"]
     assert kinds == [
         "BURST",

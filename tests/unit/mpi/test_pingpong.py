@@ -12,8 +12,8 @@ from convolver.errors import ProbeError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.network import NEVER
+from convolver.mpi.network_replay import replay
 from convolver.mpi.pingpong import fit_network, why_it_failed
-from convolver.mpi.replay import replay
 
 
 def lines(latency=2e-6, rate=1e9, eager=8192):

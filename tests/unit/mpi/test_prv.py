@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError
-from convolver.mpi.events import EventsBuilder, Kind, Op
+from convolver.mpi.events import EventKind, EventsBuilder, Op
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.network_replay import replay
 from convolver.mpi.prv import read_prv, write_prv
-from convolver.mpi.replay import replay
 from tests.mpi_strategies import outcome
 
 EXTRAE = """#Paraver (01/01/2026 at 00:00):3000_ns:1(2):1:2(1:1,1:1),1
@@ -63,7 +63,7 @@ def test_a_timeline_is_written_as_paraver_expects(tmp_path):
 def test_extrae_events_become_bursts_messages_and_collectives(tmp_path):
     (tmp_path / "x.prv").write_text(EXTRAE)
     events = read_prv(tmp_path / "x.prv")
-    kinds = [Kind(k).name for k in events.columns["kind"]]
+    kinds = [EventKind(k).name for k in events.columns["kind"]]
     assert kinds == ["BURST", "SEND", "BURST", "COLLECTIVE", "BURST", "RECV", "BURST", "COLLECTIVE"]
     assert events.columns["seconds"].tolist() == pytest.approx([1e-6, 0, 0.8e-6, 0, 0.8e-6, 0, 0.3e-6, 0])
     assert events.columns["bytes"].tolist() == [0, 64, 0, 8, 0, 64, 0, 8]

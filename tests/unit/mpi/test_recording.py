@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from convolver.errors import FormatError, UnsupportedVersionError
-from convolver.mpi import recording as rec
-from convolver.mpi.events import IMMEDIATE, Kind, Sync
-from convolver.mpi.recording import read_recording
+from convolver.mpi import recorded_ranks as rec
+from convolver.mpi.events import IMMEDIATE, EventKind, Sync
+from convolver.mpi.recorded_ranks import read_recording
 
 
 def comm(number, members):
@@ -53,7 +53,7 @@ def test_wildcards_are_resolved_by_their_completions(tmp_path):
     write(tmp_path, 0, 2, [*posts, *done, call(rec.FREED, request=3)])
     write(tmp_path, 1, 2, [call(rec.ISEND, partner=0, tag=n, request=n, bytes=8 * n) for n in (1, 2)])
     events = read_recording(tmp_path)
-    assert [Kind(k).name for k in events.columns["kind"]] == ["IRECV", "IRECV", "WAIT", "WAIT", "SEND", "SEND"]
+    assert [EventKind(k).name for k in events.columns["kind"]] == ["IRECV", "IRECV", "WAIT", "WAIT", "SEND", "SEND"]
     assert events.columns["partner"].tolist() == [1, 1, 1, 1, 0, 0]
     assert events.columns["tag"].tolist() == [1, 2, 2, 1, 1, 2]
     assert events.columns["bytes"].tolist() == [8, 16, 16, 8, 8, 16]
@@ -85,7 +85,7 @@ def test_communicators_get_one_id_on_all_ranks(tmp_path):
 
 def test_messages_to_nobody_leave_only_their_burst(tmp_path):
     write(tmp_path, 0, 1, [call(rec.SEND, partner=-2, burst_cpu_ns=1000), call(rec.RECV, partner=-2)])
-    assert read_recording(tmp_path).columns["kind"].tolist() == [Kind.BURST]
+    assert read_recording(tmp_path).columns["kind"].tolist() == [EventKind.BURST]
 
 
 def test_a_killed_run_is_read_up_to_its_last_whole_record(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 
 from convolver.errors import FormatError, ReplayError, UsageError
 from convolver.mpi.cfg import Configuration, Nodes
-from convolver.mpi.events import IMMEDIATE, RENDEZVOUS, EventsBuilder, Kind, Op, Sync
+from convolver.mpi.events import IMMEDIATE, RENDEZVOUS, EventKind, EventsBuilder, Op, Sync
 from convolver.mpi.network import NEVER, Network, flat_configuration, what_if
-from convolver.mpi.replay import Replayer, replay
+from convolver.mpi.network_replay import Replayer, replay
 
 NANOSECONDS = 2e-9
 
@@ -78,8 +78,8 @@ def test_one_bus_serialises_independent_pairs():
 def test_half_duplex_links_serialise_an_exchange():
     builder = EventsBuilder(2)
     for rank in (0, 1):
-        builder.receive(rank, 1 - rank, 1 << 20, kind=Kind.IRECV).send(rank, 1 - rank, 1 << 20)
-        builder.receive(rank, 1 - rank, 1 << 20, kind=Kind.WAIT)
+        builder.receive(rank, 1 - rank, 1 << 20, kind=EventKind.IRECV).send(rank, 1 - rank, 1 << 20)
+        builder.receive(rank, 1 - rank, 1 << 20, kind=EventKind.WAIT)
     assert seconds(builder.build(), machine(in_inter=0)) == pytest.approx(0.02001, abs=NANOSECONDS)
     assert seconds(builder.build(), machine()) == pytest.approx(0.01001, abs=NANOSECONDS)
 

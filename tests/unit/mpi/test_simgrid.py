@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from convolver.errors import FormatError, UsageError
-from convolver.modeling.p3s.sources import from_events
-from convolver.mpi.events import IMMEDIATE, EventsBuilder, Kind, Op, Sync
+from convolver.modeling.p3s.p3s_traces import from_events
+from convolver.mpi.events import IMMEDIATE, EventKind, EventsBuilder, Op, Sync
 from convolver.mpi.network import Network, flat_configuration
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import RECORD, packed
-from convolver.mpi.replay import Replayer
 from convolver.mpi.simgrid import format_platform, write_ti
 from convolver.mpi.sources import load_events
 from convolver.mpi.time_independent import Operation, read_ti, to_events
@@ -21,7 +21,7 @@ from convolver.mpi.time_independent import Operation, read_ti, to_events
 def test_a_trace_has_one_file_a_rank_with_one_action_a_record(tmp_path):
     builder = EventsBuilder(2)
     builder.burst(0, 0.5).send(0, 1, 64, tag=3, flags=IMMEDIATE)
-    builder.receive(1, 0, 64, tag=3, kind=Kind.IRECV).receive(1, 0, 64, tag=3, kind=Kind.WAIT)
+    builder.receive(1, 0, 64, tag=3, kind=EventKind.IRECV).receive(1, 0, 64, tag=3, kind=EventKind.WAIT)
     for rank in range(2):
         builder.collective(rank, Op.ALLREDUCE, sent=8, received=8).collective(rank, Op.ALLTOALL, sent=20, received=20)
         builder.collective(rank, Op.REDUCE, sent=8, root=1, sync=Sync.ROOT)
@@ -79,9 +79,9 @@ def test_an_exported_trace_is_read_again_with_the_same_time(tmp_path):
     builder = EventsBuilder(3)
     for rank in range(3):
         builder.burst(rank, 0.25 * (rank + 1)).collective(rank, Op.ALLREDUCE, sent=800, received=800)
-        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=Kind.IRECV)
+        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=EventKind.IRECV)
         builder.send(rank, (rank + 1) % 3, 5000, tag=7).burst(rank, 1e-3)
-        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=Kind.WAIT).collective(rank, Op.BARRIER)
+        builder.receive(rank, (rank - 1) % 3, 5000, tag=7, kind=EventKind.WAIT).collective(rank, Op.BARRIER)
     events = builder.build()
     again = load_events(write_ti(events, tmp_path / "ti"))
     network = Network(flat_configuration(3, latency_seconds=1e-4, bandwidth_bytes_per_second=1e7))

@@ -16,7 +16,7 @@ from convolver.mpi import sweep as module
 from convolver.mpi.dim import write_dim
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.network import Network, flat_configuration, what_if
-from convolver.mpi.replay import Replayer
+from convolver.mpi.network_replay import Replayer
 from convolver.mpi.sweep import Range, SweepPlan, parse_range, sweep
 from convolver.schema import load_table
 

@@ -1,0 +1,78 @@
+"""Typed wrapper of csrc/include/cv_branch.h: how segments end, and branch prediction along executed paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.path_builder import Paths, PathWindow
+from convolver._native.status import check
+from convolver._native.trace_decoder import Decoder, copied
+
+FALL: int = lib.CV_END_FALL
+CONDITIONAL: int = lib.CV_END_CONDITIONAL
+JUMP: int = lib.CV_END_JUMP
+CALL: int = lib.CV_END_CALL
+INDIRECT_JUMP: int = lib.CV_END_INDIRECT_JUMP
+INDIRECT_CALL: int = lib.CV_END_INDIRECT_CALL
+RETURN: int = lib.CV_END_RETURN
+REPEAT: int = lib.CV_END_REPEAT
+OTHER: int = lib.CV_END_OTHER
+INDIRECT = (INDIRECT_JUMP, INDIRECT_CALL, RETURN)
+"""Kinds of ends whose target is not in the code."""
+
+KNOWN: int = lib.CV_VISIT_KNOWN
+TAKEN: int = lib.CV_VISIT_TAKEN
+MISPREDICTED: int = lib.CV_VISIT_MISPREDICTED
+
+COUNTS = np.dtype(
+    [(name, "<u8") for name in ("visits", "known", "taken", "mispredicted", "indirect_mispredicted", "repeats", "turns")]
+)
+END = np.dtype([*((name, "<u8") for name in ("branch", "behind", "target")), *((name, "<u4") for name in ("kind", "turn"))])
+EDGE = np.dtype([("from", "<u4"), ("to", "<u4"), ("count", "<u8")])
+
+
+class Branches:
+    """Predicts the branches of paths one after another: one predictor, whose state goes on from piece to piece."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        handle = lib.cv_branches_new(decoder.handle)
+        if handle == ffi.NULL:
+            raise MemoryError
+        self._decoder = decoder
+        self.handle: Any = ffi.gc(handle, lib.cv_branches_free)
+
+    def attach(self, paths: Paths) -> None:
+        """Walk all that is built from now on, in C. Readers in C that are added later find the flags of each piece."""
+        paths.add_sink(lib.cv_branches_sink, self.handle, self)
+
+    def walk(self, window: PathWindow) -> NDArray[np.uint8]:
+        """Walk one piece; return a flag for every visit: :data:`KNOWN`, :data:`TAKEN`, :data:`MISPREDICTED` or'ed together."""
+        segments = np.ascontiguousarray(window.segments, dtype=np.uint32)
+        flags = np.zeros(len(segments), dtype=np.uint8)
+        path = ffi.new("cv_path *")
+        path.window, path.thread, path.continues = window.window, window.thread, window.continues
+        path.following, path.visits, path.warm_visits = window.following, len(segments), window.warm_visits
+        path.segments = ffi.from_buffer("uint32_t[]", segments)
+        check(lib.cv_branches_walk(self.handle, path, ffi.from_buffer("uint8_t[]", flags)), "Predicting branches")
+        return flags
+
+    def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        pointer = ffi.new(f"const {ctype} **")
+        count = getter(self.handle, pointer)
+        return copied(pointer[0], count, dtype)
+
+    def counts(self) -> NDArray[Any]:
+        """Return what the branches of each segment did (:data:`COUNTS`), for the segments known at the last walk."""
+        return self._array(lib.cv_branches_counts, "cv_branch_counts", COUNTS)
+
+    def ends(self) -> NDArray[Any]:
+        """Return how each segment ends (:data:`END`)."""
+        return self._array(lib.cv_branches_ends, "cv_segment_end", END)
+
+    def edges(self) -> NDArray[Any]:
+        """Return which segment followed which how often (:data:`EDGE`)."""
+        return self._array(lib.cv_branches_edges, "cv_edge", EDGE)

@@ -1,0 +1,146 @@
+"""Typed wrapper of csrc/include/cv_core.h: cycles of executed paths on an out-of-order core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.branch_predictor import Branches
+from convolver._native.path_builder import Paths, PathWindow
+from convolver._native.status import check
+
+LOAD: int = lib.CV_CORE_LOAD
+STORE: int = lib.CV_CORE_STORE
+FUSED: int = lib.CV_CORE_FUSED
+NO_PORT: int = lib.CV_CORE_NO_PORT
+FOLDED: int = lib.CV_CORE_FOLDED
+VECTOR: int = lib.CV_CORE_VECTOR
+PLAIN: int = lib.CV_CORE_PLAIN
+ELEMENTS: int = lib.CV_CORE_ELEMENTS
+SERIAL: int = lib.CV_CORE_SERIAL
+REPEATED: int = lib.CV_CORE_REPEATED
+RETURN: int = lib.CV_CORE_RETURN
+REGISTERS: int = lib.CV_CORE_REGISTERS
+READS: int = lib.CV_CORE_READS
+ADDRESSES: int = lib.CV_CORE_ADDRESSES
+WRITES: int = lib.CV_CORE_WRITES
+PORTS: int = lib.CV_CORE_PORTS
+PLACES: int = lib.CV_CORE_PLACES
+OP = np.dtype(
+    [
+        *(("flags", "<u2"), ("class", "u1"), ("slots", "u1"), ("n_reads", "u1"), ("n_addresses", "u1"), ("n_writes", "u1")),
+        *(("reads", "u1", (READS,)), ("addresses", "u1", (ADDRESSES,)), ("writes", "u1", (WRITES,))),
+    ]
+)
+assert OP.itemsize == ffi.sizeof("cv_core_op")
+
+
+class PortClass(NamedTuple):
+    """How instructions of one kind execute; ``ports`` is a bit mask, ``busy`` the cycles until a port takes the next one."""
+
+    ports: int
+    latency: int
+    chained_latency: int
+    busy: int
+    group: int = 0
+
+
+class Code(NamedTuple):
+    """The code of a program: operations (:data:`OP`) segment by segment, and the sites of its references.
+
+    Segment ``s`` has the operations ``first_op[s]`` to ``first_op[s + 1]`` and lies from ``address[s]`` to ``next_address[s]``.
+    """
+
+    first_op: NDArray[np.uint32]
+    address: NDArray[np.uint64]
+    next_address: NDArray[np.uint64]
+    op: NDArray[Any]
+    site_op: NDArray[np.uint16]
+    site_bytes: NDArray[np.uint16]
+    site_store: NDArray[np.bool_]
+
+
+def _pointer(array: NDArray[Any], ctype: str) -> Any:
+    """A pointer to an array's memory; the caller keeps it alive."""
+    return ffi.cast(ctype, array.__array_interface__["data"][0])
+
+
+def _typed(array: Any, dtype: Any) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+class Core:
+    """The model of one core over the code of one program."""
+
+    def __init__(self, params: Mapping[str, int], classes: Sequence[PortClass], code: Code) -> None:
+        made = ffi.new("cv_core **")
+        table = ffi.new("cv_core_class[]", [tuple(one) for one in classes])
+        kinds = (np.uint32, np.uint64, np.uint64, OP, np.uint16, np.uint16, np.uint8)
+        names = ("uint32_t", "uint64_t", "uint64_t", "cv_core_op", "uint16_t", "uint16_t", "uint8_t")
+        arrays = [_typed(array, kind) for array, kind in zip(code, kinds, strict=True)]
+        pointers = [_pointer(array, f"const {name} *") for array, name in zip(arrays, names, strict=True)]
+        sizes = (len(arrays[1]), len(arrays[3]), len(arrays[4]))
+        native = ffi.new("cv_core_code *", (*sizes, *pointers))
+        check(
+            lib.cv_core_new(ffi.new("cv_core_params *", dict(params)), table, len(classes), native, made), "Making a core model"
+        )
+        self.handle: Any = ffi.gc(made[0], lib.cv_core_free)
+        self._ops = sizes[1]
+
+    def places(
+        self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]
+    ) -> None:
+        """Say which share of each owner's references brings a line out of order from each farther place, and its cycles.
+
+        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, places); ``walks``: cycles until the page of such a
+        line is translated, one an owner.
+        """
+        owners, rates = _typed(owners, np.uint32), _typed(rates, np.float32)
+        latencies, walks = _typed(latencies, np.uint16), _typed(walks, np.uint16)
+        pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *")]
+        pointers += [_pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
+        given = ffi.new("cv_core_places_of *", (rates.shape[1], rates.shape[0], *pointers))
+        check(lib.cv_core_places(self.handle, given), "Placing the loads of a core model")
+
+    def attach(self, paths: Paths, branches: Branches) -> None:
+        """Walk all that is built from now on, in C; ``branches`` was attached before and tells the mispredictions."""
+        lib.cv_core_follow(self.handle, branches.handle)
+        paths.add_sink(lib.cv_core_sink, self.handle, (self, branches))
+
+    def walk(
+        self, window: PathWindow, flags: NDArray[np.uint8] | None = None, latencies: NDArray[np.uint16] | None = None
+    ) -> None:
+        """Walk a piece of a path; ``flags`` are those of :meth:`Branches.walk`, ``latencies`` one a reference (0: near)."""
+        path = ffi.new("cv_path *")
+        path.window, path.thread, path.continues = window.window, window.thread, window.continues
+        path.following, path.visits, path.warm_visits = window.following, len(window.segments), window.warm_visits
+        path.references = len(window.addresses)
+        kept = [_typed(array, kind) for array, kind in zip(window[5:], (np.uint32, np.uint32, np.uint64, np.uint32), strict=True)]
+        path.segments, path.first_reference = _pointer(kept[0], "uint32_t *"), _pointer(kept[1], "uint32_t *")
+        path.addresses, path.sites = _pointer(kept[2], "uint64_t *"), _pointer(kept[3], "uint32_t *")
+        optional = [None if array is None else _typed(array, kind) for array, kind in ((flags, np.uint8), (latencies, np.uint16))]
+        names = ("uint8_t *", "uint16_t *")
+        pointers = [ffi.NULL if a is None else _pointer(a, name) for a, name in zip(optional, names, strict=True)]
+        check(lib.cv_core_walk(self.handle, path, *pointers), "Walking a path through a core model")
+
+    def _counts(self, pointer: Any) -> NDArray[np.uint64]:
+        return np.frombuffer(ffi.buffer(pointer, 8 * self._ops), dtype=np.uint64).copy() if self._ops else np.zeros(0, np.uint64)
+
+    @property
+    def cycles(self) -> NDArray[np.uint64]:
+        """Cycles of each operation, added up over all walks; see ``cv_core_cycles``."""
+        return self._counts(lib.cv_core_cycles(self.handle))
+
+    @property
+    def executions(self) -> NDArray[np.uint64]:
+        """How often each operation was walked, without warm-up."""
+        return self._counts(lib.cv_core_executions(self.handle))
+
+    @property
+    def instructions(self) -> int:
+        """Operations walked, warm-up included."""
+        return int(lib.cv_core_instructions(self.handle))

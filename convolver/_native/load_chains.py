@@ -1,0 +1,41 @@
+"""Typed wrapper of csrc/include/cv_chains.h: chains of loads, forwarded and split references along executed paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.path_builder import Paths
+from convolver._native.trace_decoder import Decoder, copied
+
+COUNTS = np.dtype([(name, "<u8") for name in ("references", "split", "forwarded", "serial", "bringing")])
+STRETCH: int = lib.CV_CHAIN_STRETCH
+"""Instructions that are taken to be in flight together."""
+
+
+class Chains:
+    """Walks all paths that are built from now on."""
+
+    def __init__(self, decoder: Decoder, paths: Paths) -> None:
+        handle = lib.cv_chains_new(decoder.handle)
+        if handle == ffi.NULL:
+            raise MemoryError
+        self._decoder = decoder
+        self._handle: Any = ffi.gc(handle, lib.cv_chains_free)
+        paths.add_sink(lib.cv_chains_sink, self._handle, self)
+
+    def counts(self) -> NDArray[Any]:
+        """Return the counts of each site (:data:`COUNTS`), for the sites known at the last piece; to be called at the end."""
+        lib.cv_chains_finish(self._handle)
+        pointer = ffi.new("const cv_chain_counts **")
+        count = lib.cv_chains_counts(self._handle, pointer)
+        return copied(pointer[0], count, COUNTS)
+
+    def totals(self) -> dict[str, int]:
+        """Return instructions and loads walked, and the sum of the longest chains of all stretches (``chained``)."""
+        totals = ffi.new("uint64_t[3]")
+        lib.cv_chains_totals(self._handle, totals, totals + 1, totals + 2)
+        return dict(zip(("instructions", "loads", "chained"), map(int, totals), strict=True))

@@ -1,0 +1,92 @@
+"""Typed wrapper of csrc/include/cv_paths.h: executed paths, the visits of a trace's windows with their references."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.status import check
+from convolver._native.trace_decoder import Decoder, copied
+
+UNKNOWN: int = lib.CV_PATH_UNKNOWN
+"""In place of a segment that is not known."""
+
+
+class PathWindow(NamedTuple):
+    """A piece of the path that one thread executed within one window (burst).
+
+    Visit ``i`` executed segment ``segments[i]`` with the references ``first_references[i]`` to ``first_references[i + 1]`` of
+    ``addresses`` and ``sites``; masked references that did not happen are left out. The segment of visit ``i + 1`` is what the
+    thread executed next; behind the last visit it is ``following``, or :data:`UNKNOWN`. ``continues``: the piece goes on where
+    the thread's last piece ended. The first ``warm_visits`` are warm-up.
+    """
+
+    window: int
+    thread: int
+    continues: bool
+    following: int
+    warm_visits: int
+    segments: NDArray[np.uint32]
+    first_references: NDArray[np.uint32]
+    addresses: NDArray[np.uint64]
+    sites: NDArray[np.uint32]
+
+
+class Paths:
+    """Builds paths from all that a decoder decodes from now on, in pieces of at most ``max_visits`` visits.
+
+    ``warmup``: windows begin with a warm-up whose end is marked. ``handle`` and ``add_sink`` are for other wrappers.
+    """
+
+    def __init__(self, decoder: Decoder, max_visits: int, *, warmup: bool = False) -> None:
+        handle = lib.cv_paths_new(max(1, max_visits), warmup)
+        if handle == ffi.NULL:
+            raise MemoryError
+        self.handle: Any = ffi.gc(handle, lib.cv_paths_free)
+        self._kept: list[Any] = []
+        decoder.build_paths(self)
+
+    def thin(self, whole: int, every: int) -> None:
+        """Behind the first ``whole`` pieces of a window, build only one in ``every``."""
+        lib.cv_paths_thin(self.handle, whole, every)
+
+    def add_sink(self, sink: Any, context: Any, *owners: object) -> None:
+        """Hand every piece to a C function with ``context``; it and its ``owners`` are kept alive."""
+        self._kept.append((context, owners))
+        check(lib.cv_paths_add_sink(self.handle, sink, context), "Reading paths")
+
+    def add_collector(self) -> PathCollector:
+        """Return a new collector that keeps the pieces built from now on."""
+        collector = PathCollector()
+        self.add_sink(lib.cv_path_collector_sink, collector.handle)
+        return collector
+
+
+class PathCollector:
+    """Keeps pieces until they are taken."""
+
+    def __init__(self) -> None:
+        handle = lib.cv_path_collector_new()
+        if handle == ffi.NULL:
+            raise MemoryError
+        self.handle: Any = ffi.gc(handle, lib.cv_path_collector_free)
+
+    def take(self) -> list[PathWindow]:
+        """Return the pieces kept since the last call, as copies."""
+        path = ffi.new("cv_path *")
+        pieces = []
+        for index in range(lib.cv_path_collector_count(self.handle)):
+            lib.cv_path_collector_get(self.handle, index, path)
+            arrays = (
+                copied(path.segments, path.visits, np.dtype(np.uint32)),
+                copied(path.first_reference, path.visits + 1, np.dtype(np.uint32)),
+                copied(path.addresses, path.references, np.dtype(np.uint64)),
+                copied(path.sites, path.references, np.dtype(np.uint32)),
+            )
+            about = (path.window, path.thread, bool(path.continues), path.following, path.warm_visits)
+            pieces.append(PathWindow(*about, *arrays))
+        lib.cv_path_collector_clear(self.handle)
+        return pieces

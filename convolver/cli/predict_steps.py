@@ -1,0 +1,216 @@
+"""The steps behind ``convolver predict``: gather the machines and the trace, predict, keep the artifacts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from convolver.cli.common import new_file, say, wrote
+from convolver.convolution.seconds import core_seconds
+from convolver.errors import UnknownMachineError, UsageError
+from convolver.machine.catalog import HOST, find_machine, host_name
+from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.pipeline import PredictableTrace, Prediction, load_trace, predict_from
+from convolver.reporting.console import terminal_progress
+from convolver.signature.signature import Signature
+from convolver.simulation.cache import hit_rates
+from convolver.simulation.hit_rates import HitRates
+from convolver.tracing.sampling import SamplingPlan
+
+
+class Chain:
+    """One call of ``convolver predict``."""
+
+    def __init__(
+        self,
+        *,
+        base: str,
+        targets: Sequence[str],
+        output: Path | None,
+        force: bool,
+        threads: int | None = None,
+        loaded: bool = False,
+    ) -> None:
+        self.base_name, self.target_names = base, list(targets)
+        self.output, self.force = output, force
+        self.threads, self.loaded = threads, loaded
+        self.progress = terminal_progress()
+        self.measurement: dict[str, Any] | None = None
+        self.sources: dict[str, str] = {}
+        self.stem = ""
+        self.base: MachineProfile
+        self.targets: list[MachineProfile]
+        self.signature: Signature
+        self.trace: PredictableTrace | None = None
+        self.rates: HitRates | None = None
+        if output is not None:
+            try:
+                output.mkdir(exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"The folder {output} cannot be made ({error.strerror}); choose another with -o.") from error
+
+    def use(self, path: Path, hits: Path | None) -> None:
+        """Take a trace, or a signature with its hit rates."""
+        self._find_machines()
+        self.stem = path.name.removesuffix(".parquet").removesuffix(".sig").removesuffix(".cvt")
+        if hits is None:
+            if path.suffix == ".parquet":
+                raise UsageError(f"{path} is no trace; give the trace (.cvt), or a signature together with --hits.")
+            self.trace = load_trace(path)
+            self.signature = self.trace.signature
+            self.sources = {"trace": str(path)}
+            return
+        self.signature, self.rates = Signature.load(path), HitRates.load(hits)
+        self.sources = {"signature": str(path), "hit rates": str(hits)}
+
+    def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
+        """Probe where needed, measure and trace a command."""
+        from convolver.tracing.measure import measure
+        from convolver.tracing.preflight import check_command
+        from convolver.tracing.recording import objects_path, signature_path
+        from convolver.tracing.tracer import trace
+
+        check_command(argv)
+        folder = self.output or Path(".")
+        self.output = folder
+        self.stem = Path(argv[0]).name
+        cvt = new_file(folder / f"{self.stem}.cvt", self.force)
+        signature = new_file(signature_path(cvt), self.force)
+        objects = new_file(objects_path(cvt), self.force) if sampling.data_objects else None
+        self._find_machines(probe=True)
+        for name in self._names():
+            new_file(folder / name, self.force)
+        if runs:
+            measurement = measure(argv, runs=runs, progress=self.progress)
+            self.measurement = measurement.to_document()
+        with closed_off():
+            self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
+        self.signature = self.trace.signature
+        self.sources = {"trace": str(cvt), "signature": str(signature)}
+        if objects is not None:
+            self.sources["data objects"] = str(objects)
+        status = self.signature.header.get("exit_status")
+        if status:
+            say(f"The program ended with status {status}; the prediction is for what it did until then.")
+
+    def _find_machines(self, probe: bool = False) -> None:
+        try:
+            self.base = find_machine(self.base_name)
+        except UnknownMachineError:
+            if not probe or self.base_name != HOST:
+                raise
+            self.base = self._probe()
+        self.base = self._busy(self.base)
+        self.targets = [self._busy(find_machine(name)) for name in self.target_names] or [self.base]
+
+    def _busy(self, machine: MachineProfile) -> MachineProfile:
+        """Return the machine as a rank on a busy node sees it, where that is asked for."""
+        from convolver.calibration.calibrate import calibrated
+        from convolver.machine.contention import contended
+
+        if self.threads in (None, 1) and not self.loaded:
+            return machine
+        busy = contended(machine, self.threads, loaded=self.loaded)
+        return calibrated(busy, progress=self.progress)[0] if machine.calibration else busy
+
+    def _probe(self) -> MachineProfile:
+        from convolver.calibration.calibrate import calibrated
+        from convolver.probing.machine_probe import probe
+
+        path = (self.output or Path(".")) / f"{host_name()}{SUFFIX}"
+        say("This machine has no profile yet: probing it. Keep it quiet meanwhile.")
+        profile, _ = calibrated(probe(progress=self.progress), progress=self.progress)
+        profile.save(path)
+        wrote(path)
+        return profile
+
+    def predict(
+        self,
+        measured: float | None,
+        correct: Path | None,
+        overlap: str,
+        events: Path | None = None,
+        method: str = "calibrated",
+    ) -> list[Prediction]:
+        """Return one prediction a target."""
+        model = None
+        if correct is not None:
+            from convolver.modeling.model_artifact import Model
+
+            model = Model.load(correct)
+        machines = list({machine.name: machine for machine in [self.base, *self.targets]}.values())
+        if self.rates is None:
+            assert self.trace is not None
+            self.rates = hit_rates(self.trace, machines, progress=self.progress)
+        if measured is None and self.measurement is not None:
+            measured = self.measurement["seconds"]
+        cores = core_seconds(self.trace, machines, self.progress, rates=self.rates)
+        return [
+            predict_from(
+                self.signature,
+                self.rates,
+                cores=cores,
+                base=self.base,
+                target=target,
+                events=events,
+                correct=model,
+                measured_seconds=measured,
+                overlap=overlap,
+                method=method,
+            )
+            for target in self.targets
+        ]
+
+    def _names(self) -> list[str]:
+        machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])
+        names = [f"{self.stem}.hits.parquet", *(f"{self.stem}@{name}.times.parquet" for name in machines)]
+        for target in self.targets:
+            names += [f"{self.stem}@{target.name}.ratio.json", f"{self.stem}@{target.name}.prediction.json"]
+        return names
+
+    def artifacts(self, predictions: list[Prediction]) -> dict[str, str]:
+        """Write the artifacts where a folder is given, and return where everything lies."""
+        found = dict(self.sources)
+        if self.output is None:
+            return found
+        wanted: dict[str, Any] = {f"{self.stem}.hits.parquet": self.rates}
+        signature = self.output / f"{self.stem}.sig.parquet"
+        if found.get("signature") != str(signature) and (self.force or not signature.exists()):
+            wanted[signature.name] = self.signature  # of a trace elsewhere: what makes the folder whole for a report
+        for one in predictions:
+            for times in (one.base, one.target):
+                assert times is not None
+                wanted[f"{self.stem}@{times.machine}.times.parquet"] = times
+            target = one.document["target"]["machine"]
+            wanted[f"{self.stem}@{target}.ratio.json"] = one.ratio
+            wanted[f"{self.stem}@{target}.prediction.json"] = one
+            if one.timeline is not None:
+                wanted[f"{self.stem}@{target}.timeline.parquet"] = one.timeline
+        for name in wanted:
+            new_file(self.output / name, self.force)
+        for name, artifact in wanted.items():
+            path = self.output / name
+            artifact.save(path)
+            found[name.removeprefix(self.stem).lstrip("@.").rpartition(".")[0].replace(".", " ")] = str(path)
+        return found
+
+
+@contextmanager
+def closed_off() -> Iterator[None]:
+    """Give a traced program nothing to read and nowhere to print, as in its native runs: stdout is for the prediction."""
+    sys.stdout.flush()
+    null = os.open(os.devnull, os.O_RDWR)
+    kept = {number: os.dup(number) for number in (0, 1)}
+    try:
+        for number in kept:
+            os.dup2(null, number)
+        yield
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(null)

@@ -1,0 +1,146 @@
+"""What the core itself takes: latencies and rates of instructions, forwarding, mispredictions, and the sizes of its buffers.
+
+The probe times pieces of code over a chain of multiplications beside them, so that the numbers are cycles whatever the clock
+does. A buffer's size shows in two independent loads that miss every cache: they overlap as long as the core holds both and the
+instructions between them (the method of Henry Wong, "Measuring reorder buffer capacity", 2013).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from statistics import median
+
+from convolver.errors import ProbeError
+from convolver.machine.core_figures import CoreFigure
+from convolver.probing.front import front_figures
+from convolver.probing.loop_buffer import loop_figures
+from convolver.probing.runner import probe_binary
+from convolver.progress import SILENT, Progress
+
+WINDOWS = {"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1}
+"""Kinds of buffers, and the instructions in a piece that fills them."""
+BYTES = 32 << 20
+"""Of the two chains: far behind the second level of any core we know."""
+MOST = 1280
+"""Instructions that no core holds between two loads."""
+REPEATS = 3
+_APART = 1.3
+"""Two loads one after the other take at least this many times what overlapping ones do, or nothing is known."""
+_LOOKS = 3
+
+
+class _Process:
+    """The probe, which answers each line with one."""
+
+    def __init__(self, cpu: int, pages: str) -> None:
+        command = [str(probe_binary()), "--core", "--cpu", str(cpu), "--bytes", str(BYTES), "--pages", pages]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def ask(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def cycles(self, name: str, count: int) -> list[float]:
+        """Return the sorted samples of what is asked for; empty when the probe has ended."""
+        self.ask(f"{name} {count}")
+        answer = self.answer()
+        return [] if answer is None else answer[1]
+
+    def answer(self) -> tuple[str, list[float]] | None:
+        """Return a name and the cycles of its samples; None when the probe has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            return None
+        found = json.loads(line)
+        return str(found["name"]), sorted(found["cycles"])
+
+
+def _figure(name: str, cycles: list[float]) -> CoreFigure | None:
+    """Return the first quartile: disturbances only add time; the interval reaches from the least sample to the median."""
+    if not cycles:
+        return None
+    return CoreFigure(name=name, value=round(cycles[len(cycles) // 4], 3), low=round(cycles[0], 3), high=round(median(cycles), 3))
+
+
+def capacity(serial: Callable[[int], bool], step: int = 1, most: int = MOST) -> int | None:
+    """Return the least number, a multiple of ``step``, with which two loads follow each other; None where they always overlap."""
+    low, high = 1, most // step
+    if not serial(high * step) or serial(low * step):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if serial(middle * step) else (middle, high)
+    return high * step
+
+
+class _NoSampleError(Exception):
+    """Other work disturbed every sample of several looks."""
+
+
+def _window(process: _Process, name: str, step: int) -> CoreFigure | None:
+    """Return the size of a buffer; None where no two loads are seen to follow each other, or the CPU is too busy to tell."""
+    try:
+        return _size(process, name, step)
+    except _NoSampleError:
+        return None
+
+
+def _size(process: _Process, name: str, step: int) -> CoreFigure | None:
+    def cycles(count: int) -> float:
+        for _ in range(_LOOKS):
+            process.ask(f"{name} {count}")
+            answer = process.answer()
+            if answer is None:
+                raise ProbeError(f"The probe gave no answer while it measured {name}; probe again.")
+            if answer[1]:
+                return median(answer[1])
+        raise _NoSampleError
+
+    def serial(count: int) -> bool:
+        # Lines that are still near, or a disturbance, mislead a single look.
+        return sum(cycles(count) > limit for _ in range(_LOOKS)) * 2 > _LOOKS
+
+    together, apart = min(cycles(step) for _ in range(_LOOKS)), min(cycles(MOST) for _ in range(_LOOKS))
+    if apart < _APART * together:
+        return None
+    limit = (together * apart) ** 0.5
+    sizes = [capacity(serial, step) for _ in range(REPEATS)]
+    found = [size for size in sizes if size is not None]
+    if len(found) < REPEATS:
+        return None
+    return CoreFigure(name=name, value=float(median(found)), low=float(min(found) - step), high=float(max(found)))
+
+
+def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) -> tuple[CoreFigure, ...]:
+    """Measure the core of a CPU, about a second; empty where code cannot be made at run time or on another architecture.
+
+    Raises :class:`ProbeError` when the probe stops answering.
+    """
+    found = []
+    progress.start(f"probing the core of CPU {cpu}")
+    try:
+        with _Process(cpu, pages) as process:
+            process.ask("window.reorder_buffer 1")  # answered behind all bodies
+            while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
+                found.append(_figure(*answer))
+            if answer is not None:
+                found += [_window(process, name, step) for name, step in WINDOWS.items()]
+                found += front_figures(process.cycles, capacity, _figure)
+                found += loop_figures(process.cycles, capacity)
+    except OSError:
+        return ()
+    finally:
+        progress.finish()
+    return tuple(one for one in found if one is not None)

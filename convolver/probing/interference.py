@@ -1,0 +1,95 @@
+"""What other CPUs do to this one: curves beside streams, CPUs that share its core, lines that leave the last cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from convolver.machine.hierarchy import Level
+from convolver.machine.maps import Curve
+from convolver.machine.profile import Contention, DetectedLevel, Neighbour, Residency
+from convolver.machine.this_machine import sibling_cpus
+from convolver.probing.curves import curves, summaries
+from convolver.probing.detect import detect_levels, effective_hierarchy
+from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
+from convolver.probing.runner import Kernel, run_plan, tell
+from convolver.progress import SILENT, Progress
+
+_ALONE = Item("instruction", 0)
+_MOST_NEIGHBOURS = 16
+"""Other CPUs to look at; siblings that the kernel reports come first."""
+_RISE = 0.5
+"""A line counts as gone when a load takes this share of the way from the last cache to memory."""
+
+
+def neighbours(cpu: int, allowed: Sequence[int], progress: Progress = SILENT) -> tuple[Neighbour, ...]:
+    """Return for each other CPU how much slower instructions run on ``cpu`` while it is busy."""
+    reported = sibling_cpus(cpu)
+    others = sorted((one for one in allowed if one != cpu), key=lambda one: (one not in reported, one))
+    found = []
+    for other in others[:_MOST_NEIGHBOURS]:
+        plan = Plan(name="neighbour", items=(_ALONE, *NEIGHBOURS), rounds=2, most_rounds=4, budget_seconds=0.5, other=other)
+        by_key = summaries(run_plan(plan, cpu, progress))
+        alone, together = by_key.get(("instruction", 1, 0)), by_key.get(("instruction", 2, 0))
+        if alone and together:
+            slowdown = round(together.seconds / alone.seconds, 3)
+            found.append(Neighbour(cpu=other, slowdown=slowdown, reported_sibling=other in reported))
+    return tuple(found)
+
+
+def loaded_curves(
+    plan: Plan, cpu: int, kernels: Mapping[str, Kernel], page_bytes: int, progress: Progress, partial: Path | None
+) -> tuple[Curve, ...]:
+    """Measure a plan whose other threads stream, and return its curves."""
+    plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
+    own = partial.with_name(f"{partial.name}.loaded") if partial else None
+    found = curves(summaries(run_plan(plan, cpu, progress, own)), kernels, page_bytes)
+    if own:
+        own.unlink(missing_ok=True)
+    return tuple(msgspec.structs.replace(curve, beside=plan.beside) for curve in found)
+
+
+def busy_hierarchies(maps: Sequence[Curve], reported: Sequence[Level]) -> tuple[Contention, ...]:
+    """Return the caches that one of several busy CPUs was seen to have, for each number of them."""
+    found = []
+    for curve in maps:
+        if curve.kernel == "chase" and curve.threads > 1 and reported:
+            detected = detect_levels(curve, len(reported))
+            hierarchy = effective_hierarchy(reported, detected)
+            found.append(Contention(threads=curve.threads, beside=curve.beside, hierarchy=hierarchy))
+    return tuple(found)
+
+
+def residency(cpu: int, inner: Level, last: DetectedLevel, memory_seconds: float) -> Residency | None:
+    """Measure how long a line that is left alone survives in the last cache; None where that cache cannot be seen at all.
+
+    ``inner`` is the level before it, ``memory_seconds`` a dependent load from memory. Raises :class:`ProbeError`.
+    """
+    size = max(min(round((inner.size_bytes * last.size_bytes) ** 0.5), last.low_bytes), 2 * inner.size_bytes)
+    points = tell("residency", "--residency", "--cpu", str(cpu), "--bytes", str(size // 64 * 64))
+    pairs = tuple((point["pause_seconds"], point["seconds_per_line"]) for point in points)
+    return survival(pairs, memory_seconds, size)
+
+
+def survival(pairs: Sequence[tuple[float, float]], memory_seconds: float, size_bytes: int) -> Residency | None:
+    """Return the longest pause after which most lines are still there: the last before half of the rise to memory's latency."""
+    if not pairs or pairs[0][0] > 0 or pairs[0][1] >= 0.8 * memory_seconds:
+        return None
+    limit = pairs[0][1] + _RISE * (memory_seconds - pairs[0][1])
+    survived = 0.0
+    for pause, seconds in pairs:
+        if seconds > limit:
+            return Residency(seconds=survived, at_least=False, working_set_bytes=size_bytes, points=tuple(pairs))
+        survived = pause
+    return Residency(seconds=survived, at_least=True, working_set_bytes=size_bytes, points=tuple(pairs))
+
+
+def loaded_plan(sizes: Sequence[int], kernels: Sequence[str], threads: Sequence[int], pages: str) -> Plan:
+    """Return the plan of loaded latency: some kernels while the other CPUs copy memory."""
+    items = tuple(Item(kernel, size, count) for count in threads for size in sizes for kernel in kernels)
+    effort = Effort(limit_seconds=0.03, warmup_seconds=0.03)
+    return Plan(
+        name="loaded", items=items, rounds=2, most_rounds=3, budget_seconds=10.0, pages=pages, beside="copy", effort=effort
+    )

@@ -1,0 +1,76 @@
+"""Which sample each level of a machine is simulated from.
+
+Bursts begin with the caches in a state that is not theirs, and the larger a cache the longer that shows; a set sample has every
+reference to some sets and is exact for those. So the larger levels are taken from the set sample. The first has few sets: one
+variable can fill a sampled one. It is taken from the set sample where that has its share of the references of every block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.simulator import DEPENDENT_POLICIES
+from convolver.simulation.group import LINE_BYTES
+from convolver.simulation.targets import Target
+
+ALL, BURSTS, VISITS = "all", "bursts", "visits"
+"""Samples of references in order: every one, bursts, or the first visits of each block."""
+
+
+class RecordedTrace(Protocol):
+    """What a simulation has to know of a recorded trace; :class:`convolver.tracing.reader.Trace` is one."""
+
+    @property
+    def id(self) -> str:
+        """Id of the recorded trace."""
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """Its description; ``sampling`` says what was recorded."""
+
+    @property
+    def site_blocks(self) -> NDArray[np.uint32]:
+        """Block of each site."""
+
+
+class Sampled(NamedTuple):
+    """What a trace holds.
+
+    ``windows`` names the sample of the references in order (None: there are none), ``classes`` is K where all references to 1/K
+    of the sets were recorded beside them (0: none).
+    """
+
+    windows: str | None
+    classes: int
+
+    @property
+    def sets(self) -> str:
+        """Name of the set sample."""
+        return f"sets 1/{self.classes}"
+
+
+def sampled(plan: Mapping[str, Any] | None) -> Sampled:
+    """Return what a trace with this sampling plan holds (fields mode, sample, sets; None: everything)."""
+    if not plan or plan.get("mode", "full") == "full":
+        return Sampled(VISITS if plan and plan.get("block_limit") else ALL, 0)
+    if plan["mode"] != "sample":
+        return Sampled(None, 0)
+    bursts = int(plan.get("sample") or 0) > 0 and int(plan.get("interval") or 0) > 0
+    classes = int(plan.get("sets") or 0)
+    return Sampled(BURSTS if bursts else None, classes if classes > 1 else 0)
+
+
+def fits_sets(machine: Target, classes: int) -> bool:
+    """True when 1/K of the sets of every level of the machine are exactly the sets that a sample of 1/K holds."""
+    return (
+        classes > 1
+        and machine.system.plain
+        and all(
+            level.line_bytes == LINE_BYTES and level.sets % classes == 0 and level.policy not in DEPENDENT_POLICIES
+            for level in machine.hierarchy
+        )
+    )

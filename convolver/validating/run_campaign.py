@@ -1,0 +1,153 @@
+"""The whole campaign: prepare, probe, run natively, trace, predict, compare."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from convolver import __version__
+from convolver.machine.profile import MachineProfile
+from convolver.probing.load import QUIET_SHARE, wait_until_quiet
+from convolver.probing.machine_probe import default_cpu
+from convolver.progress import SILENT, Progress
+from convolver.validating.campaign import Campaign, Job
+from convolver.validating.campaign_machines import measured_elsewhere, profiles
+from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, CampaignRuns, measure_all
+from convolver.validating.predicting import Predictor, job_modes, predict_all
+from convolver.validating.preparing import prepare
+from convolver.validating.tracing import trace_job
+from convolver.validating.validation import Validation
+from convolver.validating.visits import Visits
+
+Stop = Literal["measured", "traced"]
+"""Where a campaign can end before it has a result."""
+
+
+class _Campaign:
+    """One run of a campaign: what is known so far."""
+
+    def __init__(self, campaign: Campaign, here: Path, folder: Path, progress: Progress) -> None:
+        self.campaign, self.here, self.folder, self.progress = campaign, here, folder, progress
+        self.cpu = default_cpu()
+        self.left_out: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        self.machines: dict[str, MachineProfile] = {}
+        self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
+        self.runs: CampaignRuns
+
+    def gather(self, calibrate: bool) -> list[Job]:
+        """Prepare, probe and run natively; returns the jobs that can be traced."""
+        work = self.folder / "work"
+        jobs, self.left_out = prepare(self.campaign, self.here, work.resolve())
+        folder, rounds = self.folder / "machines", self.campaign.runs
+        self.runs = CampaignRuns(self.folder / "runs.jsonl")
+        visits = Visits(self.campaign, folder, self.cpu, self.progress)
+        refused = measure_all(
+            jobs,
+            self.campaign.condition,
+            rounds,
+            self.runs,
+            self.cpu,
+            self.progress,
+            repeated=REPEATED_ROUNDS,
+            tries=TRIES,
+            visit=visits.make,
+        )
+        visits.make_up(rounds * VISITS_A_ROUND + 1)
+        self.machines, self.refused = profiles(self.campaign, self.here, folder, self.cpu, self.progress, calibrate=calibrate)
+        self.refused.update(refused)
+        for condition in self.campaign.condition:
+            if condition.profile and condition.name in self.machines:
+                self.elsewhere[condition.name] = measured_elsewhere(condition, self.here)
+        return jobs
+
+    def rows(self, jobs: Sequence[Job], processes: int) -> list[dict[str, Any]]:
+        """Trace what was not, one program behind another, and predict every job; one that fails is left out with its reason."""
+        predictor = Predictor(
+            campaign=self.campaign,
+            traces=self.folder / "traces",
+            machines=self.machines,
+            runs=self.runs,
+            elsewhere=self.elsewhere,
+        )
+        self.trace([job for job in jobs if predictor.measured(job)])
+        found = predict_all(predictor, jobs, processes, self.progress)
+        self.left_out.update(found.left_out)
+        return found.rows
+
+    def trace(self, jobs: Sequence[Job]) -> None:
+        """Make all traces that are missing."""
+        self.progress.start("tracing", float(sum(len(job_modes(self.campaign, job)) for job in jobs)))
+        try:
+            for job in jobs:
+                for mode in job_modes(self.campaign, job):
+                    with suppress(Exception):  # tried again, and then reported, when it is predicted
+                        trace_job(job, self.campaign, mode, self.folder / "traces")
+                    self.progress.advance(1.0, job.name)
+        finally:
+            self.progress.finish()
+
+    def machine(self, waited: float) -> dict[str, Any]:
+        """Return what is said of the machine that this ran on, and how quiet it was."""
+        base = self.machines.get(self.campaign.base_name)
+        cpu = {} if base is None else base.cpu
+        others = [run.others for run in self.runs.all if run.condition == self.campaign.base_name]
+        steal = [run.steal for run in self.runs.all if run.condition == self.campaign.base_name]
+        noise = {"others": median(others) if others else 0.0, "steal": median(steal) if steal else 0.0, "before": waited}
+        noise["busy"] = noise["others"] + noise["steal"] > QUIET_SHARE
+        return {
+            "cpu": cpu.get("model", ""),
+            "cpus": cpu.get("cpus"),
+            "measured_on": self.cpu,
+            "hypervisor": cpu.get("hypervisor", ""),
+            "system": f"{platform.system()} {platform.release()}",
+            "noise": noise,
+        }
+
+
+def validate(
+    campaign: Campaign,
+    here: str | Path,
+    folder: str | Path,
+    *,
+    stop: Stop | None = None,
+    patience: float = 0.0,
+    processes: int = 1,
+    progress: Progress = SILENT,
+) -> Validation | None:
+    """Run a campaign and return its result; what an interrupted one left in ``folder`` is used again.
+
+    ``stop`` ends it, without a result, when the machines and programs are measured, or when the programs are traced as well: so
+    the measurements can be made while the machine is quiet and the rest, which no other work disturbs, at any time.
+    ``here`` is the folder of the campaign file; ``patience`` is how many seconds to wait for a quiet machine before the start.
+    Predictions alone, which other work does not disturb, are made in so many ``processes``.
+    Profiles, native runs and traces are kept; predictions are always made anew, so that a changed model is judged by the same
+    measurements. Raises :class:`PredictionError` when there is no result at all, :class:`ToolError` when a preparation fails.
+    """
+    here, folder = Path(here).resolve(), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    share = wait_until_quiet(patience, progress)
+    state = _Campaign(campaign, here, folder, progress)
+    jobs = state.gather(calibrate=stop is None)
+    if stop == "traced":
+        state.trace(jobs)
+    if stop is not None:
+        return None
+    rows = state.rows(jobs, processes)
+    return Validation.make(
+        rows,
+        inputs={name: profile.id for name, profile in state.machines.items()},
+        campaign=campaign.name,
+        base=campaign.base_name,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        convolver=__version__,
+        runs=campaign.runs,
+        machine=state.machine(share),
+        left_out=state.left_out,
+        refused=state.refused,
+    )
