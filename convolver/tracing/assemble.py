@@ -30,7 +30,8 @@ def _fold(values: NDArray[np.uint64], blocks: Blocks) -> NDArray[np.uint64]:
 def _working_sets(decoder: Decoder, definitions: Definitions, blocks: Blocks) -> NDArray[np.uint64]:
     """Distinct bytes, in lines, that the sampled references of each block's segments touched."""
     result = np.zeros(len(blocks), dtype=np.uint64)
-    pairs = np.unique(np.stack([blocks.site_blocks.astype(np.int64), definitions.segment_of_site]), axis=1)
+    visited = np.flatnonzero(decoder.visits()[definitions.segment_of_site])
+    pairs = np.unique(np.stack([blocks.site_blocks[visited].astype(np.int64), definitions.segment_of_site[visited]]), axis=1)
     joined: dict[int, NDArray[np.uint8]] = {}
     for block, segment in pairs.T.tolist():
         registers = decoder.distinct(segment)

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.tracing.branch_code import transfers
 from convolver.tracing.definitions import CONTINUED, STORE, Definitions, counter_values, guard_executions
 
 COUNTS = ("executions", "instructions", "loads", "stores", "load_bytes", "store_bytes", "flops")
-PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
-_TRANSFERS = frozenset([*range(0x70, 0x80), *range(0xE0, 0xE4), *b"\xe8\xe9\xeb\xc2\xc3\xca\xcb\xcc\xcd\xcf\xf1\xf4"])
-_TRANSFERS_0F = frozenset([*range(0x80, 0x90), *b"\x05\x07\x0b\x34\x35"])
 
 
 @dataclass(frozen=True)
@@ -41,22 +39,6 @@ class Blocks:
 
     def __len__(self) -> int:
         return len(self.module)
-
-
-def is_transfer(code: bytes) -> bool:
-    """Return True when an x86-64 instruction can continue elsewhere than behind itself (unknown code: True)."""
-    at = 0
-    while at < len(code) and code[at] in PREFIXES:
-        at += 1
-    if at < len(code) and 0x40 <= code[at] <= 0x4F:
-        at += 1
-    if at >= len(code):
-        return True
-    if code[at] == 0x0F:
-        return at + 1 >= len(code) or code[at + 1] in _TRANSFERS_0F
-    if code[at] == 0xFF:
-        return at + 1 >= len(code) or (code[at + 1] >> 3 & 7) in (2, 3, 4, 5)
-    return code[at] in _TRANSFERS
 
 
 class Instructions:
@@ -94,8 +76,9 @@ def _contents(definitions: Definitions, module: NDArray[Any]) -> NDArray[np.uint
     contents = np.zeros(len(module), dtype=np.uint32)
     outside = np.array([not path for path in definitions.paths], dtype=bool)
     if outside.any():
-        for instruction in np.flatnonzero(outside[module]):
-            contents[instruction] = zlib.crc32(definitions.bytes_of(int(instruction)))
+        places = np.flatnonzero(outside[module])
+        rows, lengths = definitions.codes_of(places)
+        contents[places] = [zlib.crc32(row[:length]) for row, length in zip(rows, lengths.tolist(), strict=True)]
     return contents
 
 
@@ -149,9 +132,8 @@ def _join_cuts(
     leaders = hard | soft
     equal = np.zeros(len(leaders), dtype=bool)
     equal[1:] = (executions[1:] == executions[:-1]) & (executions[1:] > 0)
-    for place in np.flatnonzero(soft & ~hard & equal):
-        if not is_transfer(definitions.bytes_of(int(distinct.example[place - 1]))):
-            leaders[place] = False
+    cuts = np.flatnonzero(soft & ~hard & equal)
+    leaders[cuts[~transfers(definitions.codes_of(distinct.example[cuts - 1]))]] = False
     return leaders
 
 

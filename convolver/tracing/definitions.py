@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.trace_decoder import Decoder
+from convolver.tracing.branch_code import LONGEST, Codes
 
 STORE = 1
 GUARDED = 2
@@ -67,15 +68,16 @@ class Definitions:
         """Where the code of each segment begins in :attr:`code`."""
         return starts(self.segments["code_bytes"])
 
-    def bytes_of(self, instruction: int) -> bytes:
-        """Return the code of one instruction, empty where the tracer did not send it."""
-        segment = int(self.segment_of_instruction[instruction])
-        row = self.instructions[instruction]
-        begin, end = int(row["offset"]), int(row["offset"]) + int(row["length"])
-        if end > int(self.segments["code_bytes"][segment]):
-            return b""
-        first = int(self.first_code[segment])
-        return self.code[first + begin : first + end].tobytes()
+    def codes_of(self, instructions: NDArray[np.int64]) -> Codes:
+        """Return the code of some instructions, with length 0 where the tracer did not send it."""
+        segment = self.segment_of_instruction[instructions]
+        begin = self.instructions["offset"][instructions].astype(np.int64)
+        length = self.instructions["length"][instructions].astype(np.int64)
+        length = np.where(begin + length <= self.segments["code_bytes"][segment], np.minimum(length, LONGEST), 0)
+        inside = np.arange(LONGEST) < length[:, None]
+        places = np.where(inside, (self.first_code[segment] + begin)[:, None] + np.arange(LONGEST), 0)
+        rows = self.code[places] if len(self.code) else np.zeros(places.shape, dtype=np.uint8)
+        return Codes(np.where(inside, rows, 0).astype(np.uint8), length)
 
 
 def guard_executions(definitions: Definitions, counters: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 from numpy.typing import NDArray
+
+MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
+"""What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
 
 DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))
 FUNCTION_TYPES = (2, 10)

@@ -16,8 +16,14 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
+from convolver.tracing.elf import MALFORMED
+
 BUDGET_SECONDS = 3.0
 """Time that one object's line programs may take."""
+
+
+PROGRAM_BYTES_A_SECOND = 600_000
+"""What :func:`decode_program` reads in a second, at least: a unit that would take longer than is left is passed over."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +32,13 @@ class _Rows:
 
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
-    file: list[str]
-    line: list[int]
+    file: NDArray[Any]
+    line: NDArray[np.int64]
 
-    def at(self, address: int) -> tuple[str, int]:
-        place = int(np.searchsorted(self.start, np.uint64(address), side="right")) - 1
-        if place < 0 or address >= int(self.end[place]):
-            return "", 0
-        return self.file[place], self.line[place]
+    def at(self, addresses: NDArray[np.uint64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        place = np.searchsorted(self.start, addresses, side="right").astype(np.int64) - 1
+        inside = (place >= 0) & (addresses < self.end[place])
+        return np.where(inside, self.file[place], ""), np.where(inside, self.line[place], 0)
 
 
 def _text(value: Any) -> str:
@@ -127,20 +132,22 @@ def decode_program(data: bytes, header: Mapping[str, Any]) -> list[tuple[int, in
     return found
 
 
-def _read_unit(dwarf: Any, unit: Any) -> _Rows | None:
+def _read_unit(dwarf: Any, unit: Any, seconds: float) -> _Rows | None:
     program = dwarf.line_program_for_CU(unit)
-    if program is None:
+    if program is None or program.program_end_offset - program.program_start_offset > seconds * PROGRAM_BYTES_A_SECOND:
         return None
     names = _file_names(program, unit)
     program.stream.seek(program.program_start_offset)
     data = program.stream.read(program.program_end_offset - program.program_start_offset)
     found = sorted(decode_program(data, program.header))
-    starts, ends = ([row[i] for row in found] for i in (0, 1))
+    if not found:
+        return None
+    starts, ends, files, lines = zip(*found, strict=True)
     return _Rows(
         np.array(starts, dtype=np.uint64),
         np.array(ends, dtype=np.uint64),
-        [names.get(row[2], "") for row in found],
-        [max(row[3], 0) for row in found],
+        np.array([names.get(file, "") for file in files], dtype=object),
+        np.maximum(np.array(lines, dtype=np.int64), 0),
     )
 
 
@@ -170,32 +177,52 @@ class LineTable:
 
     def __init__(self, elf: ELFFile) -> None:
         self._dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
-        self._rows: dict[int, _Rows | None] = {}
-        self._aranges = self._dwarf.get_aranges()
-        self._own: list[tuple[int, int, int]] | None = None
         self._until = time.monotonic() + BUDGET_SECONDS
 
-    def _unit_of(self, address: int) -> int | None:
-        if self._aranges is not None:
-            offset = self._aranges.cu_offset_at_addr(address)
-            if offset is not None:
-                return int(offset)
-        if self._own is None:
-            self._own = []
-            for unit in self._dwarf.iter_CUs():
-                self._own += [(low, high, unit.cu_offset) for low, high in _ranges(self._dwarf, unit)]
-                if time.monotonic() > self._until:
-                    break
-        return next((offset for low, high, offset in self._own if low <= address < high), None)
-
-    def at(self, address: int) -> tuple[str, int]:
-        """Return source file and line of an address; ("", 0) when unknown or when the time is up."""
-        offset = self._unit_of(address)
-        if offset is None:
-            return "", 0
-        if offset not in self._rows:
+    def _described(self) -> list[tuple[int, int, int]]:
+        """Return the ranges of all units, from their own descriptions, as (first address, end, unit)."""
+        found = []
+        for unit in self._dwarf.iter_CUs():
+            found += [(low, high, int(unit.cu_offset)) for low, high in _ranges(self._dwarf, unit)]
             if time.monotonic() > self._until:
-                return "", 0
-            self._rows[offset] = _read_unit(self._dwarf, self._dwarf.get_CU_at(offset))
-        rows = self._rows[offset]
-        return rows.at(address) if rows is not None else ("", 0)
+                break
+        return found
+
+    def _units_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return where the unit of each address begins in .debug_info, -1 where it is not known."""
+        aranges = self._dwarf.get_aranges()
+        entries = aranges.entries if aranges is not None else []
+        units = _find([(one.begin_addr, one.begin_addr + one.length, int(one.info_offset)) for one in entries], addresses)
+        missing = np.flatnonzero(units < 0)
+        if len(missing):
+            units[missing] = _find(self._described(), addresses[missing])
+        return units
+
+    def find(self, addresses: NDArray[np.uint64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return source file (an object) and line of addresses, the most wanted first; "" and 0 where unknown."""
+        files, lines = np.full(len(addresses), "", dtype=object), np.zeros(len(addresses), dtype=np.int64)
+        units = self._units_of(addresses)
+        order = np.argsort(units, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(units[order])) + 1) if len(order) else []
+        for mine in sorted(groups, key=lambda group: int(group[0])):
+            left = self._until - time.monotonic()
+            unit = int(units[mine[0]])
+            if unit < 0 or left <= 0:
+                continue
+            try:
+                rows = _read_unit(self._dwarf, self._dwarf.get_CU_at(unit), left)
+            except MALFORMED:
+                continue
+            if rows is not None:
+                files[mine], lines[mine] = rows.at(addresses[mine])
+        return files, lines
+
+
+def _find(ranges: list[tuple[int, int, int]], addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the number of the range that holds each address, -1 where none does; ranges are (first address, end, number)."""
+    if not ranges:
+        return np.full(len(addresses), -1, dtype=np.int64)
+    start, end, number = (np.array(column, dtype=np.uint64) for column in zip(*sorted(ranges), strict=True))
+    place = np.searchsorted(start, addresses, side="right").astype(np.int64) - 1
+    inside = (place >= 0) & (addresses < end[place])
+    return np.where(inside, number[place].astype(np.int64), -1)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.tracing.blocks import PREFIXES, Blocks
+from convolver.tracing.blocks import Blocks
+from convolver.tracing.branch_code import branches
 from convolver.tracing.definitions import Definitions
 
 NOT_IN_A_LOOP = -1
-Successors = dict[int, list[int]]
 
 
 class Loops(NamedTuple):
@@ -27,83 +27,36 @@ class Loops(NamedTuple):
     head: NDArray[np.int64]
 
 
-def branch_of(code: bytes) -> tuple[int | None, bool]:
-    """Return where an x86-64 instruction jumps, from the address behind it (None: not known), and whether it can go on there."""
-    at = 0
-    while at < len(code) and code[at] in PREFIXES:
-        at += 1
-    at += at < len(code) and 0x40 <= code[at] <= 0x4F
-    body = code[at:]
-    if not body:
-        return None, True
-    first = body[0]
-    if 0x70 <= first <= 0x7F or 0xE0 <= first <= 0xE3:
-        return int.from_bytes(body[1:2], "little", signed=True), True
-    if first == 0x0F and len(body) > 1 and 0x80 <= body[1] <= 0x8F:
-        return int.from_bytes(body[2:6], "little", signed=True), True
-    if first in (0xEB, 0xE9):
-        return int.from_bytes(body[1:], "little", signed=True), False
-    if first == 0xFF and len(body) > 1:
-        return None, body[1] >> 3 & 7 not in (4, 5)
-    return None, first not in (0xC2, 0xC3, 0xCA, 0xCB, 0xCF, 0xF4)
+def _numbers(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number for each name, equal ones for equal names."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
-def successors(definitions: Definitions, blocks: Blocks, functions: Sequence[str]) -> Successors:
-    """Return the blocks of the same function that can follow each block."""
-    found: Successors = {}
-    pairs = zip(blocks.module.tolist(), blocks.offset.tolist(), strict=True)
-    places = {pair: block for block, pair in enumerate(pairs)}
-    behind = (blocks.offset + blocks.length_bytes).astype(np.uint64).tolist()
-    for block, module in enumerate(blocks.module.tolist()):
-        target, goes_on = branch_of(definitions.bytes_of(int(blocks.last_instruction[block])))
-        offsets = ([behind[block] + target] if target is not None else []) + ([behind[block]] if goes_on else [])
-        nexts = (places.get((module, offset)) for offset in offsets)
-        found[block] = [other for other in nexts if other is not None and functions[other] == functions[block]]
+def _blocks_at(blocks: Blocks, module: NDArray[np.uint32], offset: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the block that begins at each place, -1 where none does; of several the last."""
+    found = np.full(len(module), -1, dtype=np.int64)
+    ends = np.flatnonzero(np.append(blocks.module[1:] != blocks.module[:-1], True)) + 1
+    for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        mine = np.flatnonzero(module == blocks.module[begin])
+        place = np.searchsorted(blocks.offset[begin:end], offset[mine], side="right") - 1
+        equal = (place >= 0) & (blocks.offset[begin:end][np.maximum(place, 0)] == offset[mine])
+        found[mine[equal]] = begin + place[equal]
     return found
 
 
-def components(nodes: Sequence[int], after: Successors) -> list[list[int]]:
-    """Return the strongly connected components that hold a cycle (Tarjan 1972, without recursion)."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    found: list[list[int]] = []
-    for root in nodes:
-        work = [(root, 0)] if root not in number else []
-        while work:
-            node, place = work.pop()
-            if not place:
-                number[node] = low[node] = len(number)
-                stack.append(node)
-            follow = after[node]
-            if place:
-                low[node] = min(low[node], low.get(follow[place - 1], len(number)))
-            while place < len(follow) and follow[place] in number:
-                low[node] = min(low[node], low.get(follow[place], len(number)))
-                place += 1
-            if place < len(follow):
-                work += [(node, place + 1), (follow[place], 0)]
-            elif low[node] == number[node]:
-                part = _close(stack, node, low)
-                if len(part) > 1 or node in follow:
-                    found.append(part)
-    return found
-
-
-def _close(stack: list[int], node: int, low: dict[int, int]) -> list[int]:
-    """Take the component that ``node`` began off the stack: nothing else belongs to it."""
-    part: list[int] = []
-    while not part or part[-1] != node:
-        part.append(stack.pop())
-        del low[part[-1]]
-    return part
-
-
-def _head(part: Sequence[int], after: Successors, inside: Sequence[int]) -> int:
-    """Return the block where control comes in from the nodes around; the first of several, or the first of all."""
-    members = set(part)
-    entered = {other for node in inside if node not in members for other in after[node] if other in members}
-    return min(entered or members)
+def successors(definitions: Definitions, blocks: Blocks, functions: Sequence[str]) -> NDArray[np.int64]:
+    """Return (block, a block of the same function that can follow it) as rows; blocks come in the order of their offsets."""
+    if not len(blocks):
+        return np.zeros((0, 2), dtype=np.int64)
+    branch, function = branches(definitions.codes_of(blocks.last_instruction)), _numbers(functions)
+    behind = blocks.offset + blocks.length_bytes.astype(np.uint64)
+    pairs = []
+    for chosen, distance in ((branch.known, branch.distance), (branch.goes_on, np.zeros(len(blocks), dtype=np.int64))):
+        here = np.flatnonzero(chosen)
+        there = _blocks_at(blocks, blocks.module[here], behind[here] + distance[here].astype(np.uint64))
+        pairs.append(np.column_stack([here, there])[(there >= 0) & (function[here] == function[there])])
+    return np.concatenate(pairs)
 
 
 def find_loops(definitions: Definitions, blocks: Blocks, functions: Sequence[str]) -> Loops:
@@ -111,16 +64,37 @@ def find_loops(definitions: Definitions, blocks: Blocks, functions: Sequence[str
     return nest(len(blocks), successors(definitions, blocks, functions))
 
 
-def nest(count: int, after: Successors) -> Loops:
-    """Return the loops of a graph of ``count`` blocks."""
+def _components(count: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the strongly connected component of each of ``count`` nodes."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1])), shape=(count, count))
+    return np.asarray(connected_components(graph.tocsr(), connection="strong")[1], dtype=np.int64)
+
+
+def nest(count: int, edges: NDArray[np.int64]) -> Loops:
+    """Return the loops of a graph of ``count`` blocks, given as rows (from, to).
+
+    Each round finds the loops of all graphs that the round before left: each loop's edges, without those back to its head. The
+    head is the first block where control comes in from the graph around, or the first of all.
+    """
     depth, head = np.zeros(count, dtype=np.uint16), np.full(count, NOT_IN_A_LOOP, dtype=np.int64)
-    waiting = [(list(range(count)), after)]
-    while waiting:
-        nodes, edges = waiting.pop()
-        for part in components(nodes, edges):
-            first, members = _head(part, edges, nodes), set(part)
-            depth[part] += np.uint16(1)
-            head[part] = first
-            inner = {node: [other for other in edges[node] if other in members and other != first] for node in part}
-            waiting.append((sorted(part), inner))
+    while len(edges):
+        nodes, inverse = np.unique(edges, return_inverse=True)  # in the order of the blocks
+        local = inverse.reshape(edges.shape)
+        component = _components(len(nodes), local)
+        source, target = component[local[:, 0]], component[local[:, 1]]
+        inside = source == target  # an edge within a component lies on a cycle
+        parts = int(component.max()) + 1
+        cyclic = np.zeros(parts, dtype=bool)
+        cyclic[source[inside]] = True
+        looping = np.flatnonzero(cyclic[component])
+        first = np.full((2, parts), len(nodes), dtype=np.int64)
+        np.minimum.at(first[0], target[~inside], local[~inside, 1])
+        np.minimum.at(first[1], component, np.arange(len(nodes)))
+        heads = np.where(first[0] < len(nodes), first[0], first[1])
+        depth[nodes[looping]] += np.uint16(1)
+        head[nodes[looping]] = nodes[heads[component[looping]]]
+        edges = edges[inside & (local[:, 1] != heads[target])]
     return Loops(depth, head)

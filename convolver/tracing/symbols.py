@@ -10,17 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from elftools.common.exceptions import DWARFError, ELFError
 from numpy.typing import NDArray
 
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.elf import addresses_of, build_id, content_id, debug_file, open_elf, read_functions
+from convolver.tracing.elf import MALFORMED, addresses_of, build_id, content_id, debug_file, open_elf, read_functions
 from convolver.tracing.lines import LineTable
 from convolver.tracing.names import BlockNames
-
-MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
-"""What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
 
 OWN_SHARE, SYSTEM_SHARE = 1e-6, 1e-3
 """Lines are looked up for blocks with this share of all executed instructions: in objects that bring their debug information
@@ -101,15 +97,12 @@ def _name_lines(
     elf: Any, addresses: NDArray[np.uint64], mine: NDArray[np.int64], weights: NDArray[np.uint64], least: int, names: BlockNames
 ) -> None:
     """Fill in file and line of the blocks with at least a weight of ``least``, the heaviest first."""
-    wanted = [index for index in np.argsort(weights)[::-1].tolist() if weights[index] >= least]
-    table = LineTable(elf) if wanted else None
-    for index in wanted:
-        assert table is not None
-        place = int(mine[index])
-        try:
-            names.files[place], names.lines[place] = table.at(int(addresses[index]))
-        except MALFORMED:
-            continue
+    wanted = np.argsort(weights)[::-1]
+    wanted = wanted[weights[wanted] >= least]
+    if len(wanted):
+        files, lines = LineTable(elf).find(addresses[wanted])
+        for place, file, line in zip(mine[wanted].tolist(), files.tolist(), lines.tolist(), strict=True):
+            names.files[place], names.lines[place] = file, line
 
 
 def demangle(functions: list[str], *, names: bool = True) -> list[str]:

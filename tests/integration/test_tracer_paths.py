@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from convolver.tracing.blocks import is_transfer
+from convolver.tracing.branch_code import Codes, transfers
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, Runner, program, requires_tool
@@ -30,7 +30,7 @@ def _successors(segment: wire.Segment) -> set[int] | None:
     last = segment.instructions[-1]
     end = segment.address + last.offset + last.length
     code = segment.code[last.offset : last.offset + last.length]
-    if not is_transfer(code):
+    if not transfers(Codes.of([code]))[0]:
         return {end, segment.address + last.offset}  # a divided instruction (rep) comes again
     if 0x70 <= code[0] < 0x80 or code[0] == 0xEB:
         return {end + struct.unpack("<b", code[1:2])[0]} | ({end} if code[0] != 0xEB else set())

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convolver._native.trace_decoder import Decoder
-from convolver.tracing.blocks import is_transfer, rebuild_blocks
+from convolver.tracing.blocks import rebuild_blocks
+from convolver.tracing.branch_code import Codes, transfers
 from convolver.tracing.definitions import Definitions
 from tests.wire_streams import Segment, Site, Stream, streams
 
@@ -122,7 +123,7 @@ def test_cuts_of_straight_code_are_undone(lengths, limit, times):
 
 def _plain(segment):
     last = sum(segment.lengths[:-1])
-    return not is_transfer(bytes(i & 255 for i in range(last, last + segment.lengths[-1])))
+    return not transfers(Codes.of([bytes(i & 255 for i in range(last, last + segment.lengths[-1]))]))[0]
 
 
 def test_an_instruction_that_an_exit_divides_is_counted_once():
@@ -158,5 +159,5 @@ def test_nothing_traced_gives_no_blocks():
 def test_control_transfers_are_recognised():
     yes = ("c3", "f3c3", "e800000000", "7405", "0f8400000000", "ffd0", "41ffe0", "0f05", "e2fe", "ff2500000000", "f2c3", "3effe0")
     no = ("90", "4889e5", "0f1f00", "ff00", "48ffc0", "f30f1efa", "660f6f00", "c5fe6f00", "0fb600")
-    assert all(is_transfer(bytes.fromhex(code)) for code in yes)
-    assert not any(is_transfer(bytes.fromhex(code)) for code in no)
+    assert transfers(Codes.of(map(bytes.fromhex, yes))).all()
+    assert not transfers(Codes.of(map(bytes.fromhex, no))).any()

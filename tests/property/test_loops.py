@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.signature.hottest_loops import hottest_loops
-from convolver.tracing.loops import NOT_IN_A_LOOP, branch_of, components, nest
+from convolver.tracing.branch_code import Codes, branches
+from convolver.tracing.loops import NOT_IN_A_LOOP, nest
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import requires_tool
@@ -30,18 +32,33 @@ def reach(after):
     return reached
 
 
+def edges_of(after):
+    return np.array([(node, other) for node, follow in after.items() for other in follow], dtype=np.int64).reshape(-1, 2)
+
+
+def nested(nodes, after):
+    """Depth and head of each node: loops are sets of nodes that reach each other, those within without the way to the head."""
+    reached, found = reach(after), {}
+    for part in {frozenset(m for m in nodes if m in reached[n] and n in reached[m]) for n in nodes if n in reached[n]}:
+        entered = [other for node in nodes if node not in part for other in after[node] if other in part]
+        first = min(entered or part)
+        inner = nested(part, {node: [other for other in after[node] if other in part and other != first] for node in part})
+        found |= {node: (inner[node][0] + 1, inner[node][1]) if node in inner else (1, first) for node in part}
+    return found
+
+
 @given(graphs)
-def test_components_are_the_nodes_that_reach_each_other(lists):
+def test_loops_nest_as_their_definition_says(lists):
     after = dict(enumerate(lists))
-    reached = reach(after)
-    expected = {frozenset(m for m in after if m in reached[n] and n in reached[m]) for n in after if n in reached[n]}
-    assert {frozenset(part) for part in components(list(after), after)} == expected
+    loops, expected = nest(len(lists), edges_of(after)), nested(list(after), after)
+    for node in after:
+        assert (loops.depth[node], loops.head[node]) == expected.get(node, (0, NOT_IN_A_LOOP))
 
 
 @given(graphs)
 def test_a_block_is_in_a_loop_exactly_when_it_reaches_itself(lists):
     after = dict(enumerate(lists))
-    loops, reached = nest(len(lists), after), reach(after)
+    loops, reached = nest(len(lists), edges_of(after)), reach(after)
     for node in after:
         assert (loops.depth[node] > 0) == (node in reached[node]) == (loops.head[node] != NOT_IN_A_LOOP)
         if loops.depth[node]:
@@ -50,7 +67,7 @@ def test_a_block_is_in_a_loop_exactly_when_it_reaches_itself(lists):
 
 def test_nested_loops_have_their_depths_and_heads():
     #   0 -> 1 -> 2 -> 3 -> 3 (itself), 3 -> 2, 2 -> 1, 1 -> 4
-    loops = nest(5, {0: [1], 1: [2, 4], 2: [3, 1], 3: [3, 2], 4: []})
+    loops = nest(5, edges_of({0: [1], 1: [2, 4], 2: [3, 1], 3: [3, 2], 4: []}))
     assert loops.depth.tolist() == [0, 1, 2, 3, 0]
     assert loops.head.tolist() == [NOT_IN_A_LOOP, 1, 2, 3, NOT_IN_A_LOOP]
 
@@ -73,7 +90,8 @@ def test_nested_loops_have_their_depths_and_heads():
     ],
 )
 def test_branches_are_read_from_their_bytes(code, expected):
-    assert branch_of(bytes.fromhex(code)) == expected
+    distance, known, goes_on = (array[0] for array in branches(Codes.of([bytes.fromhex(code)])))
+    assert (distance if known else None, goes_on) == expected
 
 
 @requires_tool
