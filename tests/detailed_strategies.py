@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from convolver._native.detailed_engine import INCLUSIONS, INDICES, PREFETCHERS, DetailedGeometry
-from convolver._native.simulator import POLICIES
+from convolver._native.detailed_engine import DetailedGeometry
+from convolver.machine.hierarchy import INCLUSIONS, INDICES, POLICIES, PREFETCHERS
 from tests.oracle.detailed_oracle import Options
 
 

@@ -12,12 +12,6 @@ from convolver._native._core import ffi, lib
 from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator, make_refs
 from convolver._native.status import check
 
-INCLUSIONS = ("non-inclusive", "inclusive", "exclusive", "victim")
-INDICES = ("modulo", "xor", "intel-slices", "mixed-slices")
-PREFETCHERS = ("none", "next-line", "stride", "stream")
-SEMANTICS = ("write-back", "no-write-backs", "cachegrind", "pycachesim")
-"""Names by their number in the C core."""
-
 COUNTS = (
     "accesses",
     "misses",
@@ -41,7 +35,7 @@ COUNTS = (
 
 
 class DetailedGeometry(NamedTuple):
-    """One level as the C core sees it, in the order of cv_detailed_level; names are numbers (places in the tuples above)."""
+    """One level as the C core sees it, in the order of cv_detailed_level; names are numbers (see convolver.machine.hierarchy)."""
 
     sets: int
     line_bytes: int

@@ -16,19 +16,13 @@ GROUPS: int = lib.CV_SIM_GROUPS
 """Groups that :meth:`Simulator.group_sets` and :meth:`Simulator.group_bursts` tell apart."""
 
 
-POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", "nmru")
-"""Replacement policies by their number in the C core."""
-DEPENDENT_POLICIES = frozenset(["drrip"])
-"""Those whose sets depend on each other, so that some sets cannot be simulated without the others."""
-
-
 class Geometry(NamedTuple):
     """One cache level as the C core sees it."""
 
     sets: int
     ways: int
     line_bytes: int
-    policy: int = 0  # place in POLICIES
+    policy: int = 0  # place in convolver.machine.hierarchy.POLICIES
 
 
 class OwnerLimitError(SimulationError):

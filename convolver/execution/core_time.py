@@ -18,7 +18,6 @@ from convolver.execution.static import static_cycles
 from convolver.machine.cores import CoreTable, choose_core
 from convolver.progress import SILENT, Progress
 from convolver.tracing.definitions import CONTINUED
-from convolver.tracing.windows import walk_paths
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +77,7 @@ def core_times(trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT)
     models: list[Core] = []
     if trace.whole_paths and len(trace.definitions.instructions):
         models = [_model(trace, *one) for one in prepared]
-        walk_paths(trace, lambda decoder, paths: _attach(models, decoder, paths), progress=progress)
+        trace.walk(lambda decoder, paths: _attach(models, decoder, paths), progress)
     static: dict[bytes, NDArray[np.float64]] = {}  # the code alone knows nothing of where data are: once a table
     frames = []
     for number, (key, (walk, ops)) in enumerate(zip(keys, prepared, strict=True)):

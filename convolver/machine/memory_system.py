@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from convolver.errors import HierarchyError
-from convolver.machine.hierarchy import POLICIES, Level, check_levels, parse_levels
-from convolver.machine.level_options import check_semantics, is_plain
+from convolver.machine.hierarchy import POLICIES, Level, check_levels, check_semantics, is_plain, parse_levels
 from convolver.machine.tlb import TlbLevel, check_tlb, levels_for
 from convolver.schema import document_id
 

@@ -10,11 +10,15 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convolver.errors import FormatError, ModelError, SchemaError
-from convolver.modeling.table import DEFAULT_CALLPATH, DEFAULT_METRIC, PREFIX, Table
+from convolver.modeling.table_columns import DEFAULT_CALLPATH, DEFAULT_METRIC, PREFIX
 
+if TYPE_CHECKING:
+    import polars as pl
+
+Rows: TypeAlias = list[dict[str, Any]]
 _MAX_TEXT_PARAMETERS = 4
 
 
@@ -30,14 +34,10 @@ def _row(params: dict[str, float], callpath: str, metric: str, value: float, rep
     return {**named, "callpath": callpath, "metric": metric, "value": float(value), "repetition": repetition}
 
 
-def _table(path: str | Path, rows: list[dict[str, Any]]) -> Table:
+def _checked(path: str | Path, rows: Rows) -> Rows:
+    """Number the repetitions of each point: Extra-P's files may spread them over lines."""
     if not rows:
         raise FormatError(f"{path} holds no measurement.")
-    return Table.of_rows(_renumbered(rows), {"file": Path(path).name})
-
-
-def _renumbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Number the repetitions of each point: Extra-P's files may spread them over lines."""
     seen: dict[Any, int] = {}
     for row in rows:
         key = tuple(sorted((k, v) for k, v in row.items() if k not in ("value", "repetition")))
@@ -46,9 +46,9 @@ def _renumbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def read_jsonlines(path: str | Path) -> Table:
+def read_jsonlines(path: str | Path) -> Rows:
     """Read ``{"params": {...}, "callpath": "main", "metric": "time", "value": 1.5}`` lines; a value may be a list."""
-    return _table(
+    return _checked(
         path, [row for number, line in enumerate(_text(path).splitlines(), 1) for row in _json_line(path, number, line)]
     )
 
@@ -65,7 +65,7 @@ def _json_line(path: str | Path, number: int, line: str) -> Iterator[dict[str, A
         raise FormatError(f"{path}, line {number}: no measurement with 'params' and 'value' ({error}).") from error
 
 
-def read_json(path: str | Path) -> Table:
+def read_json(path: str | Path) -> Rows:
     """Read Extra-P's JSON: measurements by callpath and metric (4), or lists with ids (3); JSON Lines are recognised too."""
     text = _text(path)
     try:
@@ -78,7 +78,7 @@ def read_json(path: str | Path) -> Table:
         rows = list(_rows_of_ids(data) if "callpaths" in data else _rows_of_points(data))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise SchemaError(f"{path} is not Extra-P's JSON: {error!r} is missing or wrong.") from error
-    return _table(path, rows)
+    return _checked(path, rows)
 
 
 def _rows_of_points(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -107,13 +107,13 @@ def _rows_of_ids(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield _row(params, callpaths[int(entry["callpath_id"])], metrics[int(entry["metric_id"])], entry["value"], 0)
 
 
-def read_text(path: str | Path) -> Table:
+def read_text(path: str | Path) -> Rows:
     """Read Extra-P's text file: PARAMETER, POINTS, REGION, METRIC and DATA lines, ``#`` comments."""
     state = _TextState(str(path))
     for number, line in enumerate(_text(path).splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             state.line(number, line)
-    return _table(path, state.rows)
+    return _checked(path, state.rows)
 
 
 class _TextState:
@@ -124,7 +124,7 @@ class _TextState:
         self.parameters: list[str] = []
         self.points: list[dict[str, float]] = []
         self.region, self.metric, self.next = DEFAULT_CALLPATH, DEFAULT_METRIC, 0
-        self.rows: list[dict[str, Any]] = []
+        self.rows: Rows = []
 
     def line(self, number: int, line: str) -> None:
         word, _, rest = " ".join(line.split()).partition(" ")
@@ -165,45 +165,45 @@ class _TextState:
 Grouped = dict[tuple[str, str], list[tuple[dict[str, float], list[float]]]]
 
 
-def _grouped(table: Table) -> Grouped:
+def _grouped(frame: pl.DataFrame, parameters: tuple[str, ...]) -> Grouped:
     """Return the repetitions of each point by (callpath, metric), in the order of the table."""
     result: Grouped = {}
-    columns = [PREFIX + name for name in table.parameters]
-    if table.table.select(columns).null_count().transpose().to_series().sum():
+    columns = [PREFIX + name for name in parameters]
+    if frame.select(columns).null_count().transpose().to_series().sum():
         raise ModelError("Extra-P's files need every parameter at every point, but some are missing in the table.")
-    rows = table.table.with_row_index("__row").sort("callpath", "metric", *columns, "repetition", "__row").iter_rows(named=True)
+    rows = frame.with_row_index("__row").sort("callpath", "metric", *columns, "repetition", "__row").iter_rows(named=True)
     for key, group in groupby(rows, key=lambda row: (row["callpath"], row["metric"], *(row[name] for name in columns))):
-        params = dict(zip(table.parameters, key[2:], strict=True))
+        params = dict(zip(parameters, key[2:], strict=True))
         result.setdefault((key[0], key[1]), []).append((params, [row["value"] for row in group]))
     return result
 
 
-def write_jsonlines(table: Table) -> str:
+def write_jsonlines(frame: pl.DataFrame, parameters: tuple[str, ...]) -> str:
     """Return the table as Extra-P JSON Lines, one point a line with the list of its repetitions."""
     lines = [
         json.dumps({"params": params, "callpath": callpath, "metric": metric, "value": values})
-        for (callpath, metric), points in _grouped(table).items()
+        for (callpath, metric), points in _grouped(frame, parameters).items()
         for params, values in points
     ]
     return "\n".join(lines) + "\n"
 
 
-def write_json(table: Table) -> str:
+def write_json(frame: pl.DataFrame, parameters: tuple[str, ...]) -> str:
     """Return the table as Extra-P JSON (layout of version 4)."""
     measurements: dict[str, dict[str, Any]] = {}
-    for (callpath, metric), points in _grouped(table).items():
+    for (callpath, metric), points in _grouped(frame, parameters).items():
         listed = [{"point": list(params.values()), "values": values} for params, values in points]
         measurements.setdefault(callpath, {})[metric] = listed
-    return json.dumps({"parameters": list(table.parameters), "measurements": measurements}, indent=1) + "\n"
+    return json.dumps({"parameters": list(parameters), "measurements": measurements}, indent=1) + "\n"
 
 
-def write_text(table: Table) -> str:
+def write_text(frame: pl.DataFrame, parameters: tuple[str, ...]) -> str:
     """Return the table as Extra-P text; raises :class:`ModelError` unless every region has every point."""
-    if not 1 <= len(table.parameters) <= _MAX_TEXT_PARAMETERS:
+    if not 1 <= len(parameters) <= _MAX_TEXT_PARAMETERS:
         raise ModelError(f"Extra-P's text files hold 1 to {_MAX_TEXT_PARAMETERS} parameters; write JSON Lines instead.")
-    grouped = _grouped(table)
+    grouped = _grouped(frame, parameters)
     points = [params for params, _ in next(iter(grouped.values()))]
-    lines = [f"PARAMETER {name}" for name in table.parameters]
+    lines = [f"PARAMETER {name}" for name in parameters]
     lines += ["POINTS ( " + " ".join(repr(number) for number in point.values()) + " )" for point in points]
     for (callpath, metric), measured in grouped.items():
         if [params for params, _ in measured] != points:
@@ -213,5 +213,9 @@ def write_text(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-READERS: dict[str, Callable[[str | Path], Table]] = {".jsonl": read_jsonlines, ".json": read_json, ".txt": read_text}
-WRITERS: dict[str, Callable[[Table], str]] = {".jsonl": write_jsonlines, ".json": write_json, ".txt": write_text}
+READERS: dict[str, Callable[[str | Path], Rows]] = {".jsonl": read_jsonlines, ".json": read_json, ".txt": read_text}
+WRITERS: dict[str, Callable[[pl.DataFrame, tuple[str, ...]], str]] = {
+    ".jsonl": write_jsonlines,
+    ".json": write_json,
+    ".txt": write_text,
+}

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from convolver import schema
 from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
+from convolver.modeling import extrap
+from convolver.modeling.table_columns import DEFAULTS, PREFIX, TEXT_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,21 +25,9 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.float64]
 
 SCHEMA = "convolver.table"
-PREFIX = "param."
 _LOW, _ALIKE = 0.2, 3.0
 """A fifth of the repetitions below and above may differ; what lies between differs at most so many times."""
 CENTRES = ("median", "minimum", "mean", "none")
-DEFAULT_CALLPATH, DEFAULT_METRIC = "<root>", "<default>"
-DEFAULTS = {
-    "app": "",
-    "callpath": DEFAULT_CALLPATH,
-    "metric": DEFAULT_METRIC,
-    "unit": "",
-    "machine": "",
-    "source": "measured",
-}
-"""Text columns and what a missing one holds; ``source`` is measured, simulated, predicted or printed."""
-TEXT_COLUMNS = tuple(DEFAULTS)
 
 
 @dataclass(frozen=True)
@@ -127,28 +117,24 @@ class Table:
     @classmethod
     def load(cls, path: str | Path) -> Table:
         """Read a table: ``.parquet``, ``.csv``, or one of Extra-P's files (``.jsonl``, ``.json``, ``.txt``)."""
-        from convolver.modeling import extrap
-
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
             return cls(*schema.load_table(path, SCHEMA))
         if suffix == ".csv":
             return cls.of(_read_csv(path), {"file": Path(path).name})
         if suffix in extrap.READERS:
-            return extrap.READERS[suffix](path)
+            return cls.of_rows(extrap.READERS[suffix](path), {"file": Path(path).name})
         raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
 
     def save(self, path: str | Path) -> None:
         """Write the table in the format of the file's ending (see :meth:`load`)."""
-        from convolver.modeling import extrap
-
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
             schema.save_table(self.table, self.header, path)
         elif suffix == ".csv":
             schema.write_atomically(path, lambda temporary: self.table.write_csv(temporary))
         elif suffix in extrap.WRITERS:
-            text = extrap.WRITERS[suffix](self)
+            text = extrap.WRITERS[suffix](self.table, self.parameters)
             schema.write_atomically(path, lambda temporary: temporary.write_text(text))
         else:
             raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")

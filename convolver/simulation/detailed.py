@@ -9,16 +9,11 @@ from numpy.typing import NDArray
 
 from convolver._native.detailed_engine import (
     COUNTS,
-    INCLUSIONS,
-    INDICES,
-    PREFETCHERS,
-    SEMANTICS,
     DetailedGeometry,
     DetailedSimulator,
 )
-from convolver._native.simulator import POLICIES, Counts
-from convolver.machine.hierarchy import Level
-from convolver.machine.level_options import Prefetcher
+from convolver._native.simulator import Counts
+from convolver.machine.hierarchy import INCLUSIONS, INDICES, POLICIES, PREFETCHERS, SEMANTICS, Level, Prefetcher
 from convolver.machine.memory_system import MemorySystem
 from convolver.machine.tlb import TlbLevel
 from convolver.simulation.hit_rates import MORE_COUNTS

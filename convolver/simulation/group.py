@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from convolver._native.detailed_engine import AnySimulator
 from convolver._native.relay import Relay
-from convolver._native.simulator import POLICIES, Counts, Geometry, Simulator
+from convolver._native.simulator import Counts, Geometry, Simulator
+from convolver.machine.hierarchy import POLICIES
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
 from convolver.simulation.targets import Target

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.simulator import DEPENDENT_POLICIES
+from convolver.machine.hierarchy import DEPENDENT_POLICIES
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.targets import Target
 

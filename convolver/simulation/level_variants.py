@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import HierarchyError, UsageError
-from convolver.machine.hierarchy import Level, check_levels, resized
-from convolver.machine.level_options import Prefetcher
+from convolver.machine.hierarchy import Level, Prefetcher, check_levels, resized
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.targets import MachineLike, Target, targets
 from convolver.units import format_bytes

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.relay import Relay
-from convolver._native.simulator import DEPENDENT_POLICIES, POLICIES, Counts, Geometry, Simulator
+from convolver._native.simulator import Counts, Geometry, Simulator
+from convolver.machine.hierarchy import DEPENDENT_POLICIES, POLICIES
 
 
 def shares(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.path_builder import Paths, PathWindow
 from convolver._native.sinks import Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
@@ -29,10 +30,11 @@ from convolver.tracing.site_features import site_line_shares
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver._native.path_builder import PathWindow
     from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
+WINDOW_VISITS = 65_536
+"""Longest piece of a path, unless another one is asked for."""
 _DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
 _LIGHT = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS, cvt.COUNTS, cvt.SIGNATURE, cvt.TRAILER, cvt.OBJECTS))
 
@@ -146,7 +148,7 @@ class Trace:
     @property
     def has_data_objects(self) -> bool:
         """True when the trace tells which data objects its references touch."""
-        return bool((self.header.get("sampling") or {}).get("data_objects"))
+        return self._sampling("data_objects")
 
     @property
     def attribution(self) -> Attribution:
@@ -203,22 +205,31 @@ class Trace:
     def _decode(self, decoder: Decoder, progress: Progress = SILENT, label: str = "Reading the trace") -> None:
         progress.start(label, total=float(self.path.stat().st_size), unit="bytes")
         try:
-            for chunk in _chunks(self.path, _DECODED | {cvt.EVENTS} if decoder.attributes else _DECODED):
-                content = chunk.content(str(self.path))
-                if chunk.kind == cvt.ADDRESSES:
-                    decoder.replay(content)
-                elif chunk.kind == cvt.EVENTS:
-                    decoder.events(content)
-                else:
-                    decoder.define(content)
-                progress.advance(len(chunk.payload))
-            decoder.flush()
+            for size in self._decoded(decoder, _DECODED | {cvt.EVENTS} if decoder.attributes else _DECODED):
+                progress.advance(size)
         finally:
             progress.finish()
 
+    def _decoded(self, decoder: Decoder, kinds: frozenset[bytes]) -> Iterator[int]:
+        """Decode chunk by chunk; yields the size of each after it was decoded."""
+        for chunk in _chunks(self.path, kinds):
+            content = chunk.content(str(self.path))
+            if chunk.kind == cvt.ADDRESSES:
+                decoder.replay(content)
+            elif chunk.kind == cvt.EVENTS:
+                decoder.events(content)
+            else:
+                decoder.define(content)
+            yield len(chunk.payload)
+        decoder.flush()
+        yield 0
+
+    def _sampling(self, name: str) -> bool:
+        return bool((self.header.get("sampling") or {}).get(name))
+
     def _decoder(self) -> Decoder:
         decoder = Decoder(str(self.path))
-        decoder.warmup(bool((self.header.get("sampling") or {}).get("warmup")))
+        decoder.warmup(self._sampling("warmup"))
         return decoder
 
     def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
@@ -235,33 +246,40 @@ class Trace:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""
         decoder = self._decoder()
         collector = decoder.add_collector()
-        for chunk in _chunks(self.path, _DECODED):
-            content = chunk.content(str(self.path))
-            if chunk.kind == cvt.ADDRESSES:
-                decoder.replay(content)
-                yield from collector.take()
-            else:
-                decoder.define(content)
-        decoder.flush()
-        yield from collector.take()
+        for _ in self._decoded(decoder, _DECODED):
+            yield from collector.take()
 
     @property
     def whole_paths(self) -> bool:
         """True when each visit in :meth:`windows` is followed by what was executed next: nothing was left out between them."""
-        return bool((self.header.get("sampling") or {}).get("paths"))
+        return self._sampling("paths")
 
     def windows(self, max_visits: int | None = None) -> Iterator[PathWindow]:
-        """Yield what each thread executed in each window (see :func:`convolver.tracing.windows.path_windows`)."""
-        from convolver.tracing.windows import path_windows
+        """Yield what each thread executed in each window, in order, in pieces of at most ``max_visits`` visits.
 
-        return path_windows(self, max_visits)
+        Memory is bounded by a chunk of the file and by the code. Segments that do not refer to memory are among the visits only
+        where :attr:`whole_paths` says so. Segment ids are rows of ``definitions.segments`` and of :attr:`segments`.
+        """
+        decoder = Decoder(str(self.path))
+        collector = self._paths(decoder, max_visits).add_collector()
+        for _ in self._decoded(decoder, _DECODED):
+            yield from collector.take()
+
+    def walk(self, prepare: Callable[[Decoder, Paths], None], progress: Progress = SILENT) -> None:
+        """Read all windows into readers in C, which ``prepare`` adds to the decoder and to the builder of paths."""
+        decoder = Decoder(str(self.path))
+        prepare(decoder, self._paths(decoder))
+        self._decode(decoder, progress, "Reading paths")
+
+    def _paths(self, decoder: Decoder, max_visits: int | None = None) -> Paths:
+        return Paths(decoder, WINDOW_VISITS if max_visits is None else max_visits, warmup=self._sampling("warmup"))
 
     @cached_property
     def segments(self) -> pl.DataFrame:
         """The table of segments (:func:`convolver.tracing.segments.segment_table`), code bytes included."""
         from convolver.tracing.segments import segment_table
 
-        return segment_table(self)
+        return segment_table(self.definitions, self.known_counters, self.blocks)
 
     def summary(self) -> dict[str, Any]:
         """Return the header, with the totals of the signature, as a JSON-able document."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver.tracing.definitions import Definitions, counter_values, starts
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver.tracing.reader import Trace
+    from convolver.tracing.blocks import Blocks
 
 
 def _codes(definitions: Definitions) -> list[bytes]:
@@ -20,7 +21,7 @@ def _codes(definitions: Definitions) -> list[bytes]:
     return [code[begin : begin + size] for begin, size in zip(first, sizes, strict=True)]
 
 
-def segment_table(trace: Trace) -> pl.DataFrame:
+def segment_table(definitions: Definitions, counters: NDArray[np.uint64], blocks: Blocks) -> pl.DataFrame:
     """Return one row a segment, in the order of ids.
 
     Columns: ``segment`` (id), ``module`` (path, empty outside every file), ``offset`` (in the file; the address outside every
@@ -29,18 +30,17 @@ def segment_table(trace: Trace) -> pl.DataFrame:
     """
     import polars as pl
 
-    definitions = trace.definitions
     segments = definitions.segments
-    executions = counter_values(trace.known_counters, segments["counter"])
+    executions = counter_values(counters, segments["counter"])
     first = starts(segments["instructions"])
-    blocks = trace.blocks.instruction_blocks[first] if len(first) else np.zeros(0, dtype=np.uint32)
+    rows = blocks.instruction_blocks[first] if len(first) else np.zeros(0, dtype=np.uint32)
     return pl.DataFrame(
         {
             "segment": np.arange(len(segments), dtype=np.uint32),
             "module": [definitions.paths[module] for module in segments["module"].tolist()],
             "offset": segments["file_offset"],
             "address": segments["address"],
-            "block": blocks,
+            "block": rows,
             "executions": executions,
             "instructions": segments["instructions"],
             "first_site": segments["first_site"],

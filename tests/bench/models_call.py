@@ -23,7 +23,8 @@ from msgspec.structs import replace
 from convolver.modeling import fit
 from convolver.modeling.call.monitor import join_metrics
 from convolver.modeling.call.pragmas import instrument
-from convolver.modeling.call.records import Record, read_records, to_table
+from convolver.modeling.call.record_files import read_records
+from convolver.modeling.call.records import Record, to_table
 from convolver.modeling.call.runtime import build_runtime
 from convolver.modeling.model_artifact import Model
 from convolver.mpi.counted_runs import count

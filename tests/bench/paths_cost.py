@@ -25,7 +25,6 @@ from convolver._native.trace_decoder import Decoder
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
-from convolver.tracing.windows import walk_paths
 
 BURSTS = ["--mode=sample", "--interval=1000000", "--sample=10000", "--sets=32"]
 
@@ -61,7 +60,7 @@ def seconds(recording: Trace, prepare: Callable[[Decoder, Paths], object]) -> fl
     times = []
     for _ in range(3):
         began = time.process_time()
-        walk_paths(recording, prepare)  # type: ignore[arg-type]
+        recording.walk(prepare)  # type: ignore[arg-type]
         times.append(time.process_time() - began)
     return min(times)
 

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convolver._native.detailed_engine import COUNTS, SEMANTICS, DetailedSimulator
-from convolver._native.simulator import POLICIES, Geometry, Simulator
+from convolver._native.detailed_engine import COUNTS, DetailedSimulator
+from convolver._native.simulator import Geometry, Simulator
+from convolver.machine.hierarchy import POLICIES, SEMANTICS
 from tests.detailed_strategies import any_hierarchy, geometry, plain_hierarchy
 from tests.oracle.detailed_oracle import Options, Run
 from tests.reference_streams import arrays, streams

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from convolver._native import detailed_engine as detailed
 from convolver._native import simulator
 from convolver.errors import HierarchyError, UnsupportedVersionError
-from convolver.machine import hierarchy, level_options
+from convolver.machine.hierarchy import POLICIES
 from convolver.machine.memory_system import parse_system
 from convolver.machine.profile import MachineProfile
 from convolver.schema import VERSIONS
@@ -33,14 +32,6 @@ FULL = {
         {"level": "STLB", "entries": 1536, "ways": 12},
     ],
 }
-
-
-def test_the_names_of_options_are_those_of_the_core():
-    assert hierarchy.POLICIES == simulator.POLICIES
-    assert level_options.INCLUSIONS == detailed.INCLUSIONS
-    assert level_options.INDICES == detailed.INDICES
-    assert level_options.PREFETCHERS == detailed.PREFETCHERS
-    assert level_options.SEMANTICS == detailed.SEMANTICS
 
 
 def test_a_profile_with_every_option_survives_writing_and_reading(tmp_path):
@@ -125,6 +116,6 @@ def test_a_projected_machine_keeps_options_and_tlb():
 
 
 def test_a_policy_whose_sets_depend_on_each_other_is_not_simulated_on_some():
-    geometry = simulator.Geometry(64, 4, 64, simulator.POLICIES.index("drrip"))
+    geometry = simulator.Geometry(64, 4, 64, POLICIES.index("drrip"))
     with pytest.raises(Exception, match="Selecting"):
         simulator.Simulator([[geometry]]).select(1, 0)

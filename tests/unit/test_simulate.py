@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver._native.simulator import POLICIES, Geometry, Simulator
+from convolver._native.simulator import Geometry, Simulator
 from convolver._native.sinks import Sinks
 from convolver.errors import ChecksumError, HierarchyError, SchemaError, SimulationError, UsageError
-from convolver.machine import hierarchy
 from convolver.machine.hierarchy import Level
 from convolver.progress import SILENT
 from convolver.simulation.hit_rates import HitRates
@@ -160,10 +159,6 @@ def test_wrong_machines_are_refused(machines, error):
 def test_an_unsimulated_machine_has_no_totals():
     with pytest.raises(UsageError, match="was not simulated"):
         simulate_arrays(lines(0), machines=ONE_LINE).totals("other")
-
-
-def test_the_policies_are_numbered_as_in_the_c_core():
-    assert POLICIES == hierarchy.POLICIES
 
 
 def test_first_in_first_out_forgets_a_line_that_is_in_use():

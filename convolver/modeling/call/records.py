@@ -1,4 +1,4 @@
-"""Records of finished regions: read from the runtime's JSON lines, reduced over ranks to a measurement table, kept as XML too."""
+"""Records of finished regions: reduced over ranks to a measurement table, or drawn as a Paraver trace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from convolver.errors import FormatError, ModelError
+from convolver.errors import ModelError
 from convolver.modeling.table import PREFIX, Table
 
-PATTERN = "convolver-call.*.jsonl"
 MEANS = ("latency", "bandwidth", "load")
 MAXIMA = ("time", "cpu_time", "mpi_time", "memory_peak", "memory_available")
 """Metrics whose value for all ranks is their mean or maximum; all others are summed."""
@@ -39,42 +38,6 @@ class Record(msgspec.Struct, kw_only=True):
     metrics: dict[str, Quantity] = {}
     formula: str = ""
     trouble: str = ""
-
-
-def read_records(source: str | Path) -> list[Record]:
-    """Return the records of a folder of the runtime's files, of one such file, or of an XML file."""
-    from convolver.modeling.call.xml import read_xml
-
-    path = Path(source)
-    if path.suffix == ".xml":
-        return read_xml(path)
-    files = sorted(path.glob(PATTERN)) if path.is_dir() else [path]
-    if not files:
-        raise FormatError(f"{path} holds no record ({PATTERN}); run the instrumented program with CONVOLVER_CALL_DIR={path}.")
-    records = []
-    for file in files:
-        try:
-            lines = file.read_text().splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"{file} cannot be read: {error}.") from error
-        for number, line in enumerate(lines, 1):
-            records.append(_record(file, number, line))
-    return records
-
-
-def _record(file: Path, number: int, line: str) -> Record:
-    try:
-        return msgspec.json.decode(line, type=Record, strict=False)
-    except msgspec.DecodeError as error:
-        raise FormatError(f"{file}, line {number} is no record: {error}; the program may have been stopped there.") from error
-
-
-def write_records(records: Iterable[Record], path: str | Path, *, append: bool = False) -> None:
-    """Write records as JSON lines, as the runtime does."""
-    encoder = msgspec.json.Encoder()
-    with Path(path).open("ab" if append else "wb") as file:
-        for record in records:
-            file.write(encoder.encode(record) + b"\n")
 
 
 def to_table(records: Sequence[Record], *, app: str = "", by_rank: bool = False) -> Table:

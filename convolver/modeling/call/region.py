@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convolver.modeling.call.records import Quantity, Record, write_records
+from convolver.modeling.call.record_files import write_records
+from convolver.modeling.call.records import Quantity, Record
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")

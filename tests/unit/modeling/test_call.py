@@ -13,10 +13,10 @@ from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundErr
 from convolver.modeling import Table, fit
 from convolver.modeling.call.monitor import join_metrics, join_monitor
 from convolver.modeling.call.pragmas import analysis_formula, instrument
-from convolver.modeling.call.records import Quantity, Record, formulas, read_records, to_table, write_paraver, write_records
+from convolver.modeling.call.record_files import read_records, read_xml, write_records, write_xml
+from convolver.modeling.call.records import Quantity, Record, formulas, to_table, write_paraver
 from convolver.modeling.call.region import region
 from convolver.modeling.call.runtime import build_runtime
-from convolver.modeling.call.xml import read_xml, write_xml
 from convolver.modeling.model_artifact import Model, Term
 
 ROOT = Path(__file__).parents[3]

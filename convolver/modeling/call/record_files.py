@@ -1,14 +1,18 @@
-"""The XML form of records with its document type definition, as the framework paper's CALL kept them."""
+"""Files of records: the runtime's JSON lines, and XML with its definition, as the framework paper's CALL kept them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as xml
+
+import msgspec
 
 from convolver.errors import FormatError
 from convolver.modeling.call.records import Quantity, Record
 
+PATTERN = "convolver-call.*.jsonl"
+"""Names of the files that the runtime writes."""
 DTD = """\
 <!ELEMENT experiments (experiment*)>
 <!ELEMENT experiment (parameter*, metric*, formula?, trouble?)>
@@ -28,6 +32,40 @@ DTD = """\
 <!ELEMENT trouble (#PCDATA)>
 """
 """Times are Unix seconds; the texts of parameter and metric are numbers."""
+
+
+def read_records(source: str | Path) -> list[Record]:
+    """Return the records of a folder of the runtime's files, of one such file, or of an XML file."""
+    path = Path(source)
+    if path.suffix == ".xml":
+        return read_xml(path)
+    files = sorted(path.glob(PATTERN)) if path.is_dir() else [path]
+    if not files:
+        raise FormatError(f"{path} holds no record ({PATTERN}); run the instrumented program with CONVOLVER_CALL_DIR={path}.")
+    records = []
+    for file in files:
+        try:
+            lines = file.read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"{file} cannot be read: {error}.") from error
+        for number, line in enumerate(lines, 1):
+            records.append(_of_line(file, number, line))
+    return records
+
+
+def _of_line(file: Path, number: int, line: str) -> Record:
+    try:
+        return msgspec.json.decode(line, type=Record, strict=False)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{file}, line {number} is no record: {error}; the program may have been stopped there.") from error
+
+
+def write_records(records: Iterable[Record], path: str | Path, *, append: bool = False) -> None:
+    """Write records as JSON lines, as the runtime does."""
+    encoder = msgspec.json.Encoder()
+    with Path(path).open("ab" if append else "wb") as file:
+        for record in records:
+            file.write(encoder.encode(record) + b"\n")
 
 
 def write_xml(records: Sequence[Record], path: str | Path) -> None:
@@ -58,12 +96,12 @@ def read_xml(path: str | Path) -> list[Record]:
         root = xml.fromstring(text)
         if root.tag != "experiments":
             raise FormatError(f"{path} holds '{root.tag}', not 'experiments'.")
-        return [_record(node) for node in root]
+        return [_of_element(node) for node in root]
     except (OSError, UnicodeDecodeError, xml.ParseError, KeyError, ValueError, TypeError) as error:
         raise FormatError(f"{path} is no XML of records: {error}.") from error
 
 
-def _record(node: xml.Element) -> Record:
+def _of_element(node: xml.Element) -> Record:
     known = {"parameter", "metric", "formula", "trouble"}
     if node.tag != "experiment" or any(child.tag not in known for child in node):
         raise ValueError(f"an element in '{node.tag}' is unknown")

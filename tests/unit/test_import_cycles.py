@@ -1,0 +1,62 @@
+"""No module needs, at any time, another that needs it: neither at the top of a file nor inside a function."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _for_types_only(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _statements(node: ast.AST) -> list[ast.AST]:
+    """Return a node and all below it, without what only type checkers read."""
+    found = [node]
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.stmt) and _for_types_only(child)):
+            found += _statements(child)
+    return found
+
+
+def imports(root: Path) -> dict[str, set[str]]:
+    """Return the modules that each module of a package imports; packages' own ``__init__`` count where they are named."""
+    files = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    graph: dict[str, set[str]] = {}
+    for name, path in files.items():
+        graph[name] = set()
+        for node in _statements(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= (whole & files.keys()) or {node.module}
+        graph[name] &= files.keys()
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_a_cycle_through_a_function_is_found(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "first.py").write_text("from package.second import two\n")
+    (package / "second.py").write_text("def two():\n    from package import first\n    return first\n")
+    assert set(cycle(imports(package))) == {"package.first", "package.second"}
+    (package / "second.py").write_text("if TYPE_CHECKING:\n    from package import first\n")
+    assert cycle(imports(package)) == []
+
+
+def test_the_package_has_no_import_cycle():
+    graph = imports(ROOT / "convolver")
+    assert len(graph) > 200
+    assert cycle(graph) == []
