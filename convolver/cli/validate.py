@@ -28,6 +28,10 @@ def validate_command(
         str | None, typer.Option("--stop", help="End when all is 'measured' (needs a quiet machine) or 'traced' (does not).")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that predict; runs, probes and traces stay alone.")] = 1,
+    export: Annotated[
+        str | None,
+        typer.Option("--export", metavar="NAME", help="Measure only, and write NAME.machine.json and times-NAME.csv."),
+    ] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
     csv: Csv = False,
@@ -41,6 +45,7 @@ def validate_command(
     Examples:
       convolver validate mine.toml -o results --stop measured
       convolver validate mine.toml -o results --jobs 2
+      convolver validate mine.toml -o results --export cloud-mine
       convolver validate tests/bench/campaign.toml --quick --only xz --json
     """
     import msgspec
@@ -48,7 +53,7 @@ def validate_command(
     from convolver.reporting.console import terminal_progress
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result
-    from convolver.validating.run_campaign import Stop, validate
+    from convolver.validating.run_campaign import Stop, export_machine, validate
 
     chosen = Campaign.load(campaign).only(only or [])
     chosen = chosen.quick() if quick else chosen
@@ -60,6 +65,10 @@ def validate_command(
         raise UsageError(f"A campaign cannot stop at '{stop}'; choose {' or '.join(get_args(Stop))}.")
     ends = cast("Stop | None", stop)
     progress = terminal_progress()
+    if export is not None:
+        for path in export_machine(chosen, campaign.parent, output, export, patience=wait, progress=progress):
+            wrote(path)
+        return
     result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, processes=jobs, progress=progress)
     if result is None:
         say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")

@@ -20,6 +20,8 @@ def markdown(validation: Validation, picture: str | None = None) -> str:
     parts += ["## Errors", "", *_statistics(validation), "", "## Programs", "", *_rows(validation)]
     if ratios := validation.cpu_ratios():
         parts += ["", "## CPU ratios", "", *_ratios(ratios, validation.base)]
+    if pairs := validation.pair_statistics():
+        parts += ["", "## CPU ratios between machines", "", *_pairs(pairs)]
     if gone := {**header["left_out"], **header["refused"]}:
         parts += ["", "## Left out", "", *(f"- {name}: {reason}" for name, reason in gone.items())]
     return "\n".join(parts) + "\n"
@@ -101,6 +103,16 @@ def _rows(validation: Validation) -> list[str]:
                 "" if row["slowdown"] is None else f"{row['slowdown']:.1f}",
             ]
         )
+    return _table(columns, rows)
+
+
+def _pairs(entries: Sequence[dict[str, Any]]) -> list[str]:
+    columns = ["of", "over", "trace", "method", "programs", "count", "median", "mean", "worst", f"in the {STATED:.0%} interval"]
+    rows = []
+    for entry in entries:
+        names = [str(entry[name]) for name in ("base", "target", "mode", "method", "origin", "count")]
+        sizes = [_percent(entry["error"][name]) for name in ("median", "mean", "worst")]
+        rows.append([*names, *sizes, _percent(entry["coverage"], 0)])
     return _table(columns, rows)
 
 

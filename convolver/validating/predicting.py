@@ -21,6 +21,7 @@ from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
 from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
+from convolver.validating.machine_pairs import pair_rows, whole_machines
 from convolver.validating.measuring import CampaignRuns
 from convolver.validating.pages import with_its_pages
 from convolver.validating.tracing import trace_job
@@ -31,10 +32,11 @@ METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 
 
 class JobRows(NamedTuple):
-    """The rows of one job, and why it has none from a trace, by their names."""
+    """The rows of one job, why it has none from a trace, by their names, and its CPU ratios by pair of machines."""
 
     rows: list[dict[str, Any]]
     left_out: dict[str, str]
+    pairs: list[dict[str, Any]]
 
 
 class _Paths(NamedTuple):
@@ -76,21 +78,23 @@ class Predictor:
         rows: list[dict[str, Any]] = []
         measured = self.measured(job)
         if not measured:
-            return JobRows(rows, {job.name: "no run of it ended well"})
+            return JobRows(rows, {job.name: "no run of it ended well"}, [])
+        pairs: list[dict[str, Any]] = []
         left_out: dict[str, str] = {}
         paths: _Paths | None = None
         for mode in job_modes(self.campaign, job):
             try:
                 own, paths = self._of_trace(job, mode, measured, paths)
-                rows += own
+                rows += own.rows
+                pairs += own.pairs
             except Exception as error:  # half an hour of measurements must not be lost to one program
                 kind = "" if isinstance(error, ConvolverError) else f"{type(error).__name__}: "
                 left_out[f"{job.name} ({mode})"] = f"{kind}{error}"
-        return JobRows(rows, left_out)
+        return JobRows(rows, left_out, pairs)
 
     def _of_trace(
         self, job: Job, mode: Mode, measured: Mapping[str, dict[str, Any]], paths: _Paths | None
-    ) -> tuple[list[dict[str, Any]], _Paths | None]:
+    ) -> tuple[JobRows, _Paths | None]:
         """Return the rows of a job from one of its traces, and the core times of its paths.
 
         A trace with every reference has no paths and takes those of the one before, ``paths``: what is compared is what sampling
@@ -107,7 +111,7 @@ class Predictor:
         elif paths is not None:
             cores = paths.of(trace.signature)
         native = (self._measured(job, self.campaign.base_condition) or {}).get("measured_seconds")
-        found = []
+        found = JobRows([], {}, [])
         for method, options in self._methods().items():
             times = {
                 one.name: convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
@@ -117,9 +121,10 @@ class Predictor:
                 total = with_its_pages(one, self.campaign.base_condition, times, trace.signature) if method == "model" else None
                 pairs, waited = self._pairs(job, one), self._waited(job)
                 seconds = traced.processor_seconds
-                found.append(
+                found.rows.append(
                     row(job, one, mode, method, times[one.name], measured[one.name], seconds, native, pairs, total, waited)
                 )
+            found.pairs.extend(pair_rows(job, mode, method, whole_machines(self.campaign), times, measured))
         return found, paths
 
     def _methods(self) -> dict[str, dict[str, Any]]:
@@ -177,4 +182,8 @@ def predict_all(predictor: Predictor, jobs: Sequence[Job], processes: int = 1, p
     finally:
         progress.finish()
     found: list[JobRows] = [done.done[number] for number in range(len(jobs))]
-    return JobRows([one for job in found for one in job.rows], {key: why for job in found for key, why in job.left_out.items()})
+    return JobRows(
+        [one for job in found for one in job.rows],
+        {key: why for job in found for key, why in job.left_out.items()},
+        [one for job in found for one in job.pairs],
+    )

@@ -10,15 +10,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+import msgspec
+
 from convolver import __version__
+from convolver.errors import PredictionError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
 from convolver.progress import SILENT, Progress
+from convolver.validating.bundling import write_bundle
 from convolver.validating.campaign import Campaign, Job
 from convolver.validating.campaign_machines import measured_elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, CampaignRuns, measure_all
-from convolver.validating.predicting import Predictor, job_modes, predict_all
+from convolver.validating.predicting import JobRows, Predictor, job_modes, predict_all
 from convolver.validating.preparing import prepare
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
@@ -66,8 +70,8 @@ class _Campaign:
                 self.elsewhere[condition.name] = measured_elsewhere(condition, self.here)
         return jobs
 
-    def rows(self, jobs: Sequence[Job], processes: int) -> list[dict[str, Any]]:
-        """Trace what was not, one program behind another, and predict every job; one that fails is left out with its reason."""
+    def rows(self, jobs: Sequence[Job], processes: int) -> JobRows:
+        """Trace what was not, one program after another, and predict every job; one that fails is left out with its reason."""
         predictor = Predictor(
             campaign=self.campaign,
             traces=self.folder / "traces",
@@ -78,7 +82,7 @@ class _Campaign:
         self.trace([job for job in jobs if predictor.measured(job)])
         found = predict_all(predictor, jobs, processes, self.progress)
         self.left_out.update(found.left_out)
-        return found.rows
+        return found
 
     def trace(self, jobs: Sequence[Job]) -> None:
         """Make all traces that are missing."""
@@ -110,6 +114,30 @@ class _Campaign:
         }
 
 
+def export_machine(
+    campaign: Campaign, here: str | Path, folder: str | Path, name: str, *, patience: float = 0.0, progress: Progress = SILENT
+) -> list[Path]:
+    """Measure this machine under the campaign's base condition alone and write it as a bundle for another machine's campaign
+    (:func:`convolver.validating.bundling.write_bundle`); what an interrupted campaign left in ``folder`` is used again.
+
+    Raises :class:`UsageError` for an impossible name or a base that is another machine, :class:`ToolError` when a preparation
+    fails, and :class:`PredictionError` when there is nothing to export.
+    """
+    if not name or "/" in name:
+        raise UsageError(f"'{name}' cannot name a machine; choose one without '/'.")
+    base = campaign.base_condition
+    if base.profile:
+        raise UsageError(f"The base '{base.name}' of the campaign is measured elsewhere; only this machine can be exported.")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    wait_until_quiet(patience, progress)
+    state = _Campaign(msgspec.structs.replace(campaign, condition=(base,)), Path(here).resolve(), folder, progress)
+    jobs = state.gather(calibrate=True)
+    if base.name not in state.machines:
+        raise PredictionError(f"The machine has no profile: {state.refused.get(base.name, 'it was not probed')}.")
+    return write_bundle(name, state.machines[base.name], jobs, state.runs, base, folder)
+
+
 def validate(
     campaign: Campaign,
     here: str | Path,
@@ -138,9 +166,10 @@ def validate(
         state.trace(jobs)
     if stop is not None:
         return None
-    rows = state.rows(jobs, processes)
+    found = state.rows(jobs, processes)
     return Validation.make(
-        rows,
+        found.rows,
+        pairs=found.pairs,
         inputs={name: profile.id for name, profile in state.machines.items()},
         campaign=campaign.name,
         base=campaign.base_name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
 from convolver.schema import TableArtifact, load_table, save_document, table_header
+from convolver.validating.machine_pairs import pair_statistics
 from convolver.validating.statistics import ratios, summarise
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Validation(TableArtifact):
 
     @classmethod
     def make(cls, rows: Sequence[Mapping[str, Any]], *, inputs: Mapping[str, Any], **extra: Any) -> Validation:
-        """Return the artifact of these rows; ``extra`` are campaign, base, machine, left_out, refused, notes.
+        """Return the artifact of these rows; ``extra`` are campaign, base, machine, left_out, refused, pairs.
 
         Raises :class:`PredictionError` without a row.
         """
@@ -81,11 +82,23 @@ class Validation(TableArtifact):
         """Return predicted and measured CPU ratios of every program between the base and each other condition."""
         return ratios(self.rows, self.base)
 
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        """CPU ratios of every program between every ordered pair of measured machines."""
+        return list(self.header.get("pairs", []))
+
+    def pair_statistics(self) -> list[dict[str, Any]]:
+        """Return errors of these ratios by pair, beside those of one factor for all programs."""
+        return pair_statistics(self.pairs)
+
     def summary(self) -> dict[str, Any]:
         """Return the header and the statistics as a JSON-able document."""
-        return {**self.header, "statistics": self.statistics()}
+        own = {"statistics": self.statistics(), "pair_statistics": self.pair_statistics()}
+        return {**{key: value for key, value in self.header.items() if key != "pairs"}, **own}
 
     def save_json(self, path: str | Path) -> None:
         """Write header, statistics, rows and CPU ratios as one JSON document."""
         document = {key: value for key, value in self.summary().items() if key != "id"}
-        save_document({**document, "table_id": self.id, "rows": self.rows, "cpu_ratios": self.cpu_ratios()}, path)
+        save_document(
+            {**document, "table_id": self.id, "rows": self.rows, "cpu_ratios": self.cpu_ratios(), "pairs": self.pairs}, path
+        )

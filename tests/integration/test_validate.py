@@ -11,11 +11,13 @@ import msgspec
 import pytest
 
 from convolver.errors import TracerError, UsageError
+from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.machine_probe import default_cpu
 from convolver.validating import measuring, sharing
 from convolver.validating import validation_rows as rows
 from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
 from convolver.validating.preparing import prepare
 from convolver.validating.running import control_group, hogs, page_environment, run_once
@@ -220,8 +222,34 @@ def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder
     assert ratio["predicted"] == pytest.approx(
         rows["spin", "short", "first"]["predicted_seconds"] / rows["spin", "short", "second"]["predicted_seconds"]
     )
+    pairs = {(row["base"], row["target"]): row for row in written["pairs"] if row["method"] == "model"}
+    assert pairs.keys() == {("first", "second"), ("second", "first")}
+    assert pairs["first", "second"]["predicted"] * pairs["second", "first"]["predicted"] == pytest.approx(1)
+    assert pairs["first", "second"]["predicted"] == pytest.approx(ratio["predicted"])
+    assert pairs["first", "second"]["low"] <= pairs["first", "second"]["predicted"] <= pairs["first", "second"]["high"]
+    assert {entry["method"] for entry in document["pair_statistics"]} == {"model", "paper", "one factor"}
     assert "| spin | short |" in (folder / "page.md").read_text()
     assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
+
+
+def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
+    command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--export", "mine"]
+    here = CAMPAIGN.replace('base = "first"\n', "").replace("condition = [", 'condition = [{name = "here"},')
+    (folder / "c.toml").write_text(here)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    machine = MachineProfile.load(folder / "out" / "mine.machine.json")
+    assert machine.name == "mine"
+    assert not any(point.samples_seconds for curve in machine.maps for point in curve.points)
+    condition = Condition(name="mine", profile="out/mine.machine.json", times="out/times-mine.csv")
+    assert measured_elsewhere(condition, folder).keys() == {("spin", "short")}
+
+
+def test_another_machine_is_not_exported(folder):
+    command = [sys.executable, "-m", "convolver", "validate", "c.toml", "--export", "mine"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 2
+    assert "measured elsewhere" in done.stderr
 
 
 def test_two_processes_predict_the_same_rows_in_the_same_order_and_name_the_job_that_fails(folder):
