@@ -1,0 +1,94 @@
+"""Write the measured figures of the pages from the result files of ``benchmarks/results/``.
+
+A page holds blocks such as
+
+    <!-- result tracer-slowdown: table program,counts -->
+    ...what is generated...
+    <!-- /result -->
+
+The words after the colon are ``table``, ``table COLUMN,COLUMN``, or a text with fields in braces, which are values of the result
+file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits with 1.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+BLOCK = re.compile(r"(<!-- result (?P<name>[\w-]+): (?P<what>.*?) -->\n)(?P<body>.*?)(<!-- /result -->)", re.S)
+FIELDS = ("name", "command", "commit", "machine", "date")
+
+
+class StaleResultError(Exception):
+    """A page names a result, a column or a value that is not there."""
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return a result: ``name``, ``command``, ``commit``, ``machine``, ``date``, and ``columns`` with ``rows``, ``values`` or both."""
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        raise StaleResultError(f"There is no result file {path.relative_to(ROOT)}.")
+    result: dict[str, Any] = json.loads(path.read_text())
+    missing = [field for field in FIELDS if not result.get(field)]
+    if missing:
+        raise StaleResultError(f"{path.relative_to(ROOT)} lacks {', '.join(missing)}.")
+    return result
+
+
+def table(result: dict[str, Any], wanted: str) -> str:
+    """Return a Markdown table of the wanted columns (comma-separated; all where the text is empty)."""
+    columns = result["columns"]
+    names = [name.strip() for name in wanted.split(",")] if wanted else columns
+    unknown = [name for name in names if name not in columns]
+    if unknown:
+        raise StaleResultError(f"The result {result['name']} has no column {', '.join(unknown)}; it has {', '.join(columns)}.")
+    places = [columns.index(name) for name in names]
+    rows = [names, ["---"] * len(names), *([row[place] for place in places] for row in result["rows"])]
+    return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in rows)
+
+
+def rendered(name: str, what: str) -> str:
+    """Return what a block shows."""
+    result = load(name)
+    if what == "table" or what.startswith("table "):
+        return "\n" + table(result, what.removeprefix("table").strip()) + "\n\n"
+    try:
+        return what.format_map({**result, **result.get("values", {})}) + "\n"
+    except (KeyError, ValueError, IndexError) as error:
+        raise StaleResultError(f"The text of a block with the result {name} cannot be filled in: {error!r}.") from error
+
+
+def current(text: str) -> str:
+    """Return a page's text with all of its blocks generated anew."""
+    return BLOCK.sub(lambda found: found[1] + rendered(found["name"], found["what"]) + found[5], text)
+
+
+def main() -> int:
+    """Write or check all pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a page is not current")
+    check = parser.parse_args().check
+    stale = []
+    for page in PAGES:
+        text = page.read_text()
+        try:
+            new = current(text)
+        except StaleResultError as error:
+            print(f"{page.relative_to(ROOT)}: {error}", file=sys.stderr)
+            return 1
+        if new != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if not check:
+                page.write_text(new)
+    if stale:
+        print(("Not current, run `make tables`: " if check else "Written: ") + ", ".join(stale))
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
