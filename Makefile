@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench validate lint docs docs-outputs clean
+.PHONY: help setup run test bench validate lint docs docs-outputs tables clean
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -42,10 +42,15 @@ docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings a
 docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md, FRESH=1)
 	$(BIN)/python tools/docs_outputs.py $(if $(FRESH),--fresh) $(PAGES)
 
-lint: $(STAMP) ## Check style and types
+tables: $(STAMP) ## Write the measured figures of the pages from benchmarks/results/
+	$(BIN)/python tools/result_tables.py
+
+lint: $(STAMP) ## Check style, types, prose and the pages' figures
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/prose.py
+	$(BIN)/python tools/result_tables.py --check
 
 clean: ## Remove everything that was built
 	rm -rf $(VENV) build dist run *.egg-info convolver/_native/_core.* convolver/_native/*.so

@@ -69,17 +69,19 @@ def words() -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern, re.I), instead) for pattern, instead in (line.split("\t") for line in lines)]
 
 
+def line_of(text: str, match: re.Match[str]) -> int:
+    """Return the line of a text, from 1, on which a match begins."""
+    return text.count("\n", 0, match.start()) + 1
+
+
 def own_findings(source: str, text: str) -> list[Finding]:
     """Return house words, British spellings and sentences that are too long."""
-    found = []
+    found: list[Finding] = []
     for pattern, instead in words():
-        for match in pattern.finditer(text):
-            found.append(Finding(source, text.count("\n", 0, match.start()) + 1, f"'{match[0]}': write {instead}"))
+        found += [Finding(source, line_of(text, match), f"'{match[0]}': write {instead}") for match in pattern.finditer(text)]
     for block in re.finditer(r"(?:^(?!\s*$|\s*[|#*-]|\s*\d+\.).*\n?)+", text, re.M):
-        start = text.count("\n", 0, block.start()) + 1
-        for sentence in re.split(r"(?<=[.!?:;])\s", block[0]):
-            if len(sentence.split()) > LONGEST:
-                found.append(Finding(source, start, f"a sentence of {len(sentence.split())} words: '{sentence.strip()[:50]}...'"))
+        long = [one.strip() for one in re.split(r"(?<=[.!?:;])\s", block[0]) if len(one.split()) > LONGEST]
+        found += [Finding(source, line_of(text, block), f"{len(one.split())} words in a sentence: {one[:40]}...") for one in long]
     return found
 
 

@@ -29,7 +29,7 @@ class StaleResultError(Exception):
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return a result: ``name``, ``command``, ``commit``, ``machine``, ``date``, and ``columns`` with ``rows``, ``values`` or both."""
+    """Return a result: the :data:`FIELDS`, and ``columns`` with ``rows``, ``values``, or both."""
     path = RESULTS / f"{name}.json"
     if not path.is_file():
         raise StaleResultError(f"There is no result file {path.relative_to(ROOT)}.")

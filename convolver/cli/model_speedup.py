@@ -1,4 +1,4 @@
-"""``convolver model speedup``: predicted speed-up and efficiency over process counts, and how far it pays (P3S)."""
+"""``convolver model speedup``: predicted speedup and efficiency over process counts, and how far it pays (P3S)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def speedup_command(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Predict speed-up and efficiency over process counts and say how many processes pay.
+    """Predict speedup and efficiency over process counts and say how many processes pay.
 
     Ideal is linear from the smallest traced count.
 
@@ -77,7 +77,7 @@ def _print(points: list[ScalingPoint], traced: tuple[int, ...], text: str) -> No
     from convolver.reporting.grid import grid
     from convolver.units import format_seconds
 
-    table = grid([], ["processes", "seconds", "speed-up", "efficiency", "traced", "advised"])
+    table = grid([], ["processes", "seconds", "speedup", "efficiency", "traced", "advised"])
     for point in points:
         words = ("yes" if point.processes in traced else "no", "yes" if point.advised else "no")
         numbers = (format_seconds(point.seconds), f"{point.speedup:.3g}", f"{100 * point.efficiency:.0f} %")

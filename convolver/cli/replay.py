@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from convolver.mpi.network import Network
     from convolver.mpi.timeline import Timeline
 
-HELP = """Replay an MPI trace (.dim or recorded events) on a parameterised network and predict its run time.
+HELP = """Replay an MPI trace (.dim or recorded events) on a parameterized network and predict its run time.
 
 Computation is divided by the CPU ratio (2: twice as fast); communication follows Dimemas' model.
 
@@ -237,7 +237,7 @@ def _print_analysis(document: dict[str, Any]) -> None:
         console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else f'{value:.1%}'}")
     shares = ", ".join(f"{name} {share:.1%}" for name, share in document["critical_path"]["shares"].items())
     console.print(f"critical path          {shares}")
-    table = grid(["change"], ["seconds", "speed-up"])
+    table = grid(["change"], ["seconds", "speedup"])
     for row in document["sensitivity"]:
         table.add_row(row["change"], format_seconds(row["seconds"]), f"{row['speedup']:.3f}")
     console.print(table)

@@ -123,7 +123,7 @@ def sweep(
     app: str = "",
     progress: Progress = SILENT,
 ) -> Table:
-    """Return simulated times: metric ``time`` over parameters ``P``, ``L`` (s), ``BW`` (B/s) and ``CPU`` (the burst speed-up).
+    """Return simulated times: metric ``time`` over parameters ``P``, ``L`` (s), ``BW`` (B/s) and ``CPU`` (the burst speedup).
 
     With ``locality`` the bursts of each P run faster by that factor's value, which removes the effect of locality: a factor of
     0.5 makes bursts twice as long.

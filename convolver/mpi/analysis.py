@@ -189,7 +189,7 @@ def _scaled(network: Network, latency: float = 1.0, bandwidth: float = 1.0) -> N
 
 
 def sensitivity(replayer: Replayer, network: Network, ratio: float = 1.0) -> list[dict[str, Any]]:
-    """Return how the predicted time answers to each parameter: rows with change, seconds and speed-up."""
+    """Return how the predicted time answers to each parameter: rows with change, seconds and speedup."""
     ideal = what_if(network, latency_seconds=0.0, bandwidth_bytes_per_second=float("inf"), contention=False)
     changes = [
         ("nothing", network, ratio),

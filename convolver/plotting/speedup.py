@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, advice: str, look: Look) -> Figure:
-    """Return the picture: speed-up with the ideal above, efficiency with the threshold below; predicted counts are dashed."""
+    """Return the picture: speedup with the ideal above, efficiency with the threshold below; predicted counts are dashed."""
     drawn, above = style.figure(8.0, 7.6)
     above.remove()
     above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -38,7 +38,7 @@ def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, adv
     below.set_xticks(counts)
     below.minorticks_off()
     above.set_title("Speed-up and efficiency over processes")
-    above.set_ylabel("speed-up")
+    above.set_ylabel("speedup")
     below.set_ylabel("efficiency")
     below.set_xlabel("processes")
     above.legend(loc="upper left")

@@ -103,7 +103,7 @@ def disturbed(runs: int, only: list[str], only_of: list[str], steps: int, guarde
         print(
             f"Base ({load()}): measured {measured:.4f} s, replayed {check.seconds:.4f} s ({check.document['base_error']:+.1%})."
         )
-        print("| target | predicted s | interval | measured s | error | CPU ratio | measured speed-up |\n" + "|---" * 7 + "|")
+        print("| target | predicted s | interval | measured s | error | CPU ratio | measured speedup |\n" + "|---" * 7 + "|")
         for title in only:
             try:
                 # The hog itself has the other processor.

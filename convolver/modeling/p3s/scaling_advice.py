@@ -46,7 +46,7 @@ class ScalingPoint:
 
 
 def scaling_curve(seconds: Mapping[int, float], threshold: float = 0.7) -> list[ScalingPoint]:
-    """Return speed-up and efficiency over process counts, ideal being linear from the smallest count.
+    """Return speedup and efficiency over process counts, ideal being linear from the smallest count.
 
     A count is advised while no smaller one's efficiency fell under ``threshold``.
     """

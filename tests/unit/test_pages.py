@@ -1,0 +1,50 @@
+"""Promises of the pages: their figures come from result files, and their words keep to a budget."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import result_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = [ROOT / "README.md", ROOT / "docs" / "accuracy.md", ROOT / "docs" / "benchmarks.md"]
+FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|ns\b|us\b|ms\b|GB/s|million\b|times\b|x\b)")
+BUDGET = 38_000
+
+
+def outside(text: str) -> str:
+    """Return a page's text without generated blocks and code."""
+    text = result_tables.BLOCK.sub("", text)
+    return re.sub(r"^ {4}.*$|`[^`]*`|^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def test_pages_show_what_result_files_hold():
+    checked = subprocess.run([sys.executable, "tools/result_tables.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
+def test_every_measured_figure_is_generated(page):
+    allowed = {"90 %", "3 ms"}  # the level of intervals; how often campaigns sample the core
+    found = [match[0] for match in FIGURE.finditer(outside(page.read_text()))]
+    assert set(found) <= allowed, "figures that no result file holds"
+
+
+def test_pages_keep_to_their_budget_of_words():
+    words = sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md"))
+    assert words <= BUDGET
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+    assert all(len(line) <= 160 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
+
+
+def test_a_result_that_is_missing_is_named():
+    with pytest.raises(result_tables.StaleResultError, match="no-such-result"):
+        result_tables.current("<!-- result no-such-result: table -->\n<!-- /result -->")
+
+
+def test_a_column_that_is_missing_is_named():
+    with pytest.raises(result_tables.StaleResultError, match="no column nothing"):
+        result_tables.current("<!-- result tracer-slowdown: table nothing -->\n<!-- /result -->")
