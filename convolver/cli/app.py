@@ -13,6 +13,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
+from convolver.tracing.launch import inherited_environment
 
 VERBS: dict[str, str] = {
     "doctor": "Check what is installed; say how to get what is missing.",
@@ -98,6 +99,8 @@ def _of_file(error: OSError) -> str:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user unless ``CONVOLVER_DEBUG`` is set."""
+    if "LC_CTYPE" not in inherited_environment():
+        os.environ.pop("LC_CTYPE", None)  # or every program that is started from here would have Python's
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
     try:

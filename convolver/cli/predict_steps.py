@@ -201,13 +201,16 @@ class Chain:
 
 @contextmanager
 def closed_off() -> Iterator[None]:
-    """Give a traced program nothing to read and nowhere to print, as in its native runs: stdout is for the prediction."""
+    """Give a traced program nowhere to print and the input of its native runs: stdout is for the prediction."""
+    from convolver.tracing.launch import input_again
+
     sys.stdout.flush()
-    null = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_WRONLY)
     kept = {number: os.dup(number) for number in (0, 1)}
     try:
-        for number in kept:
-            os.dup2(null, number)
+        with input_again() as stdin:
+            os.dup2(stdin, 0)
+        os.dup2(null, 1)
         yield
     finally:
         for number, copy in kept.items():

@@ -1,11 +1,15 @@
-"""Where a traced process stands among others: its rank under an MPI launcher, and file names that say so."""
+"""What a program that is run here gets from its surroundings: environment, input, its rank under an MPI launcher; and file names
+that say the rank."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+STDIN = 0
 RANK_VARIABLES = (
     "OMPI_COMM_WORLD_RANK",  # Open MPI
     "PMI_RANK",  # MPICH, Intel MPI
@@ -13,6 +17,43 @@ RANK_VARIABLES = (
     "MV2_COMM_WORLD_RANK",
     "SLURM_PROCID",
 )
+
+
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python sets LC_CTYPE to where no locale is set (PEP 538)."""
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return the environment for programs that are run here: this process's own, without the LC_CTYPE that Python adds."""
+    environment = dict(os.environ)
+    if environment.get("LC_CTYPE") in _COERCED:
+        try:
+            given = Path("/proc/self/environ").read_bytes().split(b"\0")
+        except OSError:
+            return environment
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
+            del environment["LC_CTYPE"]
+    return environment
+
+
+@contextlib.contextmanager
+def input_again() -> Iterator[int]:
+    """Give a descriptor of this process's input: where stdin is a file, what is left of it, however often this is called.
+
+    Otherwise (a terminal, a pipe) there is nothing to read.
+    """
+    path = f"/proc/self/fd/{STDIN}"
+    try:
+        is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)
+        descriptor = os.open(path if is_file else os.devnull, os.O_RDONLY)
+        if is_file:
+            os.lseek(descriptor, os.lseek(STDIN, 0, os.SEEK_CUR), os.SEEK_SET)
+    except OSError:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def rank(environment: Mapping[str, str] = os.environ) -> int | None:

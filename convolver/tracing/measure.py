@@ -13,6 +13,7 @@ from statistics import median
 
 from convolver.errors import NoiseWarning, TracerError
 from convolver.progress import SILENT, Progress
+from convolver.tracing.launch import inherited_environment, input_again
 from convolver.tracing.preflight import check_command
 
 _DISTURBED_SPREAD = 0.15
@@ -64,8 +65,9 @@ class Measurement:
 
 
 def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) -> Measurement:
-    """Run a command ``runs`` times with its input and outputs closed off, more often where the runs differ, and return the times.
+    """Run a command ``runs`` times, more often where the runs differ, and return the times.
 
+    Its outputs are closed off; where stdin is a file each run reads it, otherwise nothing.
     Raises :class:`UsageError` for a command that does not exist and :class:`TracerError` for one that cannot be started; warns
     with :class:`NoiseWarning` where the runs differ by more than a quiet machine makes them.
     """
@@ -98,7 +100,10 @@ def _of(times: Sequence[tuple[float, float, int]], wanted: int) -> Measurement:
 def _once(argv: Sequence[str]) -> tuple[float, float, int]:
     before = time.perf_counter()
     try:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with input_again() as stdin:
+            process = subprocess.Popen(
+                argv, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=inherited_environment()
+            )
     except OSError as error:
         raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
     _, status, usage = os.wait4(process.pid, 0)

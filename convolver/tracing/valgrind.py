@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from convolver.errors import ToolNotFoundError
+from convolver.tracing.launch import inherited_environment
 
 TOOL = "convolver-amd64-linux"
 INSTALL = "install it with `apt install valgrind gcc`"
@@ -25,11 +25,11 @@ def tool_folder() -> Path:
 
 
 def tool_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment to start Valgrind in: `base` (default: this process's own) and the folder of the tool.
+    """Return the environment to start Valgrind in: `base` (default: what programs run here get) and the folder of the tool.
 
     Raises ToolNotFoundError where Convolver was built without Valgrind.
     """
-    return {**(os.environ if base is None else base), "VALGRIND_LIB": str(tool_folder())}
+    return {**(inherited_environment() if base is None else base), "VALGRIND_LIB": str(tool_folder())}
 
 
 def tool_command(options: list[str]) -> list[str]:
@@ -37,7 +37,8 @@ def tool_command(options: list[str]) -> list[str]:
 
     Valgrind itself is kept quiet. Raises ToolNotFoundError where Valgrind is not installed.
     """
-    valgrind = shutil.which("valgrind")
+    # Debian's `valgrind` is a shell script around the launcher that puts PWD, LD_LIBRARY_PATH and more into the environment.
+    valgrind = shutil.which("valgrind.bin") or shutil.which("valgrind")
     if not valgrind:
         raise ToolNotFoundError(f"no valgrind on the path; {INSTALL}")
     return [valgrind, "-q", "--tool=convolver", "--vgdb=no", *options]
