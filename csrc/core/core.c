@@ -101,10 +101,12 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
 void cv_core_free(cv_core *c) {
     if (!c)
         return;
+    /* clang-format off */
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave,
                            c->targets.key, c->code.key};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(c);

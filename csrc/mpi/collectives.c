@@ -2,8 +2,10 @@
 #include "recorder.h"
 
 /* Numbers of the .dim format. */
+/* clang-format off */
 enum { BARRIER = 0, BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, REDUCE, ALLREDUCE,
        REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN, ALLTOALLW };
+/* clang-format on */
 
 int cvm_peers(MPI_Comm comm)
 {

@@ -1,6 +1,7 @@
 #include "streams.h"
 
-#define NEAR CV_STREAM_LONGEST /* lines: half a page, or copies that go through several pages at once look like one stream of long steps */
+/* Lines: half a page, or copies that go through several pages at once look like one stream of long steps. */
+#define NEAR CV_STREAM_LONGEST
 
 /* One pass without branches over all streams, which the compiler can make vector code of: for each, what the line is to it. */
 static void compare(const cv_streams *s, uint32_t line, uint8_t *what)

@@ -7,6 +7,7 @@
 
 static UInt lanes(IROp op)
 {
+    /* clang-format off: a line for each kind of operation */
     switch (op) {
     case Iop_AddF64: case Iop_SubF64: case Iop_MulF64: case Iop_DivF64: case Iop_SqrtF64:
     case Iop_AddF32: case Iop_SubF32: case Iop_MulF32: case Iop_DivF32: case Iop_SqrtF32:
@@ -31,6 +32,7 @@ static UInt lanes(IROp op)
     default:
         return 0;
     }
+    /* clang-format on */
 }
 
 UInt cv_statement_flops(const IRStmt *statement)
