@@ -15,7 +15,7 @@
 
 struct matrix {
     int rows;
-    int *start;    /* rows + 1 offsets into column and value */
+    int *start; /* rows + 1 offsets into column and value */
     int *column;
     double *value;
 };

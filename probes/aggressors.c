@@ -47,8 +47,7 @@ static int cv_aggressor_start(struct cv_aggressor *self, size_t bytes, enum cv_p
     return 0;
 }
 
-struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int other,
-                                          int count)
+struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int other, int count)
 {
     struct cv_aggressors *const group = calloc(1, sizeof *group + (size_t)count * sizeof group->members[0]);
     if (!group)

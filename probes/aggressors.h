@@ -10,8 +10,7 @@ struct cv_aggressors;
 
 /* Starts `count` threads, each on its own CPU other than `cpu`, each with its own working set, and returns when all are warm. A
  * single one runs on CPU `other` where that is not negative. Returns NULL when there are too few CPUs or too little memory. */
-struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int other,
-                                          int count);
+struct cv_aggressors *cv_aggressors_start(const struct cv_kernel *kernel, size_t bytes, enum cv_pages pages, int cpu, int other, int count);
 
 /* Stops and joins them. */
 void cv_aggressors_stop(struct cv_aggressors *group);

@@ -56,15 +56,14 @@ static struct cv_aggressors *cv_surround(const struct cv_options *options, const
         return cv_aggressors_start(kernel, bytes, options->pages, options->cpu, options->other, count);
     if (cv_streaming != count) {
         cv_stop_streams();
-        cv_streams = cv_aggressors_start(cv_find_kernel(options->beside), CV_BESIDE_BYTES, options->pages, options->cpu,
-                                         options->other, count);
+        cv_streams =
+            cv_aggressors_start(cv_find_kernel(options->beside), CV_BESIDE_BYTES, options->pages, options->cpu, options->other, count);
         cv_streaming = cv_streams ? count : 0;
     }
     return cv_streams;
 }
 
-static int cv_run_point(const struct cv_options *options, struct cv_arena *arena, const struct cv_kernel *kernel, size_t bytes,
-                        int threads)
+static int cv_run_point(const struct cv_options *options, struct cv_arena *arena, const struct cv_kernel *kernel, size_t bytes, int threads)
 {
     static struct cv_point point;
     struct cv_state state;

@@ -67,10 +67,7 @@ static double cv_interval(const double *samples, int count)
     return (sorted[high] - sorted[low]) / 2 / sorted[middle];
 }
 
-static double cv_look_at_clock(void)
-{
-    return cv_seconds_each(cv_find_kernel("cycle"), NULL, CV_LOOK);
-}
+static double cv_look_at_clock(void) { return cv_seconds_each(cv_find_kernel("cycle"), NULL, CV_LOOK); }
 
 /* `clock` is that before the sample, and becomes that after it. */
 static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, double *clock, struct cv_point *point)

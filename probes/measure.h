@@ -22,7 +22,7 @@ struct cv_point {
     uint64_t references;            /* of one sample */
     double interval;                /* relative half width of the 95 % confidence interval of the median; < 0: unknown */
     int precise;
-    double cycle_seconds;           /* of one dependent addition: the least while sampling */
+    double cycle_seconds; /* of one dependent addition: the least while sampling */
     double elapsed_seconds;
 };
 

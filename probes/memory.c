@@ -11,7 +11,7 @@
 #define MAP_HUGE_SHIFT 26
 #endif
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SLACK ((size_t)64 << 10)     /* kernels finish a turn of their loop and skew their arrays */
+#define SLACK ((size_t)64 << 10) /* kernels finish a turn of their loop and skew their arrays */
 #define INDEX_BYTES ((size_t)32 << 20)
 
 /* From the pool that the administrator reserved (vm.nr_hugepages); NULL where it is too small. */

@@ -12,9 +12,9 @@ enum cv_pages {
 };
 
 struct cv_arena {
-    char *base;              /* aligned to 2 MiB */
+    char *base; /* aligned to 2 MiB */
     size_t bytes, touched;
-    uint32_t *scratch;       /* permutation of a chase, or indices of a gather */
+    uint32_t *scratch; /* permutation of a chase, or indices of a gather */
     size_t scratch_bytes;
     uint32_t *offsets;
     char *hot;

@@ -33,19 +33,18 @@ static int cv_parse_pages(const char *text, enum cv_pages *pages)
 int cv_parse_options(int count, char **arguments, struct cv_options *options)
 {
     static const struct option table[] = {
-        {"list", no_argument, NULL, 'L'},         {"cpu", required_argument, NULL, 'c'},
-        {"record", no_argument, NULL, 'R'},       {"run", no_argument, NULL, 'X'},
-        {"bytes", required_argument, NULL, 'b'},  {"pages", required_argument, NULL, 'p'},
-        {"sample", required_argument, NULL, 's'}, {"limit", required_argument, NULL, 'l'},
-        {"warmup", required_argument, NULL, 'w'}, {"precision", required_argument, NULL, 'r'},
-        {"least", required_argument, NULL, 'n'},  {"most", required_argument, NULL, 'N'},
+        {"list", no_argument, NULL, 'L'},          {"cpu", required_argument, NULL, 'c'},
+        {"record", no_argument, NULL, 'R'},        {"run", no_argument, NULL, 'X'},
+        {"bytes", required_argument, NULL, 'b'},   {"pages", required_argument, NULL, 'p'},
+        {"sample", required_argument, NULL, 's'},  {"limit", required_argument, NULL, 'l'},
+        {"warmup", required_argument, NULL, 'w'},  {"precision", required_argument, NULL, 'r'},
+        {"least", required_argument, NULL, 'n'},   {"most", required_argument, NULL, 'N'},
         {"forever", required_argument, NULL, 'F'}, {"beside", required_argument, NULL, 'B'},
         {"other", required_argument, NULL, 'O'},   {"residency", no_argument, NULL, 'S'},
-        {"core", no_argument, NULL, 'K'},      {"system", no_argument, NULL, 'Y'},
-        {"watch", no_argument, NULL, 'W'},     {NULL, 0, NULL, 0},
+        {"core", no_argument, NULL, 'K'},          {"system", no_argument, NULL, 'Y'},
+        {"watch", no_argument, NULL, 'W'},         {NULL, 0, NULL, 0},
     };
-    *options = (struct cv_options){
-        .cpu = -1, .other = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
+    *options = (struct cv_options){.cpu = -1, .other = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
     for (int letter; (letter = getopt_long(count, arguments, "", table, NULL)) != -1;) {
         int bad = 0;
         switch (letter) {

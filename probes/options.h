@@ -13,10 +13,10 @@
 enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN, CV_FOREVER, CV_RESIDENCY, CV_CORE, CV_SYSTEM, CV_WATCH };
 
 struct cv_options {
-    int list; /* print the kernel table and end */
+    int list;            /* print the kernel table and end */
     const char *forever; /* a kernel to run until the process is ended, or NULL */
     enum cv_task task;
-    int cpu;  /* -1: do not pin */
+    int cpu;      /* -1: do not pin */
     size_t bytes; /* largest working set */
     enum cv_pages pages;
     const char *beside; /* what the other threads run, or NULL: the same kernel */

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CV_LINE 64u             /* bytes between the nodes of a chase; assumed, not measured */
+#define CV_LINE 64u /* bytes between the nodes of a chase; assumed, not measured */
 #define CV_MAX_CHAINS 8u
-#define CV_OFFSETS 1024u        /* entries of the random kernels' offset table: 4 KiB, always in L1 */
+#define CV_OFFSETS 1024u /* entries of the random kernels' offset table: 4 KiB, always in L1 */
 #define CV_HOT_BYTES 8192u
 
 /* What the arena must hold before a kernel can run on it. */
@@ -25,35 +25,35 @@ enum cv_content {
 };
 
 struct cv_state {
-    char *base;                     /* the working set */
-    size_t bytes;                   /* its size */
-    size_t position;                /* bytes or table entries, by kernel: where the next call resumes */
-    uint32_t *offsets;              /* CV_OFFSETS random offsets, in units of 8 bytes */
-    uint32_t flip, flip_mask;       /* XORed to every offset; changes after each sweep of the table */
-    uint64_t random;                /* state of the generator behind `flip` */
-    uint32_t *indices;              /* gather: indices in units of 8 bytes */
+    char *base;               /* the working set */
+    size_t bytes;             /* its size */
+    size_t position;          /* bytes or table entries, by kernel: where the next call resumes */
+    uint32_t *offsets;        /* CV_OFFSETS random offsets, in units of 8 bytes */
+    uint32_t flip, flip_mask; /* XORed to every offset; changes after each sweep of the table */
+    uint64_t random;          /* state of the generator behind `flip` */
+    uint32_t *indices;        /* gather: indices in units of 8 bytes */
     size_t index_count;
-    char *hot;                      /* CV_HOT_BYTES that stay in L1 */
-    void *cursor[CV_MAX_CHAINS];    /* chases: the current node of each chain */
+    char *hot;                   /* CV_HOT_BYTES that stay in L1 */
+    void *cursor[CV_MAX_CHAINS]; /* chases: the current node of each chain */
 };
 
 typedef uint64_t (*cv_kernel_fn)(struct cv_state *state, uint64_t wanted);
 
 struct cv_kernel {
     const char *name;
-    const char *pattern;            /* unit, stride, random, gather, chase, ...; "" for a kernel without memory */
-    const char *operation;          /* load, store, copy, update; add, multiply, ..., instruction */
+    const char *pattern;   /* unit, stride, random, gather, chase, ...; "" for a kernel without memory */
+    const char *operation; /* load, store, copy, update; add, multiply, ..., instruction */
     cv_kernel_fn run;
-    cv_kernel_fn record;            /* tells the same references to the recorder; NULL for a kernel without memory */
-    unsigned width_bytes;           /* of one reference or of the operand of one instruction */
-    unsigned stride_bytes;          /* 0 unless strided */
-    unsigned chains;                /* independent chases, 1 otherwise */
-    unsigned advance_bytes;         /* how far one reference walks through the working set; sets the length of a warm-up */
-    unsigned per_iteration;         /* references or instructions in one turn of the inner loop; a test counts them in the binary */
-    unsigned flops;                 /* of one instruction */
+    cv_kernel_fn record;    /* tells the same references to the recorder; NULL for a kernel without memory */
+    unsigned width_bytes;   /* of one reference or of the operand of one instruction */
+    unsigned stride_bytes;  /* 0 unless strided */
+    unsigned chains;        /* independent chases, 1 otherwise */
+    unsigned advance_bytes; /* how far one reference walks through the working set; sets the length of a warm-up */
+    unsigned per_iteration; /* references or instructions in one turn of the inner loop; a test counts them in the binary */
+    unsigned flops;         /* of one instruction */
     enum cv_content content;
-    int writes;                     /* destroys the content */
-    int (*supported)(void);         /* NULL where every CPU of the architecture can run it */
+    int writes;             /* destroys the content */
+    int (*supported)(void); /* NULL where every CPU of the architecture can run it */
 };
 
 extern const struct cv_kernel cv_kernels[];

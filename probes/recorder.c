@@ -5,12 +5,12 @@
 
 #include "../csrc/include/cv_wire.h"
 
-#define SITES 4096           /* at most in one source file of kernels */
-#define RECENT 16            /* lines; fewer than any first-level cache keeps of them */
-#define PIECE 768            /* references between two looks at what is done: whole turns of every kernel */
-#define WARM_SITES 2         /* shared by all points: a load and a store */
-#define NEAR_LINES 4096      /* fill any first-level cache */
-#define SETS_FACTOR 4        /* set samples go on for so many times the references that count */
+#define SITES 4096      /* at most in one source file of kernels */
+#define RECENT 16       /* lines; fewer than any first-level cache keeps of them */
+#define PIECE 768       /* references between two looks at what is done: whole turns of every kernel */
+#define WARM_SITES 2    /* shared by all points: a load and a store */
+#define NEAR_LINES 4096 /* fill any first-level cache */
+#define SETS_FACTOR 4   /* set samples go on for so many times the references that count */
 
 enum cv_phase {
     CV_WARM_SETS, /* set samples only: the larger caches are simulated from them */
@@ -20,8 +20,8 @@ enum cv_phase {
 };
 
 static struct {
-    uint32_t known;          /* sites defined */
-    uint64_t point;          /* number of the present point, from 1 */
+    uint32_t known; /* sites defined */
+    uint64_t point; /* number of the present point, from 1 */
     enum cv_phase phase;
     uint64_t brought;        /* lines in the present phase */
     uint32_t id[SITES];      /* of the present point's sites, + 1 */

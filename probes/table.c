@@ -30,8 +30,7 @@ static int cv_has_fma(void) { return 0; }
 #define CHASE(id, count) MEMORY(id, "chase", "load", 8, 0, count, CV_LINE, 8, 0, CV_CHASE, 0, NULL)
 #define RANDOM(id, operation, per_turn, advance, writes) \
     MEMORY(id, "random", operation, 8, 0, 1, advance, per_turn, 0, CV_OFFSET, writes, NULL)
-#define FLOATING(id, operation, width, flops, cpu) \
-    {#id, "", operation, cv_kernel_##id, NULL, width, 0, 1, 0, 12, flops, CV_ANY, 0, cpu}
+#define FLOATING(id, operation, width, flops, cpu) {#id, "", operation, cv_kernel_##id, NULL, width, 0, 1, 0, 12, flops, CV_ANY, 0, cpu}
 #define CHAIN(id, flops, per_turn, cpu) {#id, "", #id, cv_kernel_##id, NULL, 8, 0, 1, 0, per_turn, flops, CV_ANY, 0, cpu}
 
 const struct cv_kernel cv_kernels[] = {

@@ -26,11 +26,9 @@ struct region {
 };
 
 static struct cv_call_driver *const known[] = {
-    &cv_call_counters,
-    &cv_call_host,
+    &cv_call_counters, &cv_call_host,
 #ifdef CONVOLVER_CALL_MPI
-    &cv_call_network,
-    &cv_call_mpi,
+    &cv_call_network,  &cv_call_mpi,
 #endif
     &cv_call_clock, /* last: its begin is the last snapshot before the region and its end the first after it */
 };
@@ -43,13 +41,12 @@ static int used_count;
 static char wanted[256];
 static char trouble[1024];
 static struct cv_call_place place;
-static struct { char region[NAME], text[512]; } formulas[FORMULAS];
+static struct {
+    char region[NAME], text[512];
+} formulas[FORMULAS];
 static int formula_count;
 
-static void copy(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from ? from : "");
-}
+static void copy(char *to, size_t size, const char *from) { snprintf(to, size, "%s", from ? from : ""); }
 
 static double unix_time(void)
 {
@@ -103,15 +100,11 @@ static void open_drivers(void)
         if (!why)
             used[used_count++] = known[i];
         else if (why[0])
-            snprintf(trouble + strlen(trouble), sizeof trouble - strlen(trouble), "%s%s: %s", trouble[0] ? "; " : "",
-                     known[i]->name, why);
+            snprintf(trouble + strlen(trouble), sizeof trouble - strlen(trouble), "%s%s: %s", trouble[0] ? "; " : "", known[i]->name, why);
     }
 }
 
-void convolver_use(const char *drivers)
-{
-    copy(wanted, sizeof wanted, drivers);
-}
+void convolver_use(const char *drivers) { copy(wanted, sizeof wanted, drivers); }
 
 void convolver_formula(const char *region, const char *formula)
 {

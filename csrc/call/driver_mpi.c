@@ -31,10 +31,7 @@ void cv_call_mpi_place(struct cv_call_place *place)
     PMPI_Bcast(place->run, sizeof place->run, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
-static const char *open_mpi(void)
-{
-    return running() ? NULL : "MPI is not initialised; begin the first region after MPI_Init";
-}
+static const char *open_mpi(void) { return running() ? NULL : "MPI is not initialised; begin the first region after MPI_Init"; }
 
 static void read_mpi(double *values)
 {
@@ -56,10 +53,8 @@ static double ping(char *buffer, int size, int rounds, int rank, int last)
     double start = PMPI_Wtime();
     for (int i = 0; i < rounds; i++) {
         if (last == 0) { /* alone: through MPI to itself */
-            PMPI_Sendrecv(buffer, size, MPI_CHAR, 0, 7001, buffer + size, size, MPI_CHAR, 0, 7001, MPI_COMM_WORLD,
-                          MPI_STATUS_IGNORE);
-            PMPI_Sendrecv(buffer + size, size, MPI_CHAR, 0, 7002, buffer, size, MPI_CHAR, 0, 7002, MPI_COMM_WORLD,
-                          MPI_STATUS_IGNORE);
+            PMPI_Sendrecv(buffer, size, MPI_CHAR, 0, 7001, buffer + size, size, MPI_CHAR, 0, 7001, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            PMPI_Sendrecv(buffer + size, size, MPI_CHAR, 0, 7002, buffer, size, MPI_CHAR, 0, 7002, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else if (rank == 0) {
             PMPI_Send(buffer, size, MPI_CHAR, last, 7001, MPI_COMM_WORLD);
             PMPI_Recv(buffer, size, MPI_CHAR, last, 7002, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -114,14 +109,14 @@ static double type_bytes(int count, MPI_Datatype type)
     return (double)count * size;
 }
 
-#define COUNTED(amount, call)             \
-    do {                                  \
-        double start = PMPI_Wtime();      \
-        int result = (call);              \
-        inside += PMPI_Wtime() - start;   \
-        calls += 1;                       \
-        bytes += (amount);                \
-        return result;                    \
+#define COUNTED(amount, call)           \
+    do {                                \
+        double start = PMPI_Wtime();    \
+        int result = (call);            \
+        inside += PMPI_Wtime() - start; \
+        calls += 1;                     \
+        bytes += (amount);              \
+        return result;                  \
     } while (0)
 
 int MPI_Send(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c)
@@ -144,31 +139,19 @@ int MPI_Irecv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI
     COUNTED(0, PMPI_Irecv(b, n, t, from, tag, c, r));
 }
 
-int MPI_Sendrecv(const void *b, int n, MPI_Datatype t, int to, int tag, void *rb, int rn, MPI_Datatype rt, int from, int rtag,
-                 MPI_Comm c, MPI_Status *s)
+int MPI_Sendrecv(const void *b, int n, MPI_Datatype t, int to, int tag, void *rb, int rn, MPI_Datatype rt, int from, int rtag, MPI_Comm c,
+                 MPI_Status *s)
 {
     COUNTED(type_bytes(n, t), PMPI_Sendrecv(b, n, t, to, tag, rb, rn, rt, from, rtag, c, s));
 }
 
-int MPI_Wait(MPI_Request *r, MPI_Status *s)
-{
-    COUNTED(0, PMPI_Wait(r, s));
-}
+int MPI_Wait(MPI_Request *r, MPI_Status *s) { COUNTED(0, PMPI_Wait(r, s)); }
 
-int MPI_Waitall(int n, MPI_Request *r, MPI_Status *s)
-{
-    COUNTED(0, PMPI_Waitall(n, r, s));
-}
+int MPI_Waitall(int n, MPI_Request *r, MPI_Status *s) { COUNTED(0, PMPI_Waitall(n, r, s)); }
 
-int MPI_Barrier(MPI_Comm c)
-{
-    COUNTED(0, PMPI_Barrier(c));
-}
+int MPI_Barrier(MPI_Comm c) { COUNTED(0, PMPI_Barrier(c)); }
 
-int MPI_Bcast(void *b, int n, MPI_Datatype t, int root, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Bcast(b, n, t, root, c));
-}
+int MPI_Bcast(void *b, int n, MPI_Datatype t, int root, MPI_Comm c) { COUNTED(type_bytes(n, t), PMPI_Bcast(b, n, t, root, c)); }
 
 int MPI_Reduce(const void *b, void *rb, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c)
 {

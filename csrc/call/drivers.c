@@ -18,10 +18,7 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const char *no_trouble(void)
-{
-    return NULL;
-}
+static const char *no_trouble(void) { return NULL; }
 
 static void read_clock(double *values)
 {
@@ -82,8 +79,8 @@ static void read_counters(double *values)
 struct cv_call_driver cv_call_counters = {
     .name = "counters",
     .count = EVENTS,
-    .metrics = {{"cycles", "1", 0}, {"instructions", "1", 0}, {"cache_references", "1", 0}, {"cache_misses", "1", 0},
-                {"branch_misses", "1", 0}},
+    .metrics =
+        {{"cycles", "1", 0}, {"instructions", "1", 0}, {"cache_references", "1", 0}, {"cache_misses", "1", 0}, {"branch_misses", "1", 0}},
     .open = open_counters,
     .read = read_counters,
 };
@@ -121,8 +118,7 @@ static void read_host(double *values)
 struct cv_call_driver cv_call_host = {
     .name = "host",
     .count = 5,
-    .metrics = {{"load", "1", 1}, {"memory_available", "B", 1}, {"memory_peak", "B", 1}, {"major_faults", "1", 0},
-                {"preemptions", "1", 0}},
+    .metrics = {{"load", "1", 1}, {"memory_available", "B", 1}, {"memory_peak", "B", 1}, {"major_faults", "1", 0}, {"preemptions", "1", 0}},
     .open = no_trouble,
     .read = read_host,
 };

@@ -234,10 +234,7 @@ cv_status cv_branches_sink(void *context, const cv_path *path)
     return cv_branches_walk(b, path, b->flags);
 }
 
-const uint8_t *cv_branches_flags(const cv_branches *branches)
-{
-    return branches->flags;
-}
+const uint8_t *cv_branches_flags(const cv_branches *branches) { return branches->flags; }
 
 size_t cv_branches_counts(const cv_branches *branches, const cv_branch_counts **counts)
 {

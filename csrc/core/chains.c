@@ -11,16 +11,16 @@
 #define MOST_LOADS 16384 /* of a stretch; a segment has at most CV_TRACE_BATCH references */
 #define STORES 1024      /* granules that are remembered */
 #define GRANULE 8
-#define MOST_GRANULES 8  /* of one store */
-#define FOLLOWED 64      /* references of a segment */
-#define LINES 1024         /* places for the lines of a chain's members */
+#define MOST_GRANULES 8 /* of one store */
+#define FOLLOWED 64     /* references of a segment */
+#define LINES 1024      /* places for the lines of a chain's members */
 #define LINE_SHIFT 6
 #define NOT_COUNTED UINT32_MAX
 
 typedef uint64_t value; /* length of the chain << 32 | 1 + its last load; 0: no load */
 
 typedef struct {
-    uint32_t site; /* NOT_COUNTED in a warm-up */
+    uint32_t site;   /* NOT_COUNTED in a warm-up */
     uint32_t before; /* 1 + the load that its address waited for */
     uint32_t length; /* of the chain that ends with it */
     uint64_t line;
@@ -73,10 +73,7 @@ void cv_chains_free(cv_chains *chains)
     free(chains);
 }
 
-static member_line *line_place(cv_chains *c, uint64_t line)
-{
-    return &c->lines[(line ^ line >> 10) % LINES];
-}
+static member_line *line_place(cv_chains *c, uint64_t line) { return &c->lines[(line ^ line >> 10) % LINES]; }
 
 /* Of the loads that waited as long as a member of the chain in the same line, the first brings the line: it is what a miss holds up,
  * whichever of a node's fields the chain goes through. Earlier ones that waited for less brought it beside the chain. */
@@ -112,10 +109,7 @@ void cv_chains_finish(cv_chains *c)
     c->begun = c->now;
 }
 
-static inline value longer(value a, value b)
-{
-    return a > b ? a : b;
-}
+static inline value longer(value a, value b) { return a > b ? a : b; }
 
 static inline value longest_of(const value *values, uint64_t set)
 {
@@ -125,10 +119,7 @@ static inline value longest_of(const value *values, uint64_t set)
     return longest;
 }
 
-static recent_store *place_of(cv_chains *c, uint64_t granule)
-{
-    return &c->stores[(granule ^ granule >> 10) % STORES];
-}
+static recent_store *place_of(cv_chains *c, uint64_t granule) { return &c->stores[(granule ^ granule >> 10) % STORES]; }
 
 static void store(cv_chains *c, uint64_t address, unsigned size, value stored)
 {
@@ -155,8 +146,8 @@ static value load(cv_chains *c, uint32_t site, uint64_t address, value pointer, 
         c->counts[site].forwarded += (uint64_t)counted;
         return recent->time >= c->begun ? longer(pointer, recent->stored) : pointer;
     }
-    c->loads[c->load_count++] = (chained_load){
-        counted ? site : NOT_COUNTED, (uint32_t)pointer, (uint32_t)(pointer >> 32) + 1, address >> LINE_SHIFT};
+    c->loads[c->load_count++] =
+        (chained_load){counted ? site : NOT_COUNTED, (uint32_t)pointer, (uint32_t)(pointer >> 32) + 1, address >> LINE_SHIFT};
     value brought = ((pointer >> 32) + 1) << 32 | c->load_count;
     c->longest = longer(c->longest, brought);
     return brought;
@@ -171,10 +162,7 @@ static void end_registers(cv_chains *c, const cv_register_flow *flow, uint32_t c
         c->registers[flow[i].index] = ended[i];
 }
 
-static int crosses_line(uint64_t address, unsigned size)
-{
-    return (address & 63) + size > 64;
-}
+static int crosses_line(uint64_t address, unsigned size) { return (address & 63) + size > 64; }
 
 /* One visit, its references from `at` to `end` of the path. */
 static void visit(cv_chains *c, const cv_flow *flow, const struct cv_wire_segment *segment, const struct cv_wire_site *sites,

@@ -1,10 +1,11 @@
 /* Making and freeing of the core model: everything the walk relies on is checked here. */
 #include "core.h"
 
-static int valid_params(const cv_core_params *p) {
+static int valid_params(const cv_core_params *p)
+{
     const uint32_t ports = (UINT32_C(1) << CV_CORE_PORTS) - 1;
-    const uint32_t least_one[] = {p->issue_width, p->retire_width, p->fetch_width, p->scheduler, p->load_buffer,
-                                  p->store_buffer, p->fill_buffers, p->line_bytes, p->load_ports, p->store_ports, p->string_bytes};
+    const uint32_t least_one[] = {p->issue_width,  p->retire_width, p->fetch_width, p->scheduler,   p->load_buffer, p->store_buffer,
+                                  p->fill_buffers, p->line_bytes,   p->load_ports,  p->store_ports, p->string_bytes};
     for (size_t i = 0; i < sizeof least_one / sizeof *least_one; i++)
         if (!least_one[i] || least_one[i] > ports)
             return 0;
@@ -19,9 +20,9 @@ static int valid_params(const cv_core_params *p) {
            p->code_latency < largest;
 }
 
-static int valid_op(const cv_core_op *op, size_t n_classes) {
-    if (op->class_ >= n_classes || op->n_reads > CV_CORE_READS || op->n_addresses > CV_CORE_ADDRESSES ||
-        op->n_writes > CV_CORE_WRITES)
+static int valid_op(const cv_core_op *op, size_t n_classes)
+{
+    if (op->class_ >= n_classes || op->n_reads > CV_CORE_READS || op->n_addresses > CV_CORE_ADDRESSES || op->n_writes > CV_CORE_WRITES)
         return 0;
     for (int i = 0; i < op->n_reads; i++)
         if (op->reads[i] >= CV_CORE_REGISTERS)
@@ -35,7 +36,8 @@ static int valid_op(const cv_core_op *op, size_t n_classes) {
     return 1;
 }
 
-static int valid(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code) {
+static int valid(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code)
+{
     if (!valid_params(params) || !n_classes || n_classes > 256 || code->ops > UINT32_MAX || code->first_op[0])
         return 0;
     for (size_t i = 0; i < n_classes; i++)
@@ -52,14 +54,16 @@ static int valid(const cv_core_params *params, const cv_core_class *classes, siz
     return 1;
 }
 
-static int copied(void **to, const void *from, size_t count, size_t size) {
+static int copied(void **to, const void *from, size_t count, size_t size)
+{
     *to = malloc(count * size + 1);
     if (*to && count)
         memcpy(*to, from, count * size);
     return *to != NULL;
 }
 
-static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code *code) {
+static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code *code)
+{
     return copied((void **)&c->classes, classes, c->n_classes, sizeof *classes) &&
            copied((void **)&c->first_op, code->first_op, c->segments + 1, sizeof *code->first_op) &&
            copied((void **)&c->address, code->address, c->segments, sizeof *code->address) &&
@@ -71,7 +75,8 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
 }
 
-static int buffers(cv_core *c) {
+static int buffers(cv_core *c)
+{
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
            queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
@@ -79,7 +84,8 @@ static int buffers(cv_core *c) {
 }
 
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
-                      cv_core **core) {
+                      cv_core **core)
+{
     if (!valid(params, classes, n_classes, code))
         return CV_ERROR_ARGUMENT;
     cv_core *c = calloc(1, sizeof *c);
@@ -98,7 +104,8 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
     return CV_OK;
 }
 
-void cv_core_free(cv_core *c) {
+void cv_core_free(cv_core *c)
+{
     if (!c)
         return;
     /* clang-format off */
@@ -112,7 +119,8 @@ void cv_core_free(cv_core *c) {
     free(c);
 }
 
-static int valid_places(const cv_core *c, const cv_core_places_of *given) {
+static int valid_places(const cv_core *c, const cv_core_places_of *given)
+{
     if (given->places > CV_CORE_PLACES)
         return 0;
     for (size_t i = 0; i < c->sites; i++)
@@ -124,7 +132,8 @@ static int valid_places(const cv_core *c, const cv_core_places_of *given) {
     return 1;
 }
 
-cv_status cv_core_places(cv_core *c, const cv_core_places_of *given) {
+cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
+{
     if (!valid_places(c, given))
         return CV_ERROR_ARGUMENT;
     const size_t count = given->owners * given->places;

@@ -34,7 +34,7 @@ struct cv_core {
     uint64_t code_line;      /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
     const cv_branches *branches;
-    const uint8_t *flags;    /* of the piece that is walked, as latency */
+    const uint8_t *flags; /* of the piece that is walked, as latency */
     const uint16_t *latency;
 
     /* Everything below is the pipeline: emptied where a path does not continue. */
@@ -42,23 +42,23 @@ struct cv_core {
     uint16_t producer[CV_CORE_REGISTERS]; /* group of the class that wrote it last */
     uint64_t fetched;                     /* cycle of the fetch group, and the slots it holds */
     uint32_t group;
-    uint64_t issued;                      /* cycle of the last issue, and its slots */
+    uint64_t issued; /* cycle of the last issue, and its slots */
     uint32_t slots;
-    uint64_t retired;                     /* cycle of the last retirement, and its slots */
+    uint64_t retired; /* cycle of the last retirement, and its slots */
     uint32_t retiring;
-    uint64_t committed, committed_line;   /* half cycle and line of the last store that entered the cache */
-    uint64_t serial;                      /* nothing starts before */
+    uint64_t committed, committed_line; /* half cycle and line of the last store that entered the cache */
+    uint64_t serial;                    /* nothing starts before */
     uint32_t folded;
-    uint64_t loop_head, loop_behind;      /* where the last branch backwards went, and what follows it */
-    uint32_t loop_turns, loop_slots;      /* how often it went there in a row by one path; slots since then */
-    uint64_t loop_path, last_path;        /* of the branches taken within this turn, and the one before */
-    int repeated;                         /* the last operation was a repeated string instruction, and the bytes not yet costed */
+    uint64_t loop_head, loop_behind; /* where the last branch backwards went, and what follows it */
+    uint32_t loop_turns, loop_slots; /* how often it went there in a row by one path; slots since then */
+    uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
+    int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
-    uint32_t taken;                       /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
-    uint64_t block_fetched;               /* cycle in which the last target was fetched */
-    uint32_t lines_missing;               /* lines of code to wait for before the next instruction */
-    int restarted;                        /* nothing was fetched since a mispredicted branch */
-    int64_t blamed;                       /* operation that the next cycles belong to: a mispredicted branch; -1: none */
+    uint32_t taken;         /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
+    uint64_t block_fetched; /* cycle in which the last target was fetched */
+    uint32_t lines_missing; /* lines of code to wait for before the next instruction */
+    int restarted;          /* nothing was fetched since a mispredicted branch */
+    int64_t blamed;         /* operation that the next cycles belong to: a mispredicted branch; -1: none */
     queue fetch_queue, reorder, loads, stores, fills;
     scheduler waiting;
     forwarding forwards;

@@ -90,8 +90,7 @@ static uint64_t target_of(opcode op, uint64_t behind)
     return behind + (uint64_t)(int64_t)distance;
 }
 
-cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions,
-                           const uint8_t *code)
+cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions, const uint8_t *code)
 {
     cv_segment_end end = {.branch = segment->address, .behind = segment->address + segment->code_bytes};
     if (!segment->instructions)

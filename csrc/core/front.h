@@ -16,7 +16,8 @@ typedef struct {
 } near_sets;
 
 /* Room for so many entries, none: nothing is kept, and all counts as near. */
-static inline int near_new(near_sets *n, uint32_t entries, uint32_t ways) {
+static inline int near_new(near_sets *n, uint32_t entries, uint32_t ways)
+{
     n->ways = ways;
     n->sets = entries ? (entries + ways - 1) / ways : 0;
     n->key = calloc((size_t)n->sets * ways + 1, sizeof *n->key);
@@ -24,7 +25,8 @@ static inline int near_new(near_sets *n, uint32_t entries, uint32_t ways) {
 }
 
 /* Is the entry near? It is from now on. */
-static inline int near_use(near_sets *n, uint64_t set, uint64_t key) {
+static inline int near_use(near_sets *n, uint64_t set, uint64_t key)
+{
     if (!n->sets)
         return 1;
     uint64_t *const first = n->key + (set % n->sets) * n->ways;

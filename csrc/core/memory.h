@@ -7,11 +7,11 @@
 #define MOST_OWED 16 /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
 
 /* Does a reference bring a line that no prefetcher sees coming? */
-static inline int irregular(cv_core *c, uint64_t address) {
+static inline int irregular(cv_core *c, uint64_t address)
+{
     const uint64_t line = address / c->params.line_bytes;
     cv_line_course course;
-    return cv_streams_find(&c->streams, line) == CV_LINE_NEW &&
-           cv_streams_classify(&c->streams, line, &course) == CV_LINE_RANDOM;
+    return cv_streams_find(&c->streams, line) == CV_LINE_NEW && cv_streams_classify(&c->streams, line, &course) == CV_LINE_RANDOM;
 }
 
 /* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */
@@ -21,7 +21,8 @@ typedef struct {
 
 /* How far away a reference's line is. Each reference adds its owner's shares to what is owed, and one that
  * brings a line out of order pays it, the farthest place first. */
-static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference) {
+static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference)
+{
     if (c->latency)
         return (line_way){0, c->latency[reference]};
     if (!c->places)
@@ -42,7 +43,8 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
 
 /* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes
  * already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. */
-static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way) {
+static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way)
+{
     const uint64_t line = address / c->params.line_bytes;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
     if (e->line == line && e->arrival > start)
@@ -57,7 +59,8 @@ static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start
 }
 
 /* One load whose address is known at `cycle`; returns when its data can be used. */
-static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, line_way way, uint64_t cycle) {
+static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, line_way way, uint64_t cycle)
+{
     const cv_core_params *const p = &c->params;
     const int vector = op->flags & CV_CORE_VECTOR, line = (int)(address & (p->line_bytes - 1));
     uint64_t start = ports_take(&c->ports, p->load_ports, 1, cycle);
@@ -82,7 +85,8 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
 }
 
 /* All loads among the references [at, end) of an instruction; pieces that follow each other in memory are one. */
-static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle) {
+static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle)
+{
     uint64_t done = 0;
     int any = 0;
     while (at < end) {
@@ -93,8 +97,8 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
         const uint64_t address = path->addresses[at];
         uint32_t bytes = c->site_bytes[path->sites[at]];
         const line_way way = load_place(c, path, at);
-        for (at++; at < end && !(op->flags & CV_CORE_ELEMENTS) && !c->site_store[path->sites[at]] &&
-                   path->addresses[at] == address + bytes; at++)
+        for (at++; at < end && !(op->flags & CV_CORE_ELEMENTS) && !c->site_store[path->sites[at]] && path->addresses[at] == address + bytes;
+             at++)
             bytes += c->site_bytes[path->sites[at]];
         const uint64_t one = load(c, op, address, bytes, way, cycle);
         done = one > done ? one : done;
@@ -107,7 +111,8 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
 
 /* Retired stores enter the cache in order: one a cycle, two where both belong to one line, fewer where one touches two lines. Returns the
  * cycle at which this one is there. */
-static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from) {
+static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from)
+{
     const uint64_t line = address / c->params.line_bytes, last = (address + (bytes ? bytes - 1 : 0)) / c->params.line_bytes;
     if (c->committed < 2 * from)
         c->committed = 2 * from;
@@ -117,7 +122,8 @@ static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint
 }
 
 /* All stores among the references [at, end): they can be forwarded from `ready` on, until they are in the cache. */
-static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end, uint64_t ready) {
+static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end, uint64_t ready)
+{
     for (; at < end; at++) {
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
@@ -131,7 +137,8 @@ static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end
 }
 
 /* A turn of a repeated string instruction: wide moves that overlap with all the rest. */
-static inline void string_turn(cv_core *c, const cv_path *path, size_t at, size_t end) {
+static inline void string_turn(cv_core *c, const cv_path *path, size_t at, size_t end)
+{
     uint32_t bytes = 0;
     for (; at < end; at++)
         if (c->site_bytes[path->sites[at]] > bytes)

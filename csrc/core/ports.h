@@ -17,13 +17,15 @@ typedef struct {
     uint32_t uses[32], turns; /* of each port lately */
 } port_calendar;
 
-static inline void ports_clear(port_calendar *ports) {
+static inline void ports_clear(port_calendar *ports)
+{
     memset(ports->entry, 0xff, sizeof ports->entry);
     memset(ports->uses, 0, sizeof ports->uses);
     ports->turns = 0;
 }
 
-static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle) {
+static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle)
+{
     calendar_entry *e = &ports->entry[cycle & (CALENDAR - 1)];
     if (e->cycle != (uint32_t)cycle) {
         e->cycle = (uint32_t)cycle;
@@ -33,7 +35,8 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle) {
 }
 
 /* The port of a mask with the least count; among equals the first. */
-static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts) {
+static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts)
+{
     uint32_t best = (uint32_t)__builtin_ctz(mask);
     for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) {
         const uint32_t port = (uint32_t)__builtin_ctz(rest);
@@ -44,7 +47,8 @@ static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts) {
 }
 
 /* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
-static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
+static inline uint32_t ports_choose(port_calendar *ports, uint32_t free)
+{
     const uint32_t best = ports_least(free, ports->uses);
     if (!(++ports->turns & 255))
         for (uint32_t port = 0; port < 32; port++)
@@ -53,7 +57,8 @@ static inline uint32_t ports_choose(port_calendar *ports, uint32_t free) {
 }
 
 /* Take one of the ports in `mask` from the first cycle on in which one is free; returns that cycle. */
-static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t busy, uint64_t cycle) {
+static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t busy, uint64_t cycle)
+{
     calendar_entry *e;
     uint32_t free;
     while (!(free = mask & ~(e = ports_at(ports, cycle))->taken))

@@ -12,7 +12,7 @@
 #define CV_TAGE_BIMODAL 8192
 
 typedef struct {
-    uint16_t tag; /* 0: empty */
+    uint16_t tag;   /* 0: empty */
     int8_t counter; /* -4..3; taken from 0 on */
     uint8_t useful; /* 0..3 */
 } cv_tage_entry;

@@ -12,7 +12,8 @@ typedef struct {
     uint32_t size, next;
 } queue;
 
-static inline int queue_new(queue *q, uint32_t size) {
+static inline int queue_new(queue *q, uint32_t size)
+{
     q->size = size;
     q->next = 0;
     q->free_at = calloc(size, sizeof *q->free_at);
@@ -24,7 +25,8 @@ static inline void queue_clear(queue *q) { memset(q->free_at, 0, q->size * sizeo
 /* The cycle from which there is room for one more. */
 static inline uint64_t queue_room(const queue *q) { return q->free_at[q->next]; }
 
-static inline void queue_put(queue *q, uint64_t free_at) {
+static inline void queue_put(queue *q, uint64_t free_at)
+{
     q->free_at[q->next] = free_at;
     if (++q->next == q->size)
         q->next = 0;

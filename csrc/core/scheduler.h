@@ -12,8 +12,8 @@
 
 #define SCHEDULER_PORTS 32 /* the last one stands for none */
 #define SCHEDULER_NONE (SCHEDULER_PORTS - 1)
-/* Cycles from issue until an instruction that waits for nothing has left, which the walk leaves out otherwise: uiCA has five, and one more to
- * count them. */
+/* Cycles from issue until an instruction that waits for nothing has left, which the walk leaves out otherwise: uiCA has five, and one more
+ * to count them. */
 #define DISPATCH_CYCLES 6
 
 typedef struct {
@@ -22,19 +22,22 @@ typedef struct {
     uint32_t bound[SCHEDULER_PORTS]; /* those that wait, by port */
 } scheduler;
 
-static inline int scheduler_new(scheduler *s, uint32_t size) {
+static inline int scheduler_new(scheduler *s, uint32_t size)
+{
     s->size = size;
     s->count = 0;
     s->leave = calloc(size, sizeof *s->leave);
     return s->leave != NULL;
 }
 
-static inline void scheduler_clear(scheduler *s) {
+static inline void scheduler_clear(scheduler *s)
+{
     s->count = 0;
     memset(s->bound, 0, sizeof s->bound);
 }
 
-static inline void scheduler_pop(scheduler *s) {
+static inline void scheduler_pop(scheduler *s)
+{
     s->bound[s->leave[0] % SCHEDULER_PORTS]--;
     const uint64_t last = s->leave[--s->count];
     uint32_t at = 0;
@@ -49,7 +52,8 @@ static inline void scheduler_pop(scheduler *s) {
 }
 
 /* An instruction starts at `cycle`, on `port` or without one. */
-static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port) {
+static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port)
+{
     const uint64_t leave = (cycle + DISPATCH_CYCLES) * SCHEDULER_PORTS + port;
     uint32_t at = s->count++;
     for (; at && s->leave[(at - 1) / 2] > leave; at = (at - 1) / 2)
@@ -59,7 +63,8 @@ static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port) {
 }
 
 /* The first cycle from `cycle` on in which there is room. */
-static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle) {
+static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle)
+{
     while (s->count && s->leave[0] / SCHEDULER_PORTS <= cycle)
         scheduler_pop(s);
     if (s->count < s->size)

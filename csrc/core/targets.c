@@ -45,7 +45,4 @@ int cv_targets_return(cv_targets *targets, uint64_t target)
     return targets->returns[targets->depth % CV_RETURNS] != target;
 }
 
-void cv_targets_forget(cv_targets *targets)
-{
-    targets->depth = targets->floor = 0;
-}
+void cv_targets_forget(cv_targets *targets) { targets->depth = targets->floor = 0; }

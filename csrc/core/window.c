@@ -2,7 +2,8 @@
 #include "core.h"
 #include "memory.h"
 
-static void empty_pipeline(cv_core *c) {
+static void empty_pipeline(cv_core *c)
+{
     memset(c->ready, 0, sizeof c->ready);
     memset(c->producer, 0, sizeof c->producer);
     c->fetched = c->issued = c->retired = c->serial = c->committed = 0;
@@ -26,7 +27,8 @@ static void empty_pipeline(cv_core *c) {
     memset(c->lines, 0, sizeof c->lines);
 }
 
-static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots) {
+static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots)
+{
     if (cycle > c->issued) {
         c->issued = cycle;
         c->slots = slots;
@@ -35,7 +37,8 @@ static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots) {
 
 /* The cycles until lines of code are there that were not near. Fetch runs ahead along the predicted path, so lines come one after the
  * other; only the first one behind a mispredicted branch is waited for from beginning to end. */
-static uint32_t code_cycles(cv_core *c) {
+static uint32_t code_cycles(cv_core *c)
+{
     const uint32_t missing = c->lines_missing, waited = c->restarted && missing;
     c->lines_missing = 0;
     c->restarted = 0;
@@ -44,7 +47,8 @@ static uint32_t code_cycles(cv_core *c) {
 
 /* Behind a taken branch, or at a line of code that is not near. Targets are looked up while the block before is fetched, so a slow one
  * costs what that block was too short to hide. */
-static void follow(cv_core *c, uint32_t late) {
+static void follow(cv_core *c, uint32_t late)
+{
     const uint64_t target = c->block_fetched + c->taken;
     const uint32_t least = c->taken ? 1 : 0;
     c->fetched += late > least ? late : least;
@@ -57,12 +61,14 @@ static void follow(cv_core *c, uint32_t late) {
 }
 
 /* Does the loop buffer have the loop? Then it is fetched no more, and none of its branches are predicted. */
-static int buffered(const cv_core *c) {
+static int buffered(const cv_core *c)
+{
     return c->loop_turns >= c->params.loop_turns && c->loop_turns && c->loop_slots <= c->params.loop_buffer;
 }
 
 /* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
-static void fetch(cv_core *c, uint32_t slots) {
+static void fetch(cv_core *c, uint32_t slots)
+{
     c->loop_slots += slots;
     if (buffered(c)) {
         c->taken = c->lines_missing = 0;
@@ -85,7 +91,8 @@ static void fetch(cv_core *c, uint32_t slots) {
     }
 }
 
-static void issue(cv_core *c, const cv_core_op *op) {
+static void issue(cv_core *c, const cv_core_op *op)
+{
     const uint32_t slots = op->slots;
     fetch(c, slots);
     if (c->fetched > c->issued) {
@@ -109,7 +116,8 @@ static void issue(cv_core *c, const cv_core_op *op) {
 }
 
 /* The cycle from which the registers are there; *chained: one of the latest comes from the same group of classes. */
-static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained) {
+static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained)
+{
     const uint16_t group = c->classes[op->class_].group;
     *chained = 0;
     for (int i = 0; i < op->n_reads; i++) {
@@ -123,7 +131,8 @@ static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle,
 }
 
 /* Returns the cycle in which the result is there. */
-static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end) {
+static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end)
+{
     const cv_core_class *const kind = &c->classes[op->class_];
     uint64_t first = c->issued > c->serial ? c->issued : c->serial;
     if ((op->flags & CV_CORE_SERIAL) && c->retired > first)
@@ -165,7 +174,8 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, s
 }
 
 /* Retirement in order; returns how many cycles it goes on. */
-static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done) {
+static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done)
+{
     const uint64_t before = c->retired;
     if (done > c->retired) {
         c->retired = done;
@@ -183,7 +193,8 @@ static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done) {
     return c->retired - before;
 }
 
-static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end, int counted) {
+static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end, int counted)
+{
     const cv_core_op *const op = &c->op[number];
     const int repeated = op->flags & CV_CORE_REPEATED, turn = repeated && c->repeated;
     c->repeated = repeated;
@@ -206,7 +217,8 @@ static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at
     return done;
 }
 
-static void restart(cv_core *c, uint64_t resolved, uint32_t branch) {
+static void restart(cv_core *c, uint64_t resolved, uint32_t branch)
+{
     const uint64_t cycle = resolved + c->params.penalty;
     c->blamed = branch;
     c->taken = 0;
@@ -220,7 +232,8 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch) {
 }
 
 /* A segment is fetched: which of its lines were not near? */
-static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind) {
+static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
+{
     if (!c->code.sets || behind <= address)
         return;
     for (uint64_t line = address / c->params.line_bytes; line <= (behind - 1) / c->params.line_bytes; line++) {
@@ -232,7 +245,8 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind) {
 }
 
 /* A taken branch whose bytes end at `behind` goes to `target`. */
-static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target) {
+static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target)
+{
     const int near = near_use(&c->targets, behind / c->params.line_bytes, behind);
     const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : c->params.taken_cycles;
     c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
@@ -252,13 +266,15 @@ static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t
 }
 
 /* Does control, which goes on at `next`, leave the loop that the buffer has? */
-static int leaves_buffer(const cv_core *c, uint64_t behind, uint64_t next) {
+static int leaves_buffer(const cv_core *c, uint64_t behind, uint64_t next)
+{
     if (!buffered(c))
         return 0;
     return next == behind ? behind == c->loop_behind : next < c->loop_head || next >= c->loop_behind;
 }
 
-static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
+static cv_status visit(cv_core *c, const cv_path *path, size_t i)
+{
     const uint32_t segment = path->segments[i], next = i + 1 < path->visits ? path->segments[i + 1] : path->following;
     size_t at = path->first_reference[i];
     const size_t end = path->first_reference[i + 1];
@@ -296,7 +312,8 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i) {
     return CV_OK;
 }
 
-cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, const uint16_t *latency) {
+cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, const uint16_t *latency)
+{
     if (!path->continues || !c->walked)
         empty_pipeline(c);
     c->flags = flags;
@@ -311,7 +328,8 @@ cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, co
 
 void cv_core_follow(cv_core *c, const cv_branches *branches) { c->branches = branches; }
 
-cv_status cv_core_sink(void *core, const cv_path *path) {
+cv_status cv_core_sink(void *core, const cv_path *path)
+{
     cv_core *const c = core;
     return cv_core_walk(c, path, c->branches ? cv_branches_flags(c->branches) : NULL, NULL);
 }

@@ -17,13 +17,13 @@
 #define CONVOLVER_REQUEST_STOP (('C' << 24 | 'V' << 16) + 2)
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define CONVOLVER_REQUEST(request)                                                                                       \
-    do {                                                                                                                 \
-        unsigned long convolver_request_[6] = {(request), 0, 0, 0, 0, 0}, convolver_answer_ = 0;                         \
-        __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"         \
-                         : "+d"(convolver_answer_)                                                                       \
-                         : "a"(convolver_request_)                                                                       \
-                         : "cc", "memory");                                                                              \
+#define CONVOLVER_REQUEST(request)                                                                               \
+    do {                                                                                                         \
+        unsigned long convolver_request_[6] = {(request), 0, 0, 0, 0, 0}, convolver_answer_ = 0;                 \
+        __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx" \
+                         : "+d"(convolver_answer_)                                                               \
+                         : "a"(convolver_request_)                                                               \
+                         : "cc", "memory");                                                                      \
     } while (0)
 #else
 #define CONVOLVER_REQUEST(request) ((void)0)

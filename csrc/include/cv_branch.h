@@ -36,8 +36,7 @@ typedef struct {
 } cv_segment_end;
 
 /* Reads how a segment ends from its last instruction; `code` may be empty. */
-cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions,
-                           const uint8_t *code);
+cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions, const uint8_t *code);
 
 enum cv_visit_flags {
     CV_VISIT_KNOWN = 1,       /* it is known what came next */
@@ -48,12 +47,12 @@ enum cv_visit_flags {
 /* Per segment, over the visits of windows that are not warm-up. */
 typedef struct {
     uint64_t visits;
-    uint64_t known;                /* visits of which it is known what came next */
-    uint64_t taken;                /* ... and that a branch ended which did not go on behind itself */
-    uint64_t mispredicted;         /* conditional branches */
+    uint64_t known;                 /* visits of which it is known what came next */
+    uint64_t taken;                 /* ... and that a branch ended which did not go on behind itself */
+    uint64_t mispredicted;          /* conditional branches */
     uint64_t indirect_mispredicted; /* indirect jumps and calls, returns */
-    uint64_t repeats;              /* executions of the repeated string instruction that ends the segment, seen from begin to end */
-    uint64_t turns;                /* turns of such executions */
+    uint64_t repeats;               /* executions of the repeated string instruction that ends the segment, seen from begin to end */
+    uint64_t turns;                 /* turns of such executions */
 } cv_branch_counts;
 
 /* A segment was followed by another one so many times (warm-up apart). */

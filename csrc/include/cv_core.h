@@ -46,44 +46,44 @@ typedef struct {
 } cv_core_op;
 
 typedef struct {
-    uint32_t ports;          /* bit p: can start on port p; 0: needs none */
-    uint16_t latency;        /* from start to result */
+    uint32_t ports;           /* bit p: can start on port p; 0: needs none */
+    uint16_t latency;         /* from start to result */
     uint16_t chained_latency; /* when the result that it waited for came from its own group */
-    uint16_t busy;           /* cycles until its port takes the next one */
-    uint16_t group;          /* classes between which results travel faster; 0: none */
+    uint16_t busy;            /* cycles until its port takes the next one */
+    uint16_t group;           /* classes between which results travel faster; 0: none */
 } cv_core_class;
 
 typedef struct {
-    uint32_t issue_width;     /* slots a cycle */
+    uint32_t issue_width; /* slots a cycle */
     uint32_t retire_width;
-    uint32_t fetch_width;     /* slots a cycle up to a taken branch */
-    uint32_t queue;           /* slots between fetch and issue */
-    uint32_t taken_cycles;    /* fetch cycles that a taken branch ends */
-    uint32_t return_cycles;   /* fetch cycles that a return ends */
-    uint32_t near_targets;    /* taken branches for which this holds, the ones used last; 0: all */
+    uint32_t fetch_width;      /* slots a cycle up to a taken branch */
+    uint32_t queue;            /* slots between fetch and issue */
+    uint32_t taken_cycles;     /* fetch cycles that a taken branch ends */
+    uint32_t return_cycles;    /* fetch cycles that a return ends */
+    uint32_t near_targets;     /* taken branches for which this holds, the ones used last; 0: all */
     uint32_t far_taken_cycles; /* fetch cycles that another one ends */
-    uint32_t code_bytes;      /* of the first level that holds code; 0: all code is near */
+    uint32_t code_bytes;       /* of the first level that holds code; 0: all code is near */
     uint32_t code_line_cycles; /* of fetch for a line of code from the next level, while fetch runs ahead */
-    uint32_t code_latency;    /* of such a line right behind a mispredicted branch */
-    uint32_t reorder_buffer;  /* slots */
-    uint32_t scheduler;       /* instructions that wait for operands or a port */
+    uint32_t code_latency;     /* of such a line right behind a mispredicted branch */
+    uint32_t reorder_buffer;   /* slots */
+    uint32_t scheduler;        /* instructions that wait for operands or a port */
     uint32_t load_buffer, store_buffer;
-    uint32_t penalty;         /* cycles from the end of a mispredicted branch to the issue of what follows */
-    uint32_t load_ports;      /* bit masks */
+    uint32_t penalty;    /* cycles from the end of a mispredicted branch to the issue of what follows */
+    uint32_t load_ports; /* bit masks */
     uint32_t store_ports;
-    uint32_t load_latency;    /* to the first dependent instruction, when the line is in the first level */
+    uint32_t load_latency; /* to the first dependent instruction, when the line is in the first level */
     uint32_t vector_load_latency;
-    uint32_t split_cycles;    /* more for a load that touches two lines */
-    uint32_t split_store_cycles; /* of the cache for a store that touches two lines */
-    uint32_t forward_latency; /* from a store's data to the load's result */
+    uint32_t split_cycles;           /* more for a load that touches two lines */
+    uint32_t split_store_cycles;     /* of the cache for a store that touches two lines */
+    uint32_t forward_latency;        /* from a store's data to the load's result */
     uint32_t vector_forward_latency; /* the same between vector registers */
-    uint32_t fast_forward_latency; /* the same where the address is plain and the operand no vector */
+    uint32_t fast_forward_latency;   /* the same where the address is plain and the operand no vector */
     uint32_t failed_forward_latency; /* where the load is no part of the store: from when it is in the cache */
-    uint32_t string_bytes;    /* that a repeated string instruction moves in a cycle */
-    uint32_t loop_buffer;     /* a loop of at most so many slots is fetched no more; 0: there is none */
-    uint32_t loop_turns;      /* ... after so many turns of one path; its end is then predicted by nobody */
-    uint32_t folded_period;   /* of this many folded additions one takes a cycle; 0: none is folded */
-    uint32_t fill_buffers;    /* lines on their way to the first level */
+    uint32_t string_bytes;           /* that a repeated string instruction moves in a cycle */
+    uint32_t loop_buffer;            /* a loop of at most so many slots is fetched no more; 0: there is none */
+    uint32_t loop_turns;             /* ... after so many turns of one path; its end is then predicted by nobody */
+    uint32_t folded_period;          /* of this many folded additions one takes a cycle; 0: none is folded */
+    uint32_t fill_buffers;           /* lines on their way to the first level */
     uint32_t line_bytes;
 } cv_core_params;
 
@@ -117,11 +117,12 @@ typedef struct {
     const uint16_t *latencies, *walks;
 } cv_core_places_of;
 
-/* Which reference brings such a line is seen from the path: one whose line was neither used lately nor follows a stream. Arrays are copied. */
+/* Which reference brings such a line is seen from the path: one whose line was neither used lately nor follows a stream. Arrays are copied.
+ */
 cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
 
-/* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the first
- * level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
+/* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the
+ * first level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
 cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);
 
 /* The same as a reader of paths (cv_paths_add_sink), with the mispredictions of `branches`, a reader that was added before; NULL: none. */

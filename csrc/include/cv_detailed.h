@@ -26,9 +26,10 @@ enum cv_inclusion {
 /* How the set of a line is found. */
 enum cv_index {
     CV_INDEX_MODULO = 0,
-    CV_INDEX_XOR = 1,          /* exclusive or of all groups of log2(sets) bits of the line number; sets: a power of two */
-    CV_INDEX_INTEL_SLICES = 2, /* a slice by the parities that Maurice et al. found (RAID 2015), a set within it by modulo; slices: 2, 4, 8 */
-    CV_INDEX_MIXED_SLICES = 3  /* a slice by a hash of the line number, any number of slices */
+    CV_INDEX_XOR = 1, /* exclusive or of all groups of log2(sets) bits of the line number; sets: a power of two */
+    CV_INDEX_INTEL_SLICES =
+        2, /* a slice by the parities that Maurice et al. found (RAID 2015), a set within it by modulo; slices: 2, 4, 8 */
+    CV_INDEX_MIXED_SLICES = 3 /* a slice by a hash of the line number, any number of slices */
 };
 
 enum cv_prefetcher {
@@ -40,10 +41,10 @@ enum cv_prefetcher {
 
 /* What a write does, for comparison with other simulators. */
 enum cv_semantics {
-    CV_WRITE_BACK = 0,      /* as each level says */
-    CV_NO_WRITE_BACKS = 1,  /* a write is a read (PEBIL, drcachesim) */
-    CV_CACHEGRIND = 2,      /* likewise, and a reference to two lines is one access and at most one miss */
-    CV_PYCACHESIM = 3       /* a store or write-back that hits does not promote; a write-back that misses is an access */
+    CV_WRITE_BACK = 0,     /* as each level says */
+    CV_NO_WRITE_BACKS = 1, /* a write is a read (PEBIL, drcachesim) */
+    CV_CACHEGRIND = 2,     /* likewise, and a reference to two lines is one access and at most one miss */
+    CV_PYCACHESIM = 3      /* a store or write-back that hits does not promote; a write-back that misses is an access */
 };
 
 typedef struct {
@@ -52,18 +53,18 @@ typedef struct {
     uint64_t sector_bytes; /* unit of validity and of transfer; a power of two from line_bytes / 64 to line_bytes */
     uint64_t seed;         /* of random policies */
     uint32_t ways;
-    uint32_t policy;       /* enum cv_sim_policy */
+    uint32_t policy; /* enum cv_sim_policy */
     uint32_t inclusion;
     uint32_t write_through;
-    uint32_t no_allocate;  /* a store that misses goes on to the next level */
-    uint32_t combining;    /* entries of the buffer that combines the stores which leave this level; 0: none, at most 64 */
+    uint32_t no_allocate; /* a store that misses goes on to the next level */
+    uint32_t combining;   /* entries of the buffer that combines the stores which leave this level; 0: none, at most 64 */
     uint32_t index;
-    uint32_t slices;       /* divides sets */
+    uint32_t slices; /* divides sets */
     uint32_t prefetcher;
-    uint32_t degree;       /* lines that a prefetcher asks for at once, 1 .. 64 */
-    uint32_t entries;      /* of the prefetcher's table, 1 .. 65536 */
-    uint32_t shared;       /* by all cores; so are the levels below */
-    uint32_t classify;     /* tell misses by cause */
+    uint32_t degree;   /* lines that a prefetcher asks for at once, 1 .. 64 */
+    uint32_t entries;  /* of the prefetcher's table, 1 .. 65536 */
+    uint32_t shared;   /* by all cores; so are the levels below */
+    uint32_t classify; /* tell misses by cause */
 } cv_detailed_level;
 
 enum cv_detailed_count {
@@ -82,8 +83,8 @@ enum cv_detailed_count {
     CV_COUNT_COMPULSORY,         /* misses by cause, where asked for */
     CV_COUNT_CAPACITY,
     CV_COUNT_CONFLICT,
-    CV_COUNT_BYTES_READ,         /* from the next level, prefetches included */
-    CV_COUNT_BYTES_WRITTEN,      /* to the next level */
+    CV_COUNT_BYTES_READ,    /* from the next level, prefetches included */
+    CV_COUNT_BYTES_WRITTEN, /* to the next level */
     CV_DETAILED_COUNTS
 };
 

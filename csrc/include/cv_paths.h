@@ -15,13 +15,13 @@
 #define CV_PATH_UNKNOWN UINT32_MAX
 
 typedef struct {
-    uint64_t window;    /* bursts opened so far; 0 when the run is not cut into bursts */
+    uint64_t window; /* bursts opened so far; 0 when the run is not cut into bursts */
     uint32_t thread;
     uint32_t continues; /* 1: the path goes on where this thread's last piece ended; 0: what came before is not known */
     uint32_t following; /* segment executed right after the last visit, or CV_PATH_UNKNOWN */
     size_t visits, references;
-    size_t warm_visits;             /* as many at the beginning are warm-up */
-    const uint32_t *segments;       /* id of each visit's segment */
+    size_t warm_visits;              /* as many at the beginning are warm-up */
+    const uint32_t *segments;        /* id of each visit's segment */
     const uint32_t *first_reference; /* of each visit; one element more than visits, so that the last one's end is there, too */
     const uint64_t *addresses;
     const uint32_t *sites;

@@ -35,16 +35,16 @@ enum cv_replay_sync { CV_REPLAY_NONBLOCKING = 0, CV_REPLAY_BLOCKING = 1, CV_REPL
 typedef struct {
     uint32_t ranks;
     uint32_t communicators;
-    const int64_t *first; /* ranks + 1: record range of each rank */
-    const uint8_t *kind;  /* enum cv_replay_kind */
-    const uint8_t *flags; /* send: flags; collective: enum cv_replay_sync */
-    const uint8_t *op;    /* collective: operation number of the .dim format */
+    const int64_t *first;   /* ranks + 1: record range of each rank */
+    const uint8_t *kind;    /* enum cv_replay_kind */
+    const uint8_t *flags;   /* send: flags; collective: enum cv_replay_sync */
+    const uint8_t *op;      /* collective: operation number of the .dim format */
     const int32_t *partner; /* destination or source task; collective: root flag (Reduce: root task) */
     const int32_t *tag;
-    const int32_t *comm;   /* index of the communicator */
-    const int64_t *bytes;  /* message bytes, sent bytes of a collective, event type */
-    const int64_t *extra;  /* received bytes of a collective, event value */
-    const double *seconds; /* burst */
+    const int32_t *comm;         /* index of the communicator */
+    const int64_t *bytes;        /* message bytes, sent bytes of a collective, event type */
+    const int64_t *extra;        /* received bytes of a collective, event value */
+    const double *seconds;       /* burst */
     const int64_t *member_first; /* communicators + 1 */
     const int32_t *members;      /* tasks of each communicator, rising */
 } cv_replay_trace;
@@ -52,11 +52,11 @@ typedef struct {
 /* What is wrong with a trace: cv_replay_new sets it beside CV_ERROR_FORMAT. */
 enum cv_replay_fault_kind {
     CV_REPLAY_FAULT_NONE = 0,
-    CV_REPLAY_FAULT_PARTNER = 1,   /* no such task */
-    CV_REPLAY_FAULT_MEMBER = 2,    /* the task is no member of the communicator */
-    CV_REPLAY_FAULT_NO_POST = 3,   /* wait for a non-blocking collective that was not started */
-    CV_REPLAY_FAULT_MISMATCH = 4,  /* members call different operations */
-    CV_REPLAY_FAULT_KIND = 5       /* unknown record kind, operation, communicator or negative quantity */
+    CV_REPLAY_FAULT_PARTNER = 1,  /* no such task */
+    CV_REPLAY_FAULT_MEMBER = 2,   /* the task is no member of the communicator */
+    CV_REPLAY_FAULT_NO_POST = 3,  /* wait for a non-blocking collective that was not started */
+    CV_REPLAY_FAULT_MISMATCH = 4, /* members call different operations */
+    CV_REPLAY_FAULT_KIND = 5      /* unknown record kind, operation, communicator or negative quantity */
 };
 
 typedef struct {
@@ -128,11 +128,11 @@ typedef struct {
                                   * Dimemas: a blocking one when that may begin */
     uint32_t quirks;
     const int32_t *cpus; /* per node: its tasks take turns on so many processors, the i-th on i mod n; NULL: each task has its own */
-    uint32_t topology;      /* enum cv_replay_topology: links between the nodes, in the order of their numbers */
+    uint32_t topology;   /* enum cv_replay_topology: links between the nodes, in the order of their numbers */
     uint32_t topology_levels;
     const int32_t *topology_down; /* torus: nodes in each dimension; fat tree: children of a switch, from the lowest level */
     const int32_t *topology_up;   /* fat tree: parents of a node or switch, from the nodes on */
-    double handover;     /* with cpus: seconds until a processor that one task leaves runs the next */
+    double handover;              /* with cpus: seconds until a processor that one task leaves runs the next */
 } cv_replay_network;
 
 enum cv_replay_state {
@@ -151,7 +151,7 @@ typedef struct {
     int64_t record;
     int64_t message; /* row of the message that ended it, or -1 */
     uint32_t rank;
-    int32_t cause; /* rank whose action ended it, or -1 */
+    int32_t cause;  /* rank whose action ended it, or -1 */
     uint32_t state; /* enum cv_replay_state */
     uint32_t reserved;
 } cv_replay_interval;
@@ -217,7 +217,7 @@ typedef struct {
     int32_t *partner, *tag, *comm;
     int64_t *bytes, *extra;
     double *seconds;
-    int32_t tasks;          /* ids are 0..tasks-1 */
+    int32_t tasks; /* ids are 0..tasks-1 */
     int32_t communicators;
     const int32_t *comm_ids; /* rising; a record's communicator becomes its index here */
 } cv_dim_columns;

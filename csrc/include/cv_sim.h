@@ -73,8 +73,7 @@ uint64_t cv_sim_owners(const cv_sim *sim);
 
 /* Counts of one level per owner, each array of cv_sim_owners() elements, or of so many times CV_SIM_GROUPS where they are grouped (an
  * owner's groups side by side), or NULL. hits = accesses - misses. */
-cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
-                        uint64_t *write_backs);
+cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses, uint64_t *write_backs);
 
 /* Instruction set in use: "portable", "avx2" or "avx512". The environment variable CONVOLVER_SIMD asks for one of them; one that this
  * processor lacks is replaced by the next lower. The counts are the same. */

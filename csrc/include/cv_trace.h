@@ -12,7 +12,7 @@
 #include "cv_status.h"
 #include "cv_wire.h"
 
-#define CV_TRACE_BATCH 8192       /* references in one batch, at most */
+#define CV_TRACE_BATCH 8192        /* references in one batch, at most */
 #define CV_TRACE_HLL_REGISTERS 512 /* of the distinct-line estimate of one segment: standard error 4.6 % */
 
 typedef struct cv_trace cv_trace;
@@ -33,15 +33,15 @@ typedef struct {
 typedef cv_status (*cv_batch_sink)(void *context, const cv_refs *refs, const cv_batch *batch);
 
 typedef struct {
-    uint64_t words;       /* wire words decoded so far */
-    uint64_t windows;     /* bursts opened */
+    uint64_t words;   /* wire words decoded so far */
+    uint64_t windows; /* bursts opened */
     uint64_t window_references;
     uint64_t set_references;
     uint64_t passed;        /* visits and sampled references left out by choice */
     uint64_t set_site_lost; /* set-sampled references whose site did not fit in the compact form */
-    uint32_t threads;     /* highest thread id seen */
-    uint32_t ended;       /* 1: CV_WIRE_END was seen */
-    uint32_t end_reason;  /* enum cv_wire_end_reason */
+    uint32_t threads;       /* highest thread id seen */
+    uint32_t ended;         /* 1: CV_WIRE_END was seen */
+    uint32_t end_reason;    /* enum cv_wire_end_reason */
     int32_t end_code;
 } cv_trace_totals;
 
@@ -144,7 +144,7 @@ size_t cv_trace_segments(const cv_trace *trace, const struct cv_wire_segment **s
 size_t cv_trace_instructions(const cv_trace *trace, const struct cv_wire_instruction **instructions);
 size_t cv_trace_sites(const cv_trace *trace, const struct cv_wire_site **sites);
 size_t cv_trace_code(const cv_trace *trace, const uint8_t **code);
-size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity); /* per segment */
+size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity);   /* per segment */
 size_t cv_trace_features(const cv_trace *trace, const cv_site_features **features); /* per site */
 /* Registers of a segment's distinct-line estimate, NULL when nothing was sampled there. */
 const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment);

@@ -54,10 +54,10 @@ enum cv_wire_kind {
     CV_WIRE_END = 34,         /* payload: struct cv_wire_end; the stream is complete */
     CV_WIRE_FLOW = 35,        /* payload: struct cv_wire_flow[], behind the definition of its segment */
     /* Data objects, with --data-objects=yes only: */
-    CV_WIRE_OBJECT = 36,      /* payload: struct cv_wire_object, then its text */
-    CV_WIRE_SYMBOLS = 37,     /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
-    CV_WIRE_EVENT = 38,       /* argument: enum cv_wire_event; payload: words as it says */
-    CV_WIRE_SYSTEM = 39       /* payload: struct cv_wire_system, then its calls; before each CV_WIRE_END, the last one counts */
+    CV_WIRE_OBJECT = 36,  /* payload: struct cv_wire_object, then its text */
+    CV_WIRE_SYMBOLS = 37, /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
+    CV_WIRE_EVENT = 38,   /* argument: enum cv_wire_event; payload: words as it says */
+    CV_WIRE_SYSTEM = 39   /* payload: struct cv_wire_system, then its calls; before each CV_WIRE_END, the last one counts */
 };
 
 /* An object file mapped into the traced process. Code outside every file (JIT, vdso) belongs to a module with an empty path, whose
@@ -136,12 +136,12 @@ struct cv_wire_flow {
  * definitions. At each moment two layers say which object has an address: blocks (of allocation sites, and symbols), and below them
  * regions (all others). An object may have many places. */
 enum cv_wire_object_kind {
-    CV_WIRE_HEAP = 1,      /* blocks of an allocation function (text) that one place in the code called */
-    CV_WIRE_SYMBOL = 2,    /* a variable of an object file; defined by CV_WIRE_SYMBOLS only */
-    CV_WIRE_STACK = 3,     /* a thread's stack; `thread` */
-    CV_WIRE_MAPPING = 4,   /* anonymous memory that a place in the code, where it is known, had mapped */
-    CV_WIRE_FILE = 5,      /* a mapped file (text: its path), its zero-filled data included */
-    CV_WIRE_ALLOCATOR = 6  /* what allocation functions have for themselves: their heap outside the blocks that they gave */
+    CV_WIRE_HEAP = 1,     /* blocks of an allocation function (text) that one place in the code called */
+    CV_WIRE_SYMBOL = 2,   /* a variable of an object file; defined by CV_WIRE_SYMBOLS only */
+    CV_WIRE_STACK = 3,    /* a thread's stack; `thread` */
+    CV_WIRE_MAPPING = 4,  /* anonymous memory that a place in the code, where it is known, had mapped */
+    CV_WIRE_FILE = 5,     /* a mapped file (text: its path), its zero-filled data included */
+    CV_WIRE_ALLOCATOR = 6 /* what allocation functions have for themselves: their heap outside the blocks that they gave */
 };
 
 #define CV_WIRE_NO_MODULE UINT32_MAX

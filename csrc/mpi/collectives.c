@@ -7,10 +7,7 @@ enum { BARRIER = 0, BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGAT
        REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN, ALLTOALLW };
 /* clang-format on */
 
-int cvm_peers(MPI_Comm comm)
-{
-    return cvm_comm_size(cvm_comm(comm));
-}
+int cvm_peers(MPI_Comm comm) { return cvm_comm_size(cvm_comm(comm)); }
 
 int64_t cvm_sum(const int *counts, MPI_Datatype type, int n)
 {
@@ -31,16 +28,25 @@ static int64_t sum_types(const int *counts, const MPI_Datatype *types, int n)
 void cvm_collective(cvm_scope *s, int op, MPI_Comm comm, int root, int64_t sent, int64_t received, const MPI_Request *request)
 {
     uint32_t id = cvm_comm(comm);
-    struct cvm_record record = {.call = request ? CVM_ICOLLECTIVE : CVM_COLLECTIVE, .op = (uint16_t)op, .comm = id, .bytes = sent,
-                                .extra = received, .partner = root < 0 ? -1 : cvm_world_rank(id, root)};
+    struct cvm_record record = {.call = request ? CVM_ICOLLECTIVE : CVM_COLLECTIVE,
+                                .op = (uint16_t)op,
+                                .comm = id,
+                                .bytes = sent,
+                                .extra = received,
+                                .partner = root < 0 ? -1 : cvm_world_rank(id, root)};
     if (!s->outer)
         return;
     if (request) {
         cvm_request *q = *request == MPI_REQUEST_NULL ? NULL : cvm_request_add(CVM_KEY(*request));
         record.request = cvm_serial();
         if (q)
-            *q = (cvm_request){.key = q->key, .serial = record.request, .comm = id, .op = (uint16_t)op, .call = CVM_ICOLLECTIVE,
-                               .active = true, .partner = record.partner};
+            *q = (cvm_request){.key = q->key,
+                               .serial = record.request,
+                               .comm = id,
+                               .op = (uint16_t)op,
+                               .call = CVM_ICOLLECTIVE,
+                               .active = true,
+                               .partner = record.partner};
     }
     cvm_put(s, record);
 }
@@ -56,26 +62,26 @@ static bool is_root(MPI_Comm comm, int root)
 
 /* Both forms of a collective: P parameters, A arguments, C communicator, ROOT root or -1, SENT and RECEIVED bytes. MPI_IN_PLACE as
  * send buffer means that the receive side says what is sent. */
-#define BOTH(NAME, OP, P, A, C, ROOT, SENT, RECEIVED)                                                                   \
-    int MPI_##NAME(UNPACK P)                                                                                            \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME(UNPACK A);                                                                             \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, NULL);                                                      \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
-    }                                                                                                                   \
-    int MPI_I##NAME(UNPACK P, MPI_Request *request)                                                                     \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_I##NAME(UNPACK A, request);                                                                   \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, request);                                                   \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define BOTH(NAME, OP, P, A, C, ROOT, SENT, RECEIVED)                 \
+    int MPI_##NAME(UNPACK P)                                          \
+    {                                                                 \
+        cvm_scope s = cvm_enter();                                    \
+        int result = PMPI_##NAME(UNPACK A);                           \
+        cvm_leave(&s);                                                \
+        if (s.outer)                                                  \
+            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, NULL);    \
+        cvm_close(&s);                                                \
+        return result;                                                \
+    }                                                                 \
+    int MPI_I##NAME(UNPACK P, MPI_Request *request)                   \
+    {                                                                 \
+        cvm_scope s = cvm_enter();                                    \
+        int result = PMPI_I##NAME(UNPACK A, request);                 \
+        cvm_leave(&s);                                                \
+        if (s.outer)                                                  \
+            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, request); \
+        cvm_close(&s);                                                \
+        return result;                                                \
     }
 
 /* The non-blocking names keep MPI's spelling: MPI_Ibcast, not MPI_IBcast. */
@@ -136,35 +142,34 @@ BOTH(Scatter, SCATTER, (const void *sb, int sn, type_t st, void *rb, int rn, typ
 BOTH(Scatterv, SCATTERV, (const void *sb, const int *sn, const int *at, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
      (sb, sn, at, st, rb, rn, rt, root, c), c, root, is_root(c, root) ? cvm_sum(sn, st, cvm_peers(c)) : 0,
      rb == MPI_IN_PLACE ? 0 : cvm_bytes(rn, rt))
-BOTH(Allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c,
-     -1, sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st), cvm_bytes(rn, rt) * cvm_peers(c))
+BOTH(Allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c, -1,
+     sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st), cvm_bytes(rn, rt) * cvm_peers(c))
 BOTH(Allgatherv, ALLGATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, comm_t c),
      (sb, sn, st, rb, rn, at, rt, c), c, -1, sb == MPI_IN_PLACE ? 0 : cvm_bytes(sn, st), cvm_sum(rn, rt, cvm_peers(c)))
-BOTH(Alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c,
-     -1, (sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st)) * cvm_peers(c), cvm_bytes(rn, rt) * cvm_peers(c))
+BOTH(Alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c, -1,
+     (sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st)) * cvm_peers(c), cvm_bytes(rn, rt) * cvm_peers(c))
 BOTH(Alltoallv, ALLTOALLV,
      (const void *sb, const int *sn, const int *sat, type_t st, void *rb, const int *rn, const int *rat, type_t rt, comm_t c),
      (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1, sb == MPI_IN_PLACE ? cvm_sum(rn, rt, cvm_peers(c)) : cvm_sum(sn, st, cvm_peers(c)),
      cvm_sum(rn, rt, cvm_peers(c)))
 BOTH(Alltoallw, ALLTOALLW,
-     (const void *sb, const int *sn, const int *sat, const type_t *st, void *rb, const int *rn, const int *rat, const type_t *rt,
-      comm_t c),
-     (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1,
-     sb == MPI_IN_PLACE ? sum_types(rn, rt, cvm_peers(c)) : sum_types(sn, st, cvm_peers(c)), sum_types(rn, rt, cvm_peers(c)))
+     (const void *sb, const int *sn, const int *sat, const type_t *st, void *rb, const int *rn, const int *rat, const type_t *rt, comm_t c),
+     (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1, sb == MPI_IN_PLACE ? sum_types(rn, rt, cvm_peers(c)) : sum_types(sn, st, cvm_peers(c)),
+     sum_types(rn, rt, cvm_peers(c)))
 BOTH(Reduce, REDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, int root, comm_t c), (sb, rb, n, t, op, root, c), c, root,
      cvm_bytes(n, t), is_root(c, root) ? cvm_bytes(n, t) : 0)
-BOTH(Allreduce, ALLREDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1,
-     cvm_bytes(n, t), cvm_bytes(n, t))
-BOTH(Reduce_scatter, REDUCE_SCATTER, (const void *sb, void *rb, const int *n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c,
-     -1, cvm_sum(n, t, cvm_peers(c)), cvm_sum(n, t, cvm_peers(c)) / (cvm_peers(c) > 0 ? cvm_peers(c) : 1))
-BOTH(Reduce_scatter_block, REDUCE_SCATTER_BLOCK, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c),
-     (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t) * cvm_peers(c), cvm_bytes(n, t))
+BOTH(Allreduce, ALLREDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
+     cvm_bytes(n, t))
+BOTH(Reduce_scatter, REDUCE_SCATTER, (const void *sb, void *rb, const int *n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1,
+     cvm_sum(n, t, cvm_peers(c)), cvm_sum(n, t, cvm_peers(c)) / (cvm_peers(c) > 0 ? cvm_peers(c) : 1))
+BOTH(Reduce_scatter_block, REDUCE_SCATTER_BLOCK, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c,
+     -1, cvm_bytes(n, t) * cvm_peers(c), cvm_bytes(n, t))
 BOTH(Scan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
      cvm_bytes(n, t))
 BOTH(Exscan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
      cvm_bytes(n, t))
 /* Neighbourhood collectives count as their global counterparts with the bytes of one neighbour. */
-BOTH(Neighbor_allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
-     (sb, sn, st, rb, rn, rt, c), c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
-BOTH(Neighbor_alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
-     (sb, sn, st, rb, rn, rt, c), c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
+BOTH(Neighbor_allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
+     c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
+BOTH(Neighbor_alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
+     c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))

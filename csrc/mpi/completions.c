@@ -109,19 +109,19 @@ int MPI_Testany(int n, MPI_Request *q, int *index, int *flag, MPI_Status *status
     return result;
 }
 
-#define SOME(NAME)                                                                                                      \
-    int MPI_##NAME(int n, MPI_Request *q, int *count, int *indices, MPI_Status *statuses)                               \
-    {                                                                                                                   \
-        room m;                                                                                                         \
-        make_room(&m, n, q, statuses);                                                                                  \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME(n, q, count, indices, m.statuses);                                                     \
-        cvm_leave(&s);                                                                                                  \
-        for (int i = 0; s.outer && *count != MPI_UNDEFINED && i < *count; i++)                                          \
-            cvm_completed(&s, m.keys[indices[i]], &m.statuses[i]);                                                      \
-        cvm_close(&s);                                                                                                  \
-        free_room(&m, statuses);                                                                                        \
-        return result;                                                                                                  \
+#define SOME(NAME)                                                                        \
+    int MPI_##NAME(int n, MPI_Request *q, int *count, int *indices, MPI_Status *statuses) \
+    {                                                                                     \
+        room m;                                                                           \
+        make_room(&m, n, q, statuses);                                                    \
+        cvm_scope s = cvm_enter();                                                        \
+        int result = PMPI_##NAME(n, q, count, indices, m.statuses);                       \
+        cvm_leave(&s);                                                                    \
+        for (int i = 0; s.outer && *count != MPI_UNDEFINED && i < *count; i++)            \
+            cvm_completed(&s, m.keys[indices[i]], &m.statuses[i]);                        \
+        cvm_close(&s);                                                                    \
+        free_room(&m, statuses);                                                          \
+        return result;                                                                    \
     }
 SOME(Waitsome)
 SOME(Testsome)

@@ -1,7 +1,7 @@
 /* Fortran entry points (mpif.h and `use mpi`, names in lower case with one underscore; `use mpi_f08` through two files that include
- * this one: handles are structures of one integer there, passed by reference, and buffers go through untouched). Open MPI's Fortran layer calls PMPI_* directly
- * and MPICH's may call MPI_*: each wrapper calls the library's own Fortran function, so that special addresses (MPI_IN_PLACE,
- * MPI_STATUS_IGNORE) need no translation, and what that calls in turn is not recorded twice. */
+ * this one: handles are structures of one integer there, passed by reference, and buffers go through untouched). Open MPI's Fortran layer
+ * calls PMPI_* directly and MPICH's may call MPI_*: each wrapper calls the library's own Fortran function, so that special addresses
+ * (MPI_IN_PLACE, MPI_STATUS_IGNORE) need no translation, and what that calls in turn is not recorded twice. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ typedef MPI_Fint fint;
 #define WORD(text) #text
 #define SPELLED(name) WORD(name)
 
-#define REAL(NAME)                                                                                                      \
-    static __typeof__(&F(NAME)) real;                                                                                   \
-    if (real == NULL)                                                                                                   \
+#define REAL(NAME)                    \
+    static __typeof__(&F(NAME)) real; \
+    if (real == NULL)                 \
         real = (__typeof__(&F(NAME)))dlsym(RTLD_NEXT, SPELLED(F(NAME)));
 
 #define TYPE(t) MPI_Type_f2c(*(t))
@@ -43,10 +43,7 @@ static MPI_Status c_status(const fint *status)
     return c;
 }
 
-static uint64_t key_of(fint request)
-{
-    return CVM_KEY(PMPI_Request_f2c(request));
-}
+static uint64_t key_of(fint request) { return CVM_KEY(PMPI_Request_f2c(request)); }
 
 void F(init)(fint *error)
 {
@@ -76,35 +73,34 @@ void F(abort)(fint *comm, fint *code, fint *error)
     real(comm, code, error);
 }
 
-#define SEND(NAME, SYNCHRONOUS)                                                                                         \
-    void F(NAME)(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error)                            \
-    {                                                                                                                   \
-        REAL(NAME)                                                                                                \
-        cvm_scope s = cvm_enter();                                                                                      \
-        real(b, n, t, to, tag, c, error);                                                                               \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_sent(&s, *n, TYPE(t), *to, *tag, COMM(c), SYNCHRONOUS);                                                 \
-        cvm_close(&s);                                                                                                  \
+#define SEND(NAME, SYNCHRONOUS)                                                        \
+    void F(NAME)(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error) \
+    {                                                                                  \
+        REAL(NAME)                                                                     \
+        cvm_scope s = cvm_enter();                                                     \
+        real(b, n, t, to, tag, c, error);                                              \
+        cvm_leave(&s);                                                                 \
+        if (s.outer)                                                                   \
+            cvm_sent(&s, *n, TYPE(t), *to, *tag, COMM(c), SYNCHRONOUS);                \
+        cvm_close(&s);                                                                 \
     }
 SEND(send, false)
 SEND(ssend, true)
 SEND(bsend, false)
 SEND(rsend, false)
 
-#define POST(NAME, AFTER)                                                                                               \
-    void F(NAME)(void *b, fint *n, fint *t, fint *peer, fint *tag, fint *c, fint *q, fint *error)                 \
-    {                                                                                                                   \
-        REAL(NAME)                                                                                                \
-        cvm_scope s = cvm_enter();                                                                                      \
-        real(b, n, t, peer, tag, c, q, error);                                                                          \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            AFTER;                                                                                                      \
-        cvm_close(&s);                                                                                                  \
+#define POST(NAME, AFTER)                                                                         \
+    void F(NAME)(void *b, fint *n, fint *t, fint *peer, fint *tag, fint *c, fint *q, fint *error) \
+    {                                                                                             \
+        REAL(NAME)                                                                                \
+        cvm_scope s = cvm_enter();                                                                \
+        real(b, n, t, peer, tag, c, q, error);                                                    \
+        cvm_leave(&s);                                                                            \
+        if (s.outer)                                                                              \
+            AFTER;                                                                                \
+        cvm_close(&s);                                                                            \
     }
-#define POSTED(SEND, SYNCHRONOUS) \
-    cvm_posted(&s, SEND, *n, TYPE(t), *peer, *tag, COMM(c), PMPI_Request_f2c(*q), SYNCHRONOUS)
+#define POSTED(SEND, SYNCHRONOUS) cvm_posted(&s, SEND, *n, TYPE(t), *peer, *tag, COMM(c), PMPI_Request_f2c(*q), SYNCHRONOUS)
 #define PREPARED(SEND) cvm_prepared(SEND, *n, TYPE(t), *peer, *tag, COMM(c), PMPI_Request_f2c(*q))
 POST(isend, POSTED(true, false))
 POST(issend, POSTED(true, true))
@@ -131,7 +127,7 @@ void F(recv)(void *b, fint *n, fint *t, fint *from, fint *tag, fint *c, fint *st
 }
 
 void F(sendrecv)(void *sb, fint *sn, fint *st, fint *to, fint *stag, void *rb, fint *rn, fint *rt, fint *from, fint *rtag, fint *c,
-                   fint *status, fint *error)
+                 fint *status, fint *error)
 {
     REAL(sendrecv)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
@@ -278,16 +274,16 @@ void F(waitany)(fint *n, fint *q, fint *index, fint *status, fint *error)
 
 /* --- collectives: numbers of the .dim format ------------------------------------------------------------------------------------- */
 
-#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)                                                             \
-    void F(NAME) P                                                                                                \
-    {                                                                                                                   \
-        REAL(NAME)                                                                                                \
-        cvm_scope s = cvm_enter();                                                                                      \
-        real A;                                                                                                         \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_collective(&s, OP, COMM(C), ROOT, SENT, RECEIVED, NULL);                                                \
-        cvm_close(&s);                                                                                                  \
+#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)              \
+    void F(NAME) P                                                       \
+    {                                                                    \
+        REAL(NAME)                                                       \
+        cvm_scope s = cvm_enter();                                       \
+        real A;                                                          \
+        cvm_leave(&s);                                                   \
+        if (s.outer)                                                     \
+            cvm_collective(&s, OP, COMM(C), ROOT, SENT, RECEIVED, NULL); \
+        cvm_close(&s);                                                   \
     }
 
 static bool is_root(const fint *comm, const fint *root)
@@ -300,57 +296,55 @@ static bool is_root(const fint *comm, const fint *root)
 #define SIZE(n, t) cvm_bytes(*(n), TYPE(t))
 #define PEERS cvm_peers(COMM(c))
 
-COLLECTIVE(barrier, (fint *c, fint *error), (c, error), 0, c, -1, 0, 0)
+COLLECTIVE(barrier, (fint * c, fint *error), (c, error), 0, c, -1, 0, 0)
 COLLECTIVE(bcast, (void *b, fint *n, fint *t, fint *root, fint *c, fint *error), (b, n, t, root, c, error), 1, c, *root,
            is_root(c, root) ? SIZE(n, t) : 0, SIZE(n, t))
 COLLECTIVE(gather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
            (sb, sn, st, rb, rn, rt, root, c, error), 2, c, *root, SIZE(sn, st), is_root(c, root) ? SIZE(rn, rt) * PEERS : 0)
 COLLECTIVE(gatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, at, rt, root, c, error), 3, c, *root, SIZE(sn, st),
-           is_root(c, root) ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
+           (sb, sn, st, rb, rn, at, rt, root, c, error), 3, c, *root, SIZE(sn, st), is_root(c, root) ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
 COLLECTIVE(scatter, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
            (sb, sn, st, rb, rn, rt, root, c, error), 4, c, *root, is_root(c, root) ? SIZE(sn, st) * PEERS : 0, SIZE(rn, rt))
 COLLECTIVE(scatterv, (void *sb, fint *sn, fint *at, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, at, st, rb, rn, rt, root, c, error), 5, c, *root, is_root(c, root) ? cvm_sum(sn, TYPE(st), PEERS) : 0,
-           SIZE(rn, rt))
+           (sb, sn, at, st, rb, rn, rt, root, c, error), 5, c, *root, is_root(c, root) ? cvm_sum(sn, TYPE(st), PEERS) : 0, SIZE(rn, rt))
 COLLECTIVE(allgather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error),
            (sb, sn, st, rb, rn, rt, c, error), 6, c, -1, SIZE(rn, rt), SIZE(rn, rt) * PEERS)
 COLLECTIVE(allgatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *c, fint *error),
            (sb, sn, st, rb, rn, at, rt, c, error), 7, c, -1, SIZE(sn, st), cvm_sum(rn, TYPE(rt), PEERS))
-COLLECTIVE(alltoall, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, c, error), 8, c, -1, SIZE(rn, rt) * PEERS, SIZE(rn, rt) * PEERS)
+COLLECTIVE(alltoall, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error), (sb, sn, st, rb, rn, rt, c, error),
+           8, c, -1, SIZE(rn, rt) * PEERS, SIZE(rn, rt) * PEERS)
 COLLECTIVE(alltoallv, (void *sb, fint *sn, fint *sat, fint *st, void *rb, fint *rn, fint *rat, fint *rt, fint *c, fint *error),
            (sb, sn, sat, st, rb, rn, rat, rt, c, error), 9, c, -1, cvm_sum(rn, TYPE(rt), PEERS), cvm_sum(rn, TYPE(rt), PEERS))
-COLLECTIVE(reduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *root, fint *c, fint *error),
-           (sb, rb, n, t, op, root, c, error), 10, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
+COLLECTIVE(reduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *root, fint *c, fint *error), (sb, rb, n, t, op, root, c, error),
+           10, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
 COLLECTIVE(allreduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 11, c, -1,
            SIZE(n, t), SIZE(n, t))
-COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 12, c,
-           -1, cvm_sum(n, TYPE(t), PEERS), PEERS > 0 ? cvm_sum(n, TYPE(t), PEERS) / PEERS : 0)
+COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 12, c, -1,
+           cvm_sum(n, TYPE(t), PEERS), PEERS > 0 ? cvm_sum(n, TYPE(t), PEERS) / PEERS : 0)
 COLLECTIVE(scan, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 14, c, -1,
            SIZE(n, t), SIZE(n, t))
 
 /* --- communicators --------------------------------------------------------------------------------------------------------------- */
 
-#define MAKE(NAME, P, A)                                                                                                \
-    void F(NAME) P                                                                                                \
-    {                                                                                                                   \
-        REAL(NAME)                                                                                                \
-        cvm_scope s = cvm_enter();                                                                                      \
-        real A;                                                                                                         \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer) {                                                                                                  \
-            cvm_collective(&s, 0, COMM(c), -1, 0, 0, NULL);                                                             \
-            cvm_comm_new(&s, COMM(made), COMM(c));                                                                      \
-        }                                                                                                               \
-        cvm_close(&s);                                                                                                  \
+#define MAKE(NAME, P, A)                                    \
+    void F(NAME) P                                          \
+    {                                                       \
+        REAL(NAME)                                          \
+        cvm_scope s = cvm_enter();                          \
+        real A;                                             \
+        cvm_leave(&s);                                      \
+        if (s.outer) {                                      \
+            cvm_collective(&s, 0, COMM(c), -1, 0, 0, NULL); \
+            cvm_comm_new(&s, COMM(made), COMM(c));          \
+        }                                                   \
+        cvm_close(&s);                                      \
     }
-MAKE(comm_dup, (fint *c, fint *made, fint *error), (c, made, error))
-MAKE(comm_split, (fint *c, fint *color, fint *key, fint *made, fint *error), (c, color, key, made, error))
-MAKE(comm_create, (fint *c, fint *group, fint *made, fint *error), (c, group, made, error))
-MAKE(cart_create, (fint *c, fint *n, fint *dims, fint *periods, fint *reorder, fint *made, fint *error),
+MAKE(comm_dup, (fint * c, fint *made, fint *error), (c, made, error))
+MAKE(comm_split, (fint * c, fint *color, fint *key, fint *made, fint *error), (c, color, key, made, error))
+MAKE(comm_create, (fint * c, fint *group, fint *made, fint *error), (c, group, made, error))
+MAKE(cart_create, (fint * c, fint *n, fint *dims, fint *periods, fint *reorder, fint *made, fint *error),
      (c, n, dims, periods, reorder, made, error))
-MAKE(cart_sub, (fint *c, fint *remain, fint *made, fint *error), (c, remain, made, error))
+MAKE(cart_sub, (fint * c, fint *remain, fint *made, fint *error), (c, remain, made, error))
 
 void F(comm_free)(fint *comm, fint *error)
 {

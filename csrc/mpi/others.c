@@ -32,19 +32,19 @@ int MPI_Abort(MPI_Comm comm, int code)
 }
 
 /* A communicator is made by its parent's members together: the replay takes that as a barrier. */
-#define MAKE(NAME, P, A, PARENT, TOGETHER)                                                                              \
-    int MPI_##NAME P                                                                                                    \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME A;                                                                                     \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer) {                                                                                                  \
-            if (TOGETHER)                                                                                               \
-                cvm_collective(&s, BARRIER, PARENT, -1, 0, 0, NULL);                                                    \
-            cvm_comm_new(&s, *made, PARENT);                                                                            \
-        }                                                                                                               \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define MAKE(NAME, P, A, PARENT, TOGETHER)                           \
+    int MPI_##NAME P                                                 \
+    {                                                                \
+        cvm_scope s = cvm_enter();                                   \
+        int result = PMPI_##NAME A;                                  \
+        cvm_leave(&s);                                               \
+        if (s.outer) {                                               \
+            if (TOGETHER)                                            \
+                cvm_collective(&s, BARRIER, PARENT, -1, 0, 0, NULL); \
+            cvm_comm_new(&s, *made, PARENT);                         \
+        }                                                            \
+        cvm_close(&s);                                               \
+        return result;                                               \
     }
 
 MAKE(Comm_dup, (MPI_Comm c, MPI_Comm *made), (c, made), c, true)
@@ -64,11 +64,11 @@ MAKE(Dist_graph_create,
       MPI_Comm *made),
      (c, n, sources, degrees, to, weights, i, reorder, made), c, true)
 MAKE(Dist_graph_create_adjacent,
-     (MPI_Comm c, int in, const int *from, const int *from_weights, int out, const int *to, const int *to_weights, MPI_Info i,
-      int reorder, MPI_Comm *made),
+     (MPI_Comm c, int in, const int *from, const int *from_weights, int out, const int *to, const int *to_weights, MPI_Info i, int reorder,
+      MPI_Comm *made),
      (c, in, from, from_weights, out, to, to_weights, i, reorder, made), c, true)
-MAKE(Intercomm_create, (MPI_Comm c, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm *made),
-     (c, leader, peer, remote, tag, made), c, true)
+MAKE(Intercomm_create, (MPI_Comm c, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm *made), (c, leader, peer, remote, tag, made),
+     c, true)
 MAKE(Intercomm_merge, (MPI_Comm c, int high, MPI_Comm *made), (c, high, made), c, false)
 
 int MPI_Comm_free(MPI_Comm *comm)
@@ -83,22 +83,21 @@ int MPI_Comm_free(MPI_Comm *comm)
 }
 
 /* One-sided operations: opaque events. */
-#define OPAQUE(CODE, NAME, P, A)                                                                                        \
-    int MPI_##NAME P                                                                                                    \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME A;                                                                                     \
-        cvm_leave(&s);                                                                                                  \
-        cvm_put(&s, (struct cvm_record){.call = CVM_OPAQUE, .op = CODE});                                               \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define OPAQUE(CODE, NAME, P, A)                                          \
+    int MPI_##NAME P                                                      \
+    {                                                                     \
+        cvm_scope s = cvm_enter();                                        \
+        int result = PMPI_##NAME A;                                       \
+        cvm_leave(&s);                                                    \
+        cvm_put(&s, (struct cvm_record){.call = CVM_OPAQUE, .op = CODE}); \
+        cvm_close(&s);                                                    \
+        return result;                                                    \
     }
 
-OPAQUE(1, Put,
-       (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w), (b, n, t, to, at, tn, tt, w))
+OPAQUE(1, Put, (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w),
+       (b, n, t, to, at, tn, tt, w))
 OPAQUE(2, Get, (void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w), (b, n, t, to, at, tn, tt, w))
-OPAQUE(3, Accumulate,
-       (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Op o, MPI_Win w),
+OPAQUE(3, Accumulate, (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Op o, MPI_Win w),
        (b, n, t, to, at, tn, tt, o, w))
 OPAQUE(4, Win_fence, (int assertion, MPI_Win w), (assertion, w))
 OPAQUE(5, Win_lock, (int type, int rank, int assertion, MPI_Win w), (type, rank, assertion, w))
@@ -116,10 +115,9 @@ OPAQUE(15, Get_accumulate,
         MPI_Win w),
        (b, n, t, rb, rn, rt, to, at, tn, tt, o, w))
 OPAQUE(16, Fetch_and_op, (const void *b, void *rb, MPI_Datatype t, int to, MPI_Aint at, MPI_Op o, MPI_Win w), (b, rb, t, to, at, o, w))
-OPAQUE(17, Compare_and_swap,
-       (const void *b, const void *cb, void *rb, MPI_Datatype t, int to, MPI_Aint at, MPI_Win w), (b, cb, rb, t, to, at, w))
-OPAQUE(18, Rput,
-       (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *q),
+OPAQUE(17, Compare_and_swap, (const void *b, const void *cb, void *rb, MPI_Datatype t, int to, MPI_Aint at, MPI_Win w),
+       (b, cb, rb, t, to, at, w))
+OPAQUE(18, Rput, (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *q),
        (b, n, t, to, at, tn, tt, w, q))
 OPAQUE(19, Rget, (void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *q),
        (b, n, t, to, at, tn, tt, w, q))

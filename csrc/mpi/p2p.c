@@ -4,8 +4,12 @@
 void cvm_sent(cvm_scope *s, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, bool synchronous)
 {
     uint32_t id = cvm_comm(comm);
-    cvm_put(s, (struct cvm_record){.call = CVM_SEND, .flags = synchronous ? CVM_SYNCHRONOUS : 0, .partner = cvm_world_rank(id, to),
-                                   .tag = tag, .comm = id, .bytes = cvm_bytes(count, type)});
+    cvm_put(s, (struct cvm_record){.call = CVM_SEND,
+                                   .flags = synchronous ? CVM_SYNCHRONOUS : 0,
+                                   .partner = cvm_world_rank(id, to),
+                                   .tag = tag,
+                                   .comm = id,
+                                   .bytes = cvm_bytes(count, type)});
 }
 
 static int64_t received_bytes(const MPI_Status *status)
@@ -19,8 +23,10 @@ void cvm_received(cvm_scope *s, int from, int tag, MPI_Comm comm, MPI_Status *st
 {
     uint32_t id = cvm_comm(comm);
     bool nobody = from == MPI_PROC_NULL;
-    cvm_put(s, (struct cvm_record){.call = CVM_RECV, .partner = nobody ? -2 : cvm_world_rank(id, status->MPI_SOURCE),
-                                   .tag = nobody ? tag : status->MPI_TAG, .comm = id,
+    cvm_put(s, (struct cvm_record){.call = CVM_RECV,
+                                   .partner = nobody ? -2 : cvm_world_rank(id, status->MPI_SOURCE),
+                                   .tag = nobody ? tag : status->MPI_TAG,
+                                   .comm = id,
                                    .bytes = nobody ? cvm_bytes(count, type) : received_bytes(status)});
 }
 
@@ -36,8 +42,13 @@ static void describe(cvm_request *q, bool send, int count, MPI_Datatype type, in
 
 static void put_post(cvm_scope *s, const cvm_request *q, bool synchronous)
 {
-    cvm_put(s, (struct cvm_record){.call = q->call, .flags = synchronous ? CVM_SYNCHRONOUS : 0, .partner = q->partner, .tag = q->tag,
-                                   .comm = q->comm, .request = q->serial, .bytes = q->bytes});
+    cvm_put(s, (struct cvm_record){.call = q->call,
+                                   .flags = synchronous ? CVM_SYNCHRONOUS : 0,
+                                   .partner = q->partner,
+                                   .tag = q->tag,
+                                   .comm = q->comm,
+                                   .request = q->serial,
+                                   .bytes = q->bytes});
 }
 
 void cvm_posted(cvm_scope *s, bool send, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request request,
@@ -82,8 +93,13 @@ void cvm_completed(cvm_scope *s, uint64_t key, const MPI_Status *status)
     cvm_request *q = s->outer && key != CVM_KEY(MPI_REQUEST_NULL) ? cvm_request_find(key) : NULL;
     if (q == NULL || !q->active)
         return;
-    struct cvm_record record = {.call = (uint8_t)(q->call + 3), .partner = q->partner, .tag = q->tag, .comm = q->comm,
-                                .request = q->serial, .bytes = q->bytes, .op = q->op};
+    struct cvm_record record = {.call = (uint8_t)(q->call + 3),
+                                .partner = q->partner,
+                                .tag = q->tag,
+                                .comm = q->comm,
+                                .request = q->serial,
+                                .bytes = q->bytes,
+                                .op = q->op};
     if (q->call == CVM_ISEND)
         record.call = CVM_DONE_SEND;
     else if (q->call == CVM_ICOLLECTIVE)
@@ -119,32 +135,32 @@ void cvm_dropped(cvm_scope *s, uint64_t key)
 
 /* --- the MPI functions --------------------------------------------------------------------------------------------------------- */
 
-#define SEND(NAME, SYNCHRONOUS)                                                                                         \
-    int MPI_##NAME(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c)                                   \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME(b, n, t, to, tag, c);                                                                  \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_sent(&s, n, t, to, tag, c, SYNCHRONOUS);                                                                \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define SEND(NAME, SYNCHRONOUS)                                                       \
+    int MPI_##NAME(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c) \
+    {                                                                                 \
+        cvm_scope s = cvm_enter();                                                    \
+        int result = PMPI_##NAME(b, n, t, to, tag, c);                                \
+        cvm_leave(&s);                                                                \
+        if (s.outer)                                                                  \
+            cvm_sent(&s, n, t, to, tag, c, SYNCHRONOUS);                              \
+        cvm_close(&s);                                                                \
+        return result;                                                                \
     }
 SEND(Send, false)
 SEND(Ssend, true)
 SEND(Bsend, false)
 SEND(Rsend, false)
 
-#define POST(NAME, BUFFER, IS_SEND, SYNCHRONOUS)                                                                        \
-    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q)                      \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                                             \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_posted(&s, IS_SEND, n, t, peer, tag, c, *q, SYNCHRONOUS);                                               \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define POST(NAME, BUFFER, IS_SEND, SYNCHRONOUS)                                                   \
+    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q) \
+    {                                                                                              \
+        cvm_scope s = cvm_enter();                                                                 \
+        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                        \
+        cvm_leave(&s);                                                                             \
+        if (s.outer)                                                                               \
+            cvm_posted(&s, IS_SEND, n, t, peer, tag, c, *q, SYNCHRONOUS);                          \
+        cvm_close(&s);                                                                             \
+        return result;                                                                             \
     }
 POST(Isend, const void *, true, false)
 POST(Issend, const void *, true, true)
@@ -152,16 +168,16 @@ POST(Ibsend, const void *, true, false)
 POST(Irsend, const void *, true, false)
 POST(Irecv, void *, false, false)
 
-#define PREPARE(NAME, BUFFER, IS_SEND)                                                                                  \
-    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q)                      \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                                             \
-        cvm_leave(&s);                                                                                                  \
-        if (s.outer)                                                                                                    \
-            cvm_prepared(IS_SEND, n, t, peer, tag, c, *q);                                                              \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define PREPARE(NAME, BUFFER, IS_SEND)                                                             \
+    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q) \
+    {                                                                                              \
+        cvm_scope s = cvm_enter();                                                                 \
+        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                        \
+        cvm_leave(&s);                                                                             \
+        if (s.outer)                                                                               \
+            cvm_prepared(IS_SEND, n, t, peer, tag, c, *q);                                         \
+        cvm_close(&s);                                                                             \
+        return result;                                                                             \
     }
 PREPARE(Send_init, const void *, true)
 PREPARE(Ssend_init, const void *, true)
@@ -191,8 +207,12 @@ int MPI_Sendrecv(const void *sb, int sn, MPI_Datatype st, int to, int stag, void
     if (s.outer) {
         /* As a non-blocking send and a receive, so that two tasks may exchange. */
         uint32_t id = cvm_comm(c);
-        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND, .partner = cvm_world_rank(id, to), .tag = stag, .comm = id,
-                                        .request = cvm_serial(), .bytes = cvm_bytes(sn, st)});
+        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND,
+                                        .partner = cvm_world_rank(id, to),
+                                        .tag = stag,
+                                        .comm = id,
+                                        .request = cvm_serial(),
+                                        .bytes = cvm_bytes(sn, st)});
         cvm_received(&s, from, rtag, c, seen, rn, rt);
     }
     cvm_close(&s);
@@ -207,8 +227,12 @@ int MPI_Sendrecv_replace(void *b, int n, MPI_Datatype t, int to, int stag, int f
     cvm_leave(&s);
     if (s.outer) {
         uint32_t id = cvm_comm(c);
-        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND, .partner = cvm_world_rank(id, to), .tag = stag, .comm = id,
-                                        .request = cvm_serial(), .bytes = cvm_bytes(n, t)});
+        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND,
+                                        .partner = cvm_world_rank(id, to),
+                                        .tag = stag,
+                                        .comm = id,
+                                        .request = cvm_serial(),
+                                        .bytes = cvm_bytes(n, t)});
         cvm_received(&s, from, rtag, c, seen, n, t);
     }
     cvm_close(&s);

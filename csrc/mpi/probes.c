@@ -2,14 +2,14 @@
 #include "recorder.h"
 
 /* A matched probe leaves the queue; its receive names the message by a handle: the source was kept in the status of the probe. */
-#define PROBE(NAME, PARAMETERS, ARGUMENTS)                                                                              \
-    int MPI_##NAME PARAMETERS                                                                                           \
-    {                                                                                                                   \
-        cvm_scope s = cvm_enter();                                                                                      \
-        int result = PMPI_##NAME ARGUMENTS;                                                                             \
-        cvm_leave(&s);                                                                                                  \
-        cvm_close(&s);                                                                                                  \
-        return result;                                                                                                  \
+#define PROBE(NAME, PARAMETERS, ARGUMENTS)  \
+    int MPI_##NAME PARAMETERS               \
+    {                                       \
+        cvm_scope s = cvm_enter();          \
+        int result = PMPI_##NAME ARGUMENTS; \
+        cvm_leave(&s);                      \
+        cvm_close(&s);                      \
+        return result;                      \
     }
 PROBE(Probe, (int from, int tag, MPI_Comm c, MPI_Status *status), (from, tag, c, status))
 PROBE(Iprobe, (int from, int tag, MPI_Comm c, int *flag, MPI_Status *status), (from, tag, c, flag, status))

@@ -22,7 +22,7 @@ struct cvm_header {
     uint32_t end;      /* enum cvm_end */
     uint32_t lost;     /* 1: recording stopped early because the file could not grow */
     char host[64];
-    char library[128]; /* name of the MPI library */
+    char library[128];  /* name of the MPI library */
     uint64_t own_ns;    /* spent in the interposer itself, in no burst and no call */
     uint64_t polled_ns; /* inside calls that left no record: unsuccessful tests and probes */
     uint32_t counted;   /* 1: burst_cpu_ns of the records are instructions (under the tracer) */
@@ -48,16 +48,16 @@ enum cvm_flags { CVM_CONTINUES = 1 /* another result of the same MPI call: no bu
 
 struct cvm_record {
     uint8_t call, flags;
-    uint16_t op;      /* collective: number as in .dim */
-    int32_t partner;  /* task of MPI_COMM_WORLD; collective: the root's task or -1; -2: MPI_PROC_NULL */
+    uint16_t op;     /* collective: number as in .dim */
+    int32_t partner; /* task of MPI_COMM_WORLD; collective: the root's task or -1; -2: MPI_PROC_NULL */
     int32_t tag;
-    uint32_t comm;    /* this rank's number of the communicator; 0 is MPI_COMM_WORLD, 1 MPI_COMM_SELF */
-    uint32_t request; /* serial number of the request, from 1 */
-    uint32_t polled_ns; /* inside calls without a record since the record before; at most 4.29 s */
-    int64_t bytes;    /* collective: sent */
-    int64_t extra;    /* collective: received */
+    uint32_t comm;                   /* this rank's number of the communicator; 0 is MPI_COMM_WORLD, 1 MPI_COMM_SELF */
+    uint32_t request;                /* serial number of the request, from 1 */
+    uint32_t polled_ns;              /* inside calls without a record since the record before; at most 4.29 s */
+    int64_t bytes;                   /* collective: sent */
+    int64_t extra;                   /* collective: received */
     uint64_t burst_ns, burst_cpu_ns; /* computation before the call: wall clock, thread CPU time (or instructions) */
-    uint64_t call_ns; /* inside the call */
+    uint64_t call_ns;                /* inside the call */
 };
 
 _Static_assert(sizeof(struct cvm_record) == 64, "recording layout");

@@ -28,12 +28,12 @@ static struct {
     int file;
     struct cvm_header *header;
     char *window;
-    size_t filled; /* of the window */
+    size_t filled;   /* of the window */
     uint64_t mapped; /* file offset behind the window */
     bool on, cpu_clock, instructions, threads;
-    uint64_t wall, cpu;          /* where the current burst began */
-    uint64_t burst, burst_cpu;   /* of it, before calls that leave no record */
-    uint64_t polled;             /* inside those calls */
+    uint64_t wall, cpu;        /* where the current burst began */
+    uint64_t burst, burst_cpu; /* of it, before calls that leave no record */
+    uint64_t polled;           /* inside those calls */
     communicator *comms;
     uint32_t comm_count, comm_capacity, last_comm;
     cvm_request *requests; /* open addressing; serial 0: empty, key kept with serial UINT32_MAX: deleted */
@@ -80,10 +80,7 @@ void cvm_put_raw(const void *bytes)
 }
 
 /* The clock of what a thread has computed: its CPU time or, under the tracer with --total=yes, its instructions. */
-static uint64_t computed(void)
-{
-    return r.instructions ? cv_bursts_request(CV_BURSTS_EXECUTED, 0, 0) : clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
+static uint64_t computed(void) { return r.instructions ? cv_bursts_request(CV_BURSTS_EXECUTED, 0, 0) : clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 /* Thread CPU time since the last call of this function, `gap` of wall time ago. The CPU clock is a system call: what took less than
  * two microseconds was not interrupted, and the wall clock says the same. Instructions are always asked for. */
@@ -187,10 +184,7 @@ int cvm_world_rank(uint32_t comm, int rank)
     return r.comms[comm].world[rank];
 }
 
-int cvm_comm_size(uint32_t comm)
-{
-    return comm < r.comm_count ? r.comms[comm].size : 0;
-}
+int cvm_comm_size(uint32_t comm) { return comm < r.comm_count ? r.comms[comm].size : 0; }
 
 /* Members as ranks of MPI_COMM_WORLD; of an intercommunicator those of the remote group, which its calls name. */
 static bool members(MPI_Comm comm, communicator *c)
@@ -251,10 +245,7 @@ void cvm_comm_forget(MPI_Comm comm)
 
 /* --- requests ------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t slot_of(uint64_t key)
-{
-    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & r.request_mask;
-}
+static uint32_t slot_of(uint64_t key) { return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & r.request_mask; }
 
 cvm_request *cvm_request_find(uint64_t key)
 {
@@ -316,10 +307,7 @@ void cvm_request_drop(uint64_t key)
     r.request_count--;
 }
 
-uint32_t cvm_serial(void)
-{
-    return ++r.serials;
-}
+uint32_t cvm_serial(void) { return ++r.serials; }
 
 /* --- start and end ------------------------------------------------------------------------------------------------------------- */
 

@@ -65,15 +65,15 @@ double cv_collective_seconds(const simulation *s, uint32_t id)
     const uint8_t *rule = net->collectives + 4 * what->op;
     double sent = (double)c->sent, received = (double)c->received, between = 0, within = 0;
     if (net->nodes > 1)
-        between = both_fans(rule, sent, received, net->latency_inter[node_of(s, c->root)], net->bytes_per_second, layout->nodes,
-                            net->buses);
+        between =
+            both_fans(rule, sent, received, net->latency_inter[node_of(s, c->root)], net->bytes_per_second, layout->nodes, net->buses);
     if (s->uniform_nodes)
         return between +
                both_fans(rule, sent, received, net->latency_intra[0], net->bytes_per_second_intra[0], layout->tasks_of_fullest, 0);
     for (uint32_t i = 0; i < layout->share_count; i++) {
         const share *part = &s->shares[layout->first_share + i];
-        within = fmax(within, both_fans(rule, sent, received, net->latency_intra[part->node],
-                                        net->bytes_per_second_intra[part->node], part->tasks, 0));
+        within = fmax(within, both_fans(rule, sent, received, net->latency_intra[part->node], net->bytes_per_second_intra[part->node],
+                                        part->tasks, 0));
     }
     return between + within;
 }
@@ -121,8 +121,7 @@ bool cv_layouts_build(simulation *s)
     free(tasks);
     s->uniform_nodes = true;
     for (uint32_t n = 1; n < s->net->nodes; n++)
-        if (s->net->latency_intra[n] != s->net->latency_intra[0] ||
-            s->net->bytes_per_second_intra[n] != s->net->bytes_per_second_intra[0])
+        if (s->net->latency_intra[n] != s->net->latency_intra[0] || s->net->bytes_per_second_intra[n] != s->net->bytes_per_second_intra[0])
             s->uniform_nodes = false;
     return true;
 }

@@ -13,10 +13,7 @@ typedef struct {
     const char *begin, *end;
 } field;
 
-static bool digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static bool digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool parse_integer(field f, int64_t *value)
 {

@@ -2,7 +2,6 @@
  * whose next step is earlier than everything in the queue takes it at once. */
 #include "internal.h"
 
-
 bool cv_goes_on_at(simulation *s, uint32_t rank, double time)
 {
     if (time > s->now) {
@@ -182,9 +181,17 @@ static bool collect(simulation *s, cv_replay_result *result)
         return false;
     for (uint32_t r = 0; r < ranks; r++) {
         const rank_state *k = &s->ranks[r];
-        result->ranks[r] =
-            (cv_replay_rank){k->finished ? k->finish : s->now, k->compute,          k->transfer, k->wait, k->messages_sent, k->bytes_sent,
-                             k->messages_received,             k->bytes_received, -1,          -1,      0};
+        result->ranks[r] = (cv_replay_rank){k->finished ? k->finish : s->now,
+                                            k->compute,
+                                            k->transfer,
+                                            k->wait,
+                                            k->messages_sent,
+                                            k->bytes_sent,
+                                            k->messages_received,
+                                            k->bytes_received,
+                                            -1,
+                                            -1,
+                                            0};
         if (!k->finished)
             result->deadlock = 1;
     }
@@ -220,12 +227,13 @@ static void clear(simulation *s)
 
 static bool acceptable(const cv_replay *replay, const cv_replay_network *net)
 {
-    if (net->nodes == 0 || net->buses < 0 || !(net->bytes_per_second >= 0) || !(net->wire_latency >= 0) ||
-        !(net->gap >= 0) || !(net->cost_post >= 0) || !(net->handover >= 0) || !cv_fabric_possible(net))
+    if (net->nodes == 0 || net->buses < 0 || !(net->bytes_per_second >= 0) || !(net->wire_latency >= 0) || !(net->gap >= 0) ||
+        !(net->cost_post >= 0) || !(net->handover >= 0) || !cv_fabric_possible(net))
         return false;
     for (uint32_t n = 0; n < net->nodes; n++)
         if (!(net->latency_inter[n] >= 0) || !(net->latency_intra[n] >= 0) || !(net->bytes_per_second_intra[n] >= 0) ||
-            (net->cpus && net->cpus[n] < 1) || net->buses_intra[n] < 0 || net->in_intra[n] < 0 || net->out_intra[n] < 0 || net->in_inter[n] < 0 || net->out_inter[n] < 0)
+            (net->cpus && net->cpus[n] < 1) || net->buses_intra[n] < 0 || net->in_intra[n] < 0 || net->out_intra[n] < 0 ||
+            net->in_inter[n] < 0 || net->out_inter[n] < 0)
             return false;
     for (uint32_t p = 0; p < net->cost_points; p++)
         if (!(net->cost_send[p] >= 0) || !(net->cost_transfer[p] >= 0) || !(net->cost_receive[p] >= 0) ||

@@ -82,15 +82,9 @@ static bool along(simulation *s, const message *m, visitor *visit)
     return (s->net->topology == CV_REPLAY_TORUS ? torus : fat_tree)(s->fabric, from, to, visit);
 }
 
-static bool is_open(fabric *f, wire *w)
-{
-    return !w->busy && w->claims == 0;
-}
+static bool is_open(fabric *f, wire *w) { return !w->busy && w->claims == 0; }
 
-static bool is_next(fabric *f, wire *w)
-{
-    return !w->busy && w->stamp != f->scan;
-}
+static bool is_next(fabric *f, wire *w) { return !w->busy && w->stamp != f->scan; }
 
 static bool take(fabric *f, wire *w)
 {

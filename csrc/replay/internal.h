@@ -1,6 +1,6 @@
 /* What the files of the replay core share. Sources in reading order: prepare, scale, queue, lists, cost, message_cost, links, fabric,
- * record, collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which they
- * were scheduled, so a run is deterministic. */
+ * record, collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which
+ * they were scheduled, so a run is deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
 
@@ -135,11 +135,11 @@ typedef struct {
 enum in_line { ABSENT, TO_LOOK, TO_RUN }; /* for a processor: to look at messages while blocked, or to go on */
 
 typedef struct {
-    int64_t next, end; /* records, global index */
+    int64_t next, end;  /* records, global index */
     double began;       /* of the current blocking or startup */
     double lacks_since; /* without a processor */
-    uint32_t taken;           /* stage 3: the message */
-    uint32_t pending;         /* rendezvous messages that it has not seen yet, oldest first, through message.newer */
+    uint32_t taken;     /* stage 3: the message */
+    uint32_t pending;   /* rendezvous messages that it has not seen yet, oldest first, through message.newer */
     uint32_t last_pending;
     uint32_t processor, next_in_line;
     double compute, transfer, wait, finish;
@@ -192,10 +192,7 @@ typedef struct {
     recorder recorder;
 } simulation;
 
-static inline uint32_t node_of(const simulation *s, uint32_t rank)
-{
-    return (uint32_t)s->net->node_of_rank[rank];
-}
+static inline uint32_t node_of(const simulation *s, uint32_t rank) { return (uint32_t)s->net->node_of_rank[rank]; }
 
 static inline uint32_t *next_of(simulation *s, uint32_t reference)
 {
@@ -271,8 +268,7 @@ bool cv_goes_on_at(simulation *s, uint32_t rank, double time);
 bool cv_startup(simulation *s, uint32_t rank, double latency);
 
 /* record.c */
-void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row,
-                        uint32_t cause);
+void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row, uint32_t cause);
 int64_t cv_record_message(simulation *s, const message *m, double logical_receive);
 
 /* deadlock.c */

@@ -1,4 +1,5 @@
-/* Queues of messages (and of collectives that want the machine's buses), linked through the elements themselves, and the pool of messages. */
+/* Queues of messages (and of collectives that want the machine's buses), linked through the elements themselves, and the pool of messages.
+ */
 #include "internal.h"
 
 void cv_fifo_append(simulation *s, fifo *list, uint32_t reference)

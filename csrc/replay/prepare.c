@@ -14,9 +14,9 @@ typedef struct {
     uint32_t *table; /* open addressing: channel index + 1, 0 empty */
     uint64_t mask;
     uint32_t channel_capacity, instance_capacity;
-    id_list *lists;           /* communicators x CLASSES: instances in order */
+    id_list *lists;            /* communicators x CLASSES: instances in order */
     uint32_t *posted, *waited; /* the same, of the current rank */
-    uint32_t *stamp;          /* per communicator: rank + 1 whose counters are valid */
+    uint32_t *stamp;           /* per communicator: rank + 1 whose counters are valid */
 } builder;
 
 static uint64_t hash_key(channel_key key)
@@ -248,6 +248,6 @@ void cv_replay_size_of(const cv_replay *replay, uint64_t *bytes, uint64_t *chann
 {
     *channels = replay->channel_count;
     *instances = replay->instance_count;
-    *bytes = sizeof *replay + (uint64_t)replay->trace.first[replay->trace.ranks] * sizeof(record) +
-             *channels * sizeof(channel_key) + *instances * sizeof(instance);
+    *bytes = sizeof *replay + (uint64_t)replay->trace.first[replay->trace.ranks] * sizeof(record) + *channels * sizeof(channel_key) +
+             *instances * sizeof(instance);
 }

@@ -4,10 +4,7 @@
  * nothing to do. */
 #include "internal.h"
 
-static processor *processor_of(const simulation *s, uint32_t rank)
-{
-    return &s->processors[s->ranks[rank].processor];
-}
+static processor *processor_of(const simulation *s, uint32_t rank) { return &s->processors[s->ranks[rank].processor]; }
 
 bool cv_processors_build(simulation *s)
 {

@@ -2,10 +2,7 @@
  * ranks is seven levels deep. */
 #include "internal.h"
 
-static inline bool before(const event *a, const event *b)
-{
-    return a->time < b->time || (a->time == b->time && a->order < b->order);
-}
+static inline bool before(const event *a, const event *b) { return a->time < b->time || (a->time == b->time && a->order < b->order); }
 
 bool cv_queue_push(queue *q, double time, enum event_kind kind, uint32_t id)
 {

@@ -14,8 +14,7 @@ static bool room(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
-void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row,
-                        uint32_t cause)
+void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row, uint32_t cause)
 {
     recorder *r = &s->recorder;
     if (!r->on || end <= begin)
@@ -25,8 +24,7 @@ void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, 
         return;
     }
     int64_t at = s->ranks[rank].next - s->trace->trace.first[rank];
-    r->intervals[r->interval_count++] =
-        (cv_replay_interval){begin, end, at, row, rank, cause == NONE ? -1 : (int32_t)cause, state, 0};
+    r->intervals[r->interval_count++] = (cv_replay_interval){begin, end, at, row, rank, cause == NONE ? -1 : (int32_t)cause, state, 0};
 }
 
 int64_t cv_record_message(simulation *s, const message *m, double logical_receive)

@@ -33,10 +33,7 @@ static void leave(active_module *stack, size_t *depth, int64_t type)
         }
 }
 
-static double divided(double seconds, double ratio)
-{
-    return ratio == 0 ? 0 : seconds / ratio;
-}
+static double divided(double seconds, double ratio) { return ratio == 0 ? 0 : seconds / ratio; }
 
 static double effective(double recorded, double module_ratio, double rank_ratio, double burst_ratio)
 {

@@ -4,11 +4,11 @@
 
 #define TRIAL_EVERY 512 /* batches */
 
-static const cv_plan PLANS[] = {{0, false, false}, {0, false, true}, {0, true, false}, {0, true, true},
-                                {1, false, false}, {1, false, true}, {1, true, true},  {2, true, true},
-                                {3, true, true},   {4, true, true},  {6, true, true},  {8, true, true}};
+static const cv_plan PLANS[] = {{0, false, false}, {0, false, true}, {0, true, false}, {0, true, true}, {1, false, false}, {1, false, true},
+                                {1, true, true},   {2, true, true},  {3, true, true},  {4, true, true}, {6, true, true},   {8, true, true}};
 
-void cv_adapt_new(cv_adapt *a, uint32_t longest_lag, uint32_t filter_slots) {
+void cv_adapt_new(cv_adapt *a, uint32_t longest_lag, uint32_t filter_slots)
+{
     memset(a, 0, sizeof *a);
     for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++) {
         cv_plan plan = PLANS[i];
@@ -23,7 +23,8 @@ void cv_adapt_new(cv_adapt *a, uint32_t longest_lag, uint32_t filter_slots) {
     }
 }
 
-bool cv_adapt_trial_due(cv_adapt *a, size_t references) {
+bool cv_adapt_trial_due(cv_adapt *a, size_t references)
+{
     if (a->countdown > 0) {
         a->countdown--;
         return false;
@@ -34,7 +35,8 @@ bool cv_adapt_trial_due(cv_adapt *a, size_t references) {
     return true;
 }
 
-void cv_adapt_decide(cv_adapt *a) {
+void cv_adapt_decide(cv_adapt *a)
+{
     a->best = 0;
     for (uint32_t p = 1; p < a->n_plans; p++)
         if (a->cost[p] < a->cost[a->best])

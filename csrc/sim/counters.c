@@ -1,7 +1,8 @@
 /* Memory of the counters per owner. Only misses and write-backs touch the tables of the levels: hits follow from the accesses. */
 #include "sim.h"
 
-static cv_status grow(void **table, size_t size, uint64_t old, uint64_t new) {
+static cv_status grow(void **table, size_t size, uint64_t old, uint64_t new)
+{
     char *grown = realloc(*table, new * size);
     if (!grown)
         return CV_ERROR_MEMORY;
@@ -10,7 +11,8 @@ static cv_status grow(void **table, size_t size, uint64_t old, uint64_t new) {
     return CV_OK;
 }
 
-static cv_status fold(cv_tally *t) {
+static cv_status fold(cv_tally *t)
+{
     if (t->folded < t->used) {
         if (grow((void **)&t->totals, sizeof *t->totals, t->folded, t->used) != CV_OK)
             return CV_ERROR_MEMORY;
@@ -24,33 +26,38 @@ static cv_status fold(cv_tally *t) {
     return CV_OK;
 }
 
-cv_status cv_tally_reserve(cv_tally *t, uint64_t used) {
+cv_status cv_tally_reserve(cv_tally *t, uint64_t used)
+{
     cv_status status = used > t->used ? grow((void **)&t->lanes, sizeof *t->lanes, t->used, used) : CV_OK;
     if (status == CV_OK && used > t->used)
         t->used = used;
     return status;
 }
 
-cv_status cv_tally_expect(cv_tally *t, size_t n) {
+cv_status cv_tally_expect(cv_tally *t, size_t n)
+{
     if (t->pending + n > UINT32_MAX && fold(t) != CV_OK)
         return CV_ERROR_MEMORY;
     t->pending += n;
     return CV_OK;
 }
 
-uint64_t cv_tally_get(const cv_tally *t, uint64_t i) {
+uint64_t cv_tally_get(const cv_tally *t, uint64_t i)
+{
     uint64_t sum = i < t->folded ? t->totals[i] : 0;
     for (int lane = 0; lane < CV_TALLY_LANES; lane++)
         sum += t->lanes[i][lane];
     return sum;
 }
 
-void cv_tally_free(cv_tally *t) {
+void cv_tally_free(cv_tally *t)
+{
     free(t->lanes);
     free(t->totals);
 }
 
-static cv_status reserve(cv_sim *sim, uint64_t owners) {
+static cv_status reserve(cv_sim *sim, uint64_t owners)
+{
     for (cv_front *f = sim->front; f < sim->front + sim->fronts; f++) {
         if (cv_tally_reserve(&f->accesses, owners) != CV_OK)
             return CV_ERROR_MEMORY;
@@ -62,7 +69,8 @@ static cv_status reserve(cv_sim *sim, uint64_t owners) {
     return CV_OK;
 }
 
-cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners) {
+cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners)
+{
     owners = (owners + sim->groups - 1) / sim->groups * sim->groups;
     uint64_t limit = sim->owners_limit * sim->groups;
     limit = limit < OWNERS_MAX ? limit : OWNERS_MAX;

@@ -2,14 +2,16 @@
 #include "detailed.h"
 
 /* Nodes of one chain of levels: one of each private level for each core, one of each shared level. */
-static uint32_t nodes_of(const cv_detailed_level *levels, uint32_t n_levels, uint32_t cores) {
+static uint32_t nodes_of(const cv_detailed_level *levels, uint32_t n_levels, uint32_t cores)
+{
     uint32_t count = 0;
     for (uint32_t k = 0; k < n_levels; k++)
         count += levels[k].shared ? 1 : cores;
     return count;
 }
 
-static bool adopt(cv_node *below, cv_node *above) {
+static bool adopt(cv_node *below, cv_node *above)
+{
     cv_node **children = realloc(below->above, (below->n_above + 1) * sizeof(cv_node *));
     if (!children)
         return false;
@@ -20,7 +22,8 @@ static bool adopt(cv_node *below, cv_node *above) {
 }
 
 /* Make the nodes of one level and hang those of the level above on them. `row`: the level's node of each core. */
-static cv_status make_level(cv_detailed *d, const cv_detailed_level *is, const cv_detailed_level *above, uint32_t number, cv_node **row) {
+static cv_status make_level(cv_detailed *d, const cv_detailed_level *is, const cv_detailed_level *above, uint32_t number, cv_node **row)
+{
     cv_node *shared = NULL;
     for (uint32_t core = 0; core < d->cores; core++) {
         cv_node *upper = above ? row[core] : NULL, *n = is->shared && shared ? shared : &d->nodes[d->n_nodes];
@@ -41,7 +44,8 @@ static cv_status make_level(cv_detailed *d, const cv_detailed_level *is, const c
 }
 
 /* An inclusive level cannot hold the larger lines of one above, nor a private level stand below a shared one. */
-static bool are_possible(const cv_detailed_level *levels, uint32_t n_levels, uint32_t semantics) {
+static bool are_possible(const cv_detailed_level *levels, uint32_t n_levels, uint32_t semantics)
+{
     for (uint32_t k = 0; k < n_levels; k++) {
         const cv_detailed_level *is = &levels[k];
         bool plain = is->inclusion == CV_NON_INCLUSIVE && !is->write_through && !is->no_allocate && !is->combining &&
@@ -55,7 +59,8 @@ static bool are_possible(const cv_detailed_level *levels, uint32_t n_levels, uin
     return true;
 }
 
-static cv_status make_chain(cv_detailed *d, const cv_detailed_level *levels, uint32_t n_levels, uint32_t number, cv_node **first) {
+static cv_status make_chain(cv_detailed *d, const cv_detailed_level *levels, uint32_t n_levels, uint32_t number, cv_node **first)
+{
     cv_node **row = calloc(d->cores, sizeof(cv_node *));
     cv_status status = row ? CV_OK : CV_ERROR_MEMORY;
     for (uint32_t k = 0; k < n_levels && status == CV_OK; k++) {
@@ -68,13 +73,15 @@ static cv_status make_chain(cv_detailed *d, const cv_detailed_level *levels, uin
 }
 
 /* Tell every level whether an inclusive one lies below it. */
-static void look_below(cv_detailed *d) {
+static void look_below(cv_detailed *d)
+{
     for (uint32_t i = 0; i < d->n_nodes; i++)
         for (const cv_node *below = d->nodes[i].below; below; below = below->below)
             d->nodes[i].inclusive_below |= below->is.inclusion == CV_INCLUSIVE;
 }
 
-static cv_status make(cv_detailed *d, const cv_detailed_level *levels, const cv_detailed_level *tlbs) {
+static cv_status make(cv_detailed *d, const cv_detailed_level *levels, const cv_detailed_level *tlbs)
+{
     uint64_t count = (uint64_t)nodes_of(levels, d->n_levels, d->cores) + nodes_of(tlbs, d->n_tlbs, d->cores);
     d->nodes = calloc(count, sizeof *d->nodes);
     d->caches = calloc(d->cores, sizeof *d->caches);
@@ -89,7 +96,8 @@ static cv_status make(cv_detailed *d, const cv_detailed_level *levels, const cv_
 }
 
 cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, const cv_detailed_level *tlbs, uint32_t n_tlbs,
-                          uint32_t cores, uint32_t semantics, cv_detailed **made) {
+                          uint32_t cores, uint32_t semantics, cv_detailed **made)
+{
     if (n_levels < 1 || n_levels > CV_DETAILED_MAX_LEVELS || n_tlbs > CV_DETAILED_MAX_LEVELS || cores < 1 ||
         cores > CV_DETAILED_MAX_CORES || semantics > CV_PYCACHESIM || !are_possible(levels, n_levels, semantics) ||
         !are_possible(tlbs, n_tlbs, CV_WRITE_BACK))
@@ -97,7 +105,8 @@ cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, co
     cv_detailed *d = calloc(1, sizeof *d);
     if (!d)
         return CV_ERROR_MEMORY;
-    *d = (cv_detailed){.n_levels = n_levels, .n_tlbs = n_tlbs, .cores = cores, .semantics = semantics, .owners_limit = UINT32_MAX, .groups = 1};
+    *d = (cv_detailed){
+        .n_levels = n_levels, .n_tlbs = n_tlbs, .cores = cores, .semantics = semantics, .owners_limit = UINT32_MAX, .groups = 1};
     cv_status status = make(d, levels, tlbs);
     if (status != CV_OK) {
         cv_detailed_free(d);
@@ -107,7 +116,8 @@ cv_status cv_detailed_new(const cv_detailed_level *levels, uint32_t n_levels, co
     return CV_OK;
 }
 
-cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners) {
+cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners)
+{
     if (owners < 1 || owners > UINT32_MAX)
         return CV_ERROR_ARGUMENT;
     d->owners_limit = owners;
@@ -116,7 +126,8 @@ cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners) {
 
 void cv_detailed_warm(cv_detailed *d, int on) { d->warm = on != 0; }
 
-cv_status cv_detailed_group_bursts(cv_detailed *d) {
+cv_status cv_detailed_group_bursts(cv_detailed *d)
+{
     if (d->owners)
         return CV_ERROR_ARGUMENT;
     d->groups = CV_SIM_GROUPS;
@@ -125,7 +136,8 @@ cv_status cv_detailed_group_bursts(cv_detailed *d) {
 
 void cv_detailed_burst(cv_detailed *d, uint64_t number) { d->burst = (uint32_t)(number % d->groups); }
 
-static cv_status reserve(cv_detailed *d, uint64_t owners) {
+static cv_status reserve(cv_detailed *d, uint64_t owners)
+{
     if (owners > d->owners_limit)
         return CV_ERROR_LIMIT;
     uint64_t capacity = owners > 2 * d->owners_capacity ? owners : 2 * d->owners_capacity;
@@ -141,14 +153,16 @@ static cv_status reserve(cv_detailed *d, uint64_t owners) {
     return CV_OK;
 }
 
-static cv_status reserve_for(cv_detailed *d, const cv_refs *refs) {
+static cv_status reserve_for(cv_detailed *d, const cv_refs *refs)
+{
     uint32_t largest = 0;
     for (size_t i = 0; refs->owner && i < refs->count; i++)
         largest = refs->owner[i] > largest ? refs->owner[i] : largest;
     return refs->count ? reserve(d, (uint64_t)largest + 1) : CV_OK;
 }
 
-static void simulate(cv_detailed *d, uint32_t core, cv_bytes b, uint32_t owner, bool write) {
+static void simulate(cv_detailed *d, uint32_t core, cv_bytes b, uint32_t owner, bool write)
+{
     cv_node *n = d->caches[core];
     if (d->n_tlbs)
         cv_read(d->tlbs[core], b, (cv_cause){owner, false, false});
@@ -166,7 +180,8 @@ static void simulate(cv_detailed *d, uint32_t core, cv_bytes b, uint32_t owner, 
     }
 }
 
-cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs) {
+cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs)
+{
     if (core >= d->cores)
         return CV_ERROR_ARGUMENT;
     cv_status status = reserve_for(d, refs);
@@ -184,7 +199,8 @@ cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs) {
 uint64_t cv_detailed_references(const cv_detailed *d) { return d->references; }
 uint64_t cv_detailed_owners(const cv_detailed *d) { return d->owners; }
 
-cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *rows) {
+cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *rows)
+{
     if (level >= d->n_levels + d->n_tlbs)
         return CV_ERROR_ARGUMENT;
     if (d->owners)
@@ -192,14 +208,16 @@ cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *row
     return CV_OK;
 }
 
-uint64_t cv_detailed_resident(const cv_detailed *d, uint32_t level) {
+uint64_t cv_detailed_resident(const cv_detailed *d, uint32_t level)
+{
     uint64_t count = 0;
     for (uint32_t i = 0; i < d->n_nodes; i++)
         count += d->nodes[i].number == level ? cv_node_resident(&d->nodes[i]) : 0;
     return count;
 }
 
-void cv_detailed_free(cv_detailed *d) {
+void cv_detailed_free(cv_detailed *d)
+{
     if (!d)
         return;
     for (uint32_t i = 0; d->nodes && i < d->n_nodes; i++)

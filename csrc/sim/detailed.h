@@ -15,8 +15,8 @@ typedef struct {
 
 typedef struct {
     uint32_t owner;
-    bool prefetch;  /* no access: counted apart */
-    bool combined;  /* a store that need not fetch what it covers */
+    bool prefetch; /* no access: counted apart */
+    bool combined; /* a store that need not fetch what it covers */
 } cv_cause;
 
 /* Sectors that a level above an exclusive one gets from it. */
@@ -33,18 +33,18 @@ typedef struct cv_combiner cv_combiner;
 struct cv_node {
     cv_detailed_level is;
     cv_detailed *of;
-    cv_node *below;   /* NULL: memory */
-    cv_node **above;  /* of every core */
+    cv_node *below;  /* NULL: memory */
+    cv_node **above; /* of every core */
     uint32_t n_above, number;
     uint32_t line_shift, sector_shift, set_bits;
-    uint64_t all;     /* mask of all sectors of a line */
-    bool takes_victims;   /* exclusive or victim: filled from above only */
+    uint64_t all;       /* mask of all sectors of a line */
+    bool takes_victims; /* exclusive or victim: filled from above only */
     bool stores_allocate;
     bool inclusive_below; /* so that all lines here must be fetched through it */
     const cv_policy *policy;
-    cv_level memory;  /* what the policy remembers; sets and ways */
+    cv_level memory; /* what the policy remembers; sets and ways */
     uint64_t *tags, *valid, *dirty;
-    uint8_t *fresh;   /* a prefetched line that was not used yet */
+    uint8_t *fresh; /* a prefetched line that was not used yet */
     cv_prefetch *prefetch;
     cv_shadow *shadow;
     cv_combiner *combiner;
@@ -59,7 +59,7 @@ typedef struct {
 struct cv_detailed {
     uint32_t n_levels, n_tlbs, cores, semantics, n_nodes;
     cv_node *nodes;
-    cv_node **caches, **tlbs;   /* first level of each core */
+    cv_node **caches, **tlbs; /* first level of each core */
     uint64_t *counts[2 * CV_DETAILED_MAX_LEVELS];
     uint64_t owners, owners_capacity, owners_limit, references;
     uint32_t groups, burst; /* rows of counts of each owner, and the one in use */
@@ -72,26 +72,31 @@ struct cv_detailed {
 
 static inline uint64_t cv_row(const cv_detailed *d, uint32_t owner) { return (uint64_t)owner * d->groups + d->burst; }
 
-static inline uint64_t *cv_counts_of(const cv_node *n, uint32_t owner) {
+static inline uint64_t *cv_counts_of(const cv_node *n, uint32_t owner)
+{
     return n->of->warm ? n->of->uncounted : n->of->counts[n->number] + cv_row(n->of, owner) * CV_DETAILED_COUNTS;
 }
 
-static inline void cv_count(const cv_node *n, uint32_t owner, enum cv_detailed_count which, uint64_t amount) {
+static inline void cv_count(const cv_node *n, uint32_t owner, enum cv_detailed_count which, uint64_t amount)
+{
     cv_counts_of(n, owner)[which] += amount;
 }
 
 /* The part of some bytes that lies in a line. */
-static inline cv_bytes cv_within(const cv_node *n, uint64_t line, cv_bytes b) {
+static inline cv_bytes cv_within(const cv_node *n, uint64_t line, cv_bytes b)
+{
     uint64_t first = line << n->line_shift, last = first + n->is.line_bytes - 1;
     return (cv_bytes){b.first > first ? b.first : first, b.last < last ? b.last : last};
 }
 
-static inline uint64_t cv_mask_of(uint32_t low, uint32_t high) {
+static inline uint64_t cv_mask_of(uint32_t low, uint32_t high)
+{
     return (high == 63 ? UINT64_MAX : (UINT64_C(1) << (high + 1)) - 1) & ~((UINT64_C(1) << low) - 1);
 }
 
 /* Sectors of a line that hold one of the bytes (all of which lie in the line). */
-static inline uint64_t cv_touched(const cv_node *n, cv_bytes b) {
+static inline uint64_t cv_touched(const cv_node *n, cv_bytes b)
+{
     uint64_t mask = n->is.line_bytes - 1;
     return cv_mask_of((uint32_t)((b.first & mask) >> n->sector_shift), (uint32_t)((b.last & mask) >> n->sector_shift));
 }

@@ -2,7 +2,8 @@
 #include "detailed.h"
 
 /* Count an access to a line and say where it is; `have`: all sectors it needs are there. */
-static bool begin_access(cv_node *n, uint64_t set, uint32_t way, uint64_t line, uint64_t need, uint32_t owner) {
+static bool begin_access(cv_node *n, uint64_t set, uint32_t way, uint64_t line, uint64_t need, uint32_t owner)
+{
     bool have = way != NO_WAY && (n->valid[set * n->is.ways + way] & need) == need;
     cv_count(n, owner, CV_COUNT_ACCESSES, 1);
     cv_count(n, owner, CV_COUNT_MISSES, !have);
@@ -14,7 +15,8 @@ static bool begin_access(cv_node *n, uint64_t set, uint32_t way, uint64_t line, 
 }
 
 /* True when the access is the first to a prefetched line. */
-static bool first_use(cv_node *n, uint64_t set, uint32_t way, uint32_t owner) {
+static bool first_use(cv_node *n, uint64_t set, uint32_t way, uint32_t owner)
+{
     uint64_t at = set * n->is.ways + way;
     bool fresh = n->fresh[at];
     n->fresh[at] = 0;
@@ -22,7 +24,8 @@ static bool first_use(cv_node *n, uint64_t set, uint32_t way, uint32_t owner) {
     return fresh;
 }
 
-cv_sectors cv_fetch(cv_node *n, uint64_t line, uint64_t missing, cv_cause cause) {
+cv_sectors cv_fetch(cv_node *n, uint64_t line, uint64_t missing, cv_cause cause)
+{
     cv_sectors moved = {0, 0};
     if (n->combiner && missing)
         cv_combiner_release(n, line);
@@ -42,7 +45,8 @@ cv_sectors cv_fetch(cv_node *n, uint64_t line, uint64_t missing, cv_cause cause)
 }
 
 /* A read that an exclusive or victim level answers: what it has, and what it gets from below for the level above. */
-static cv_sectors read_victims(cv_node *n, uint64_t set, uint32_t way, uint64_t line, uint64_t need, cv_cause cause) {
+static cv_sectors read_victims(cv_node *n, uint64_t set, uint32_t way, uint64_t line, uint64_t need, cv_cause cause)
+{
     cv_sectors moved = {0, 0};
     uint64_t missing = need;
     if (way != NO_WAY) {
@@ -56,7 +60,8 @@ static cv_sectors read_victims(cv_node *n, uint64_t set, uint32_t way, uint64_t 
     return (cv_sectors){moved.valid | fetched.valid, moved.dirty | fetched.dirty};
 }
 
-static cv_sectors read_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause) {
+static cv_sectors read_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause)
+{
     uint64_t need = cv_touched(n, b), set = cv_set_of(n, line);
     uint32_t way = cv_find(n, set, line);
     bool have = way != NO_WAY && (n->valid[set * n->is.ways + way] & need) == need, news = false;
@@ -78,7 +83,8 @@ static cv_sectors read_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause caus
     return (cv_sectors){0, 0};
 }
 
-cv_sectors cv_read(cv_node *n, cv_bytes b, cv_cause cause) {
+cv_sectors cv_read(cv_node *n, cv_bytes b, cv_cause cause)
+{
     cv_sectors moved = {0, 0};
     for (uint64_t line = b.first >> n->line_shift; line <= b.last >> n->line_shift; line++) {
         cv_sectors got = read_line(n, line, cv_within(n, line, b), cause);
@@ -88,7 +94,8 @@ cv_sectors cv_read(cv_node *n, cv_bytes b, cv_cause cause) {
     return moved;
 }
 
-void cv_send_store(cv_node *n, cv_bytes b, cv_cause cause) {
+void cv_send_store(cv_node *n, cv_bytes b, cv_cause cause)
+{
     uint64_t requests = n->below ? (b.last >> n->below->line_shift) - (b.first >> n->below->line_shift) + 1 : 1;
     cv_count(n, cause.owner, CV_COUNT_WRITES_THROUGH, requests);
     cv_count(n, cause.owner, CV_COUNT_BYTES_WRITTEN, b.last - b.first + 1);
@@ -96,7 +103,8 @@ void cv_send_store(cv_node *n, cv_bytes b, cv_cause cause) {
         cv_store(n->below, b, cause);
 }
 
-void cv_pass_on(cv_node *n, cv_bytes b, cv_cause cause) {
+void cv_pass_on(cv_node *n, cv_bytes b, cv_cause cause)
+{
     if (n->combiner)
         cv_combine(n, b, cause.owner);
     else
@@ -104,7 +112,8 @@ void cv_pass_on(cv_node *n, cv_bytes b, cv_cause cause) {
 }
 
 /* A store into a line that is there. */
-static void write_into(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, cv_cause cause) {
+static void write_into(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, cv_cause cause)
+{
     uint64_t set = cv_set_of(n, line);
     uint32_t way = cv_find(n, set, line);
     if (n->is.write_through)
@@ -113,7 +122,8 @@ static void write_into(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, cv_
         n->dirty[set * n->is.ways + way] |= need;
 }
 
-static void store_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause) {
+static void store_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause)
+{
     uint64_t need = cv_touched(n, b), set = cv_set_of(n, line);
     uint32_t way = cv_find(n, set, line);
     bool have = begin_access(n, set, way, line, need, cause.owner), news = !have;
@@ -137,7 +147,8 @@ static void store_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause) {
         cv_prefetch_learn(n, line, b.first, cause.owner, news);
 }
 
-void cv_store(cv_node *n, cv_bytes b, cv_cause cause) {
+void cv_store(cv_node *n, cv_bytes b, cv_cause cause)
+{
     for (uint64_t line = b.first >> n->line_shift; line <= b.last >> n->line_shift; line++)
         store_line(n, line, cv_within(n, line, b), cause);
 }

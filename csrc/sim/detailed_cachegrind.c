@@ -2,7 +2,8 @@
  * asks the next level for all of its bytes. Writes are reads. */
 #include "detailed.h"
 
-void cv_cachegrind(cv_node *n, cv_bytes b, uint32_t owner) {
+void cv_cachegrind(cv_node *n, cv_bytes b, uint32_t owner)
+{
     bool missed = false;
     for (uint64_t line = b.first >> n->line_shift; line <= b.last >> n->line_shift; line++) {
         uint64_t set = cv_set_of(n, line);

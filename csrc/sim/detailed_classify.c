@@ -17,7 +17,8 @@ struct cv_shadow {
     uint64_t used, held, lines;
 };
 
-cv_status cv_shadow_new(cv_node *n) {
+cv_status cv_shadow_new(cv_node *n)
+{
     if (!n->is.classify)
         return CV_OK;
     cv_shadow *s = n->shadow = calloc(1, sizeof *s);
@@ -32,7 +33,8 @@ cv_status cv_shadow_new(cv_node *n) {
     return s->seen && s->table ? CV_OK : CV_ERROR_MEMORY;
 }
 
-void cv_shadow_free(cv_shadow *s) {
+void cv_shadow_free(cv_shadow *s)
+{
     if (!s)
         return;
     free(s->seen);
@@ -40,14 +42,16 @@ void cv_shadow_free(cv_shadow *s) {
     free(s);
 }
 
-static uint64_t place(const cv_shadow *s, uint64_t line) {
+static uint64_t place(const cv_shadow *s, uint64_t line)
+{
     uint64_t at = (line * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
     for (at &= s->capacity - 1; s->table[at] && s->seen[s->table[at]].line != line;)
         at = (at + 1) & (s->capacity - 1);
     return at;
 }
 
-static bool grow(cv_shadow *s) {
+static bool grow(cv_shadow *s)
+{
     cv_seen *seen = realloc(s->seen, 2 * s->room * sizeof *seen);
     if (!seen)
         return false;
@@ -64,7 +68,8 @@ static bool grow(cv_shadow *s) {
     return true;
 }
 
-static void unlink_seen(cv_shadow *s, uint32_t number) {
+static void unlink_seen(cv_shadow *s, uint32_t number)
+{
     cv_seen *own = &s->seen[number];
     s->seen[own->newer].older = own->older;
     s->seen[own->older].newer = own->newer;
@@ -72,7 +77,8 @@ static void unlink_seen(cv_shadow *s, uint32_t number) {
     s->held--;
 }
 
-static void make_newest(cv_shadow *s, uint32_t number) {
+static void make_newest(cv_shadow *s, uint32_t number)
+{
     cv_seen *own = &s->seen[number], *ends = &s->seen[0];
     own->newer = 0;
     own->older = ends->older;
@@ -82,7 +88,8 @@ static void make_newest(cv_shadow *s, uint32_t number) {
     s->held++;
 }
 
-enum cv_detailed_count cv_shadow_touch(cv_node *n, uint64_t line, uint64_t sectors) {
+enum cv_detailed_count cv_shadow_touch(cv_node *n, uint64_t line, uint64_t sectors)
+{
     cv_shadow *s = n->shadow;
     if (s->used == s->room && !grow(s)) {
         n->of->out_of_memory = true;

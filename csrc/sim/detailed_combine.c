@@ -5,8 +5,8 @@
 
 typedef struct {
     uint64_t line;
-    uint32_t owner;      /* of the last store */
-    uint64_t bytes[64];  /* a bit for each byte of the line */
+    uint32_t owner;     /* of the last store */
+    uint64_t bytes[64]; /* a bit for each byte of the line */
 } cv_entry;
 
 struct cv_combiner {
@@ -14,7 +14,8 @@ struct cv_combiner {
     cv_entry entries[]; /* the oldest first */
 };
 
-cv_status cv_combiner_new(cv_node *n) {
+cv_status cv_combiner_new(cv_node *n)
+{
     if (n->is.combining == 0)
         return CV_OK;
     if (n->is.combining > 64 || n->is.line_bytes > 4096)
@@ -27,7 +28,8 @@ void cv_combiner_free(cv_combiner *c) { free(c); }
 
 static bool has(const cv_entry *e, uint64_t byte) { return e->bytes[byte / 64] >> (byte % 64) & 1; }
 
-static uint64_t count_bytes(const cv_entry *e) {
+static uint64_t count_bytes(const cv_entry *e)
+{
     uint64_t count = 0;
     for (int i = 0; i < 64; i++)
         count += (uint64_t)__builtin_popcountll(e->bytes[i]);
@@ -35,7 +37,8 @@ static uint64_t count_bytes(const cv_entry *e) {
 }
 
 /* Send the bytes from the first that was written to the last. */
-static void release(cv_node *n, uint32_t index) {
+static void release(cv_node *n, uint32_t index)
+{
     cv_combiner *c = n->combiner;
     cv_entry gone = c->entries[index];
     memmove(&c->entries[index], &c->entries[index + 1], (c->used - index - 1) * sizeof gone);
@@ -49,14 +52,16 @@ static void release(cv_node *n, uint32_t index) {
     cv_send_store(n, (cv_bytes){start + first, start + last}, cause);
 }
 
-static uint32_t entry_of(const cv_combiner *c, uint64_t line) {
+static uint32_t entry_of(const cv_combiner *c, uint64_t line)
+{
     uint32_t index = 0;
     while (index < c->used && c->entries[index].line != line)
         index++;
     return index;
 }
 
-void cv_combine(cv_node *n, cv_bytes b, uint32_t owner) {
+void cv_combine(cv_node *n, cv_bytes b, uint32_t owner)
+{
     cv_combiner *c = n->combiner;
     uint64_t line = b.first >> n->line_shift, start = line << n->line_shift;
     if (entry_of(c, line) == c->used && c->used == n->is.combining)
@@ -72,7 +77,8 @@ void cv_combine(cv_node *n, cv_bytes b, uint32_t owner) {
         release(n, index);
 }
 
-void cv_combiner_release(cv_node *n, uint64_t line) {
+void cv_combiner_release(cv_node *n, uint64_t line)
+{
     uint32_t index = entry_of(n->combiner, line);
     if (index < n->combiner->used)
         release(n, index);

@@ -2,7 +2,8 @@
 #include "detailed.h"
 
 /* Exclusive or of all groups of log2(sets) bits of the line number. */
-static uint64_t folded(const cv_node *n, uint64_t line) {
+static uint64_t folded(const cv_node *n, uint64_t line)
+{
     uint64_t set = 0;
     for (; n->set_bits && line; line >>= n->set_bits)
         set ^= line & (n->is.sets - 1);
@@ -12,7 +13,8 @@ static uint64_t folded(const cv_node *n, uint64_t line) {
 /* The last-level slice of Intel's processors with 2, 4 and 8 of them: each bit of its number is the parity of these address bits (C.
  * Maurice, N. Le Scouarnec, C. Neumann, O. Heen and A. Francillon, Reverse engineering Intel last-level cache complex addressing using
  * performance counters, RAID 2015, table 2). */
-static uint64_t intel_slice(const cv_node *n, uint64_t line) {
+static uint64_t intel_slice(const cv_node *n, uint64_t line)
+{
     static const uint64_t parity_of[] = {UINT64_C(0x1b5f575440), UINT64_C(0x2eb5faa880), UINT64_C(0x3cccc93100)};
     uint64_t address = line << n->line_shift, slice = 0;
     for (uint32_t bit = 0; (1u << bit) < n->is.slices; bit++)
@@ -21,14 +23,16 @@ static uint64_t intel_slice(const cv_node *n, uint64_t line) {
 }
 
 /* Any number of slices, evenly (the finalizer of splitmix64). */
-static uint64_t mixed_slice(const cv_node *n, uint64_t line) {
+static uint64_t mixed_slice(const cv_node *n, uint64_t line)
+{
     uint64_t z = line;
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (z ^ (z >> 31)) % n->is.slices;
 }
 
-uint64_t cv_set_of(const cv_node *n, uint64_t line) {
+uint64_t cv_set_of(const cv_node *n, uint64_t line)
+{
     uint64_t of_slice = n->is.sets / n->is.slices;
     switch (n->is.index) {
     case CV_INDEX_XOR: return folded(n, line);

@@ -3,7 +3,8 @@
 
 static bool is_power_of_two(uint64_t x) { return x && (x & (x - 1)) == 0; }
 
-static bool is_possible(const cv_detailed_level *is) {
+static bool is_possible(const cv_detailed_level *is)
+{
     return is->sets >= 1 && is->sets <= CV_SIM_MAX_SETS && is->ways >= 1 && is->ways <= CV_SIM_MAX_WAYS &&
            is_power_of_two(is->line_bytes) && is->line_bytes >= 8 && is->line_bytes <= CV_DETAILED_MAX_LINE &&
            is_power_of_two(is->sector_bytes) && is->sector_bytes >= 8 && is->sector_bytes <= is->line_bytes &&
@@ -11,7 +12,8 @@ static bool is_possible(const cv_detailed_level *is) {
 }
 
 /* Slices divide the sets evenly, and each way of finding a set fits its number. */
-static bool has_index(const cv_detailed_level *is) {
+static bool has_index(const cv_detailed_level *is)
+{
     bool sliced = is->slices >= 1 && is->sets % is->slices == 0;
     switch (is->index) {
     case CV_INDEX_MODULO: return is->slices == 1;
@@ -23,12 +25,14 @@ static bool has_index(const cv_detailed_level *is) {
 }
 
 /* What a level asks of the one above it. */
-static bool fits_above(const cv_node *n, const cv_detailed_level *above, bool first) {
+static bool fits_above(const cv_node *n, const cv_detailed_level *above, bool first)
+{
     bool same = !first && above->line_bytes == n->is.line_bytes && above->sector_bytes == n->is.sector_bytes;
     return !n->takes_victims || (same && !above->write_through && !n->is.write_through);
 }
 
-cv_status cv_node_new(cv_node *n, const cv_detailed_level *is, const cv_detailed_level *above) {
+cv_status cv_node_new(cv_node *n, const cv_detailed_level *is, const cv_detailed_level *above)
+{
     n->is = *is;
     if (!is_possible(is) || !has_index(is))
         return CV_ERROR_ARGUMENT;
@@ -55,7 +59,8 @@ cv_status cv_node_new(cv_node *n, const cv_detailed_level *is, const cv_detailed
     return status ? status : cv_combiner_new(n);
 }
 
-void cv_node_free(cv_node *n) {
+void cv_node_free(cv_node *n)
+{
     free(n->tags);
     free(n->valid);
     free(n->dirty);
@@ -68,7 +73,8 @@ void cv_node_free(cv_node *n) {
     cv_combiner_free(n->combiner);
 }
 
-uint64_t cv_node_resident(const cv_node *n) {
+uint64_t cv_node_resident(const cv_node *n)
+{
     uint64_t count = 0;
     for (uint64_t i = 0; i < n->is.sets * n->is.ways; i++)
         count += n->tags[i] != NO_TAG;

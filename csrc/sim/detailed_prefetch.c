@@ -6,9 +6,9 @@ enum { SURE = 2, SUREST = 3, STREAM_WINDOW = 4 };
 
 /* What is known of one owner (stride) or of one stream. */
 typedef struct {
-    uint64_t last;     /* address or line */
-    uint64_t step;     /* modulo 2^64 */
-    uint64_t used;     /* stream: when, 0: never; stride: owner + 1 */
+    uint64_t last; /* address or line */
+    uint64_t step; /* modulo 2^64 */
+    uint64_t used; /* stream: when, 0: never; stride: owner + 1 */
     uint32_t sureness;
 } cv_track;
 
@@ -17,7 +17,8 @@ struct cv_prefetch {
     cv_track tracks[];
 };
 
-cv_status cv_prefetch_new(cv_node *n) {
+cv_status cv_prefetch_new(cv_node *n)
+{
     const cv_detailed_level *is = &n->is;
     if (is->prefetcher == CV_PREFETCH_NONE)
         return CV_OK;
@@ -31,7 +32,8 @@ cv_status cv_prefetch_new(cv_node *n) {
 void cv_prefetch_free(cv_prefetch *p) { free(p); }
 
 /* Wish for the line so many steps away, if there is one. */
-static void wish(cv_node *n, uint64_t line) {
+static void wish(cv_node *n, uint64_t line)
+{
     cv_detailed *d = n->of;
     if (line > UINT64_MAX >> n->line_shift)
         return;
@@ -49,7 +51,8 @@ static void wish(cv_node *n, uint64_t line) {
 }
 
 /* An owner whose addresses had the same distance three times in a row is expected to go on. */
-static void learn_stride(cv_node *n, uint64_t line, uint64_t address, uint32_t owner) {
+static void learn_stride(cv_node *n, uint64_t line, uint64_t address, uint32_t owner)
+{
     cv_track *t = &n->prefetch->tracks[owner % n->is.entries];
     uint64_t step = address - t->last;
     if (t->used != (uint64_t)owner + 1) {
@@ -72,7 +75,8 @@ static void learn_stride(cv_node *n, uint64_t line, uint64_t address, uint32_t o
 }
 
 /* The stream that a line continues, or the one to give up for it. */
-static cv_track *stream_of(cv_node *n, uint64_t line, bool *found) {
+static cv_track *stream_of(cv_node *n, uint64_t line, bool *found)
+{
     cv_track *oldest = n->prefetch->tracks;
     for (uint32_t i = 0; i < n->is.entries; i++) {
         cv_track *t = &n->prefetch->tracks[i];
@@ -89,7 +93,8 @@ static cv_track *stream_of(cv_node *n, uint64_t line, bool *found) {
 }
 
 /* Lines that come near each other, in one direction; the third one starts the prefetching. */
-static void learn_stream(cv_node *n, uint64_t line) {
+static void learn_stream(cv_node *n, uint64_t line)
+{
     bool found;
     cv_track *t = stream_of(n, line, &found);
     uint64_t now = ++n->prefetch->clock;
@@ -105,7 +110,8 @@ static void learn_stream(cv_node *n, uint64_t line) {
         wish(n, line + k * t->step);
 }
 
-void cv_prefetch_learn(cv_node *n, uint64_t line, uint64_t address, uint32_t owner, bool news) {
+void cv_prefetch_learn(cv_node *n, uint64_t line, uint64_t address, uint32_t owner, bool news)
+{
     if (n->is.prefetcher == CV_PREFETCH_STRIDE)
         learn_stride(n, line, address, owner);
     else if (n->is.prefetcher == CV_PREFETCH_STREAM && news)
@@ -115,7 +121,8 @@ void cv_prefetch_learn(cv_node *n, uint64_t line, uint64_t address, uint32_t own
             wish(n, line + k);
 }
 
-void cv_prefetch_run(cv_detailed *d, uint32_t owner) {
+void cv_prefetch_run(cv_detailed *d, uint32_t owner)
+{
     cv_cause cause = {owner, true, false};
     for (size_t i = 0; i < d->n_wishes; i++) {
         cv_node *n = d->wishes[i].node;

@@ -3,7 +3,8 @@
 
 static void write_back(cv_node *n, cv_bytes b, uint32_t owner);
 
-void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner) {
+void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner)
+{
     bool to_victims = n->below && n->below->takes_victims;
     uint64_t written = to_victims ? sectors.valid : sectors.dirty;
     cv_count(n, owner, CV_COUNT_WRITE_BACKS, sectors.dirty != 0);
@@ -18,7 +19,8 @@ void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner)
 }
 
 /* A write-back goes on to the next level. */
-static void hand_on(cv_node *n, cv_bytes b, uint32_t owner) {
+static void hand_on(cv_node *n, cv_bytes b, uint32_t owner)
+{
     cv_count(n, owner, CV_COUNT_WRITE_BACKS, 1);
     cv_count(n, owner, CV_COUNT_BYTES_WRITTEN, b.last - b.first + 1);
     if (n->below)
@@ -26,7 +28,8 @@ static void hand_on(cv_node *n, cv_bytes b, uint32_t owner) {
 }
 
 /* pycachesim loads a line that a write-back does not find, as any other, and leaves one that it finds where it is. */
-static void write_back_as_pycachesim(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, uint32_t owner) {
+static void write_back_as_pycachesim(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, uint32_t owner)
+{
     uint64_t set = cv_set_of(n, line);
     if (cv_find(n, set, line) == NO_WAY)
         cv_read(n, b, (cv_cause){owner, false, false});
@@ -35,7 +38,8 @@ static void write_back_as_pycachesim(cv_node *n, uint64_t line, uint64_t need, c
         n->dirty[set * n->is.ways + way] |= need;
 }
 
-static void write_back_line(cv_node *n, uint64_t line, cv_bytes b, uint32_t owner) {
+static void write_back_line(cv_node *n, uint64_t line, cv_bytes b, uint32_t owner)
+{
     uint64_t need = cv_touched(n, b), set = cv_set_of(n, line);
     uint32_t way = cv_find(n, set, line);
     if (n->of->semantics == CV_PYCACHESIM) {
@@ -54,7 +58,8 @@ static void write_back_line(cv_node *n, uint64_t line, cv_bytes b, uint32_t owne
         hand_on(n, b, owner);
 }
 
-static void write_back(cv_node *n, cv_bytes b, uint32_t owner) {
+static void write_back(cv_node *n, cv_bytes b, uint32_t owner)
+{
     for (uint64_t line = b.first >> n->line_shift; line <= b.last >> n->line_shift; line++)
         write_back_line(n, line, cv_within(n, line, b), owner);
 }

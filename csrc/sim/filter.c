@@ -7,12 +7,14 @@
 
 #define NO_LINE LINE_MASK /* no record has this line: regions end before it */
 
-void cv_filter_reset(cv_filter *filter) {
+void cv_filter_reset(cv_filter *filter)
+{
     for (size_t i = 0; i < FILTER_SLOTS; i++)
         filter->slot[i] = NO_LINE;
 }
 
-size_t cv_filter_run(cv_filter *filter, const uint64_t *in, size_t n, uint64_t *out) {
+size_t cv_filter_run(cv_filter *filter, const uint64_t *in, size_t n, uint64_t *out)
+{
     const uint64_t mask = filter->slots - 1;
     uint64_t *kept = out;
     for (size_t i = 0; i < n; i++) {

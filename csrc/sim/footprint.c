@@ -11,11 +11,12 @@ typedef struct {
 struct cv_footprint {
     uint32_t line_shift;
     uint64_t accesses, distinct, capacity;
-    cv_last *table; /* open addressing */
+    cv_last *table;                                                  /* open addressing */
     uint64_t gaps[CV_FOOTPRINT_WINDOWS], sums[CV_FOOTPRINT_WINDOWS]; /* of the gaps of 2^i to 2^(i+1) - 1 */
 };
 
-cv_status cv_footprint_new(uint64_t line_bytes, cv_footprint **made) {
+cv_status cv_footprint_new(uint64_t line_bytes, cv_footprint **made)
+{
     if (line_bytes < 8 || (line_bytes & (line_bytes - 1)))
         return CV_ERROR_ARGUMENT;
     cv_footprint *f = calloc(1, sizeof *f);
@@ -32,14 +33,16 @@ cv_status cv_footprint_new(uint64_t line_bytes, cv_footprint **made) {
     return CV_OK;
 }
 
-static cv_last *find(cv_last *table, uint64_t capacity, uint64_t line) {
+static cv_last *find(cv_last *table, uint64_t capacity, uint64_t line)
+{
     uint64_t at = (line * UINT64_C(0x9e3779b97f4a7c15)) >> 16;
     for (at &= capacity - 1; table[at].line && table[at].line != line + 1;)
         at = (at + 1) & (capacity - 1);
     return &table[at];
 }
 
-static cv_status grow(cv_footprint *f) {
+static cv_status grow(cv_footprint *f)
+{
     cv_last *table = calloc(2 * f->capacity, sizeof *table);
     if (!table)
         return CV_ERROR_MEMORY;
@@ -52,13 +55,15 @@ static cv_status grow(cv_footprint *f) {
     return CV_OK;
 }
 
-static void add_gap(uint64_t *gaps, uint64_t *sums, uint64_t gap) {
+static void add_gap(uint64_t *gaps, uint64_t *sums, uint64_t gap)
+{
     uint32_t i = 63 - (uint32_t)__builtin_clzll(gap);
     gaps[i]++;
     sums[i] += gap;
 }
 
-static cv_status touch(cv_footprint *f, uint64_t line) {
+static cv_status touch(cv_footprint *f, uint64_t line)
+{
     if (2 * f->distinct >= f->capacity && grow(f) != CV_OK)
         return CV_ERROR_MEMORY;
     cv_last *own = find(f->table, f->capacity, line);
@@ -69,7 +74,8 @@ static cv_status touch(cv_footprint *f, uint64_t line) {
     return CV_OK;
 }
 
-cv_status cv_footprint_feed(cv_footprint *f, const cv_refs *refs) {
+cv_status cv_footprint_feed(cv_footprint *f, const cv_refs *refs)
+{
     for (size_t i = 0; i < refs->count; i++) {
         if (f->accesses >= (UINT64_C(1) << (CV_FOOTPRINT_WINDOWS - 1)) - 65536)
             return CV_ERROR_LIMIT;
@@ -82,7 +88,8 @@ cv_status cv_footprint_feed(cv_footprint *f, const cv_refs *refs) {
     return CV_OK;
 }
 
-uint32_t cv_footprint_result(const cv_footprint *f, uint64_t *accesses, uint64_t *distinct, double *lines) {
+uint32_t cv_footprint_result(const cv_footprint *f, uint64_t *accesses, uint64_t *distinct, double *lines)
+{
     uint64_t gaps[CV_FOOTPRINT_WINDOWS], sums[CV_FOOTPRINT_WINDOWS];
     for (uint32_t i = 0; i < CV_FOOTPRINT_WINDOWS; i++) {
         gaps[i] = f->gaps[i];
@@ -104,7 +111,8 @@ uint32_t cv_footprint_result(const cv_footprint *f, uint64_t *accesses, uint64_t
     return windows;
 }
 
-void cv_footprint_free(cv_footprint *f) {
+void cv_footprint_free(cv_footprint *f)
+{
     if (!f)
         return;
     free(f->table);

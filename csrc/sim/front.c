@@ -11,12 +11,14 @@ static const uint8_t NO_WRITES[HISTORY + BATCH];
 static uint32_t no_owners[BATCH], indices[BATCH];
 
 /* Labels of references without an owner, and of those whose owners have too many bits. */
-__attribute__((constructor)) static void number_indices(void) {
+__attribute__((constructor)) static void number_indices(void)
+{
     for (uint32_t i = 0; i < BATCH; i++)
         indices[i] = i;
 }
 
-cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies) {
+cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, uint32_t hierarchies)
+{
     f->simd = simd;
     f->line_shift = line_shift;
     f->stages = calloc((size_t)hierarchies * CV_SIM_MAX_LEVELS, sizeof *f->stages);
@@ -28,7 +30,8 @@ cv_status cv_front_new(cv_front *f, const cv_simd *simd, uint32_t line_shift, ui
     return status == CV_OK ? cv_regions_new(&f->regions) : status;
 }
 
-void cv_front_free(cv_front *f) {
+void cv_front_free(cv_front *f)
+{
     cv_stages_free(f);
     free(f->records[0]);
     free(f->records[1]);
@@ -37,7 +40,8 @@ void cv_front_free(cv_front *f) {
     cv_regions_free(&f->regions);
 }
 
-void cv_front_complete(cv_front *f) {
+void cv_front_complete(cv_front *f)
+{
     uint32_t lag = UINT32_MAX;
     uint64_t slots = FILTER_SLOTS;
     for (uint32_t s = 0; s < f->n_stages; s++) {
@@ -58,7 +62,8 @@ void cv_front_complete(cv_front *f) {
 
 /* Make records of references begin..end of the batch that `job` describes and count their owners: both in turn, since memory is read
  * faster where its reading is spread over the work. */
-static size_t pack_and_count(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, unsigned lag, uint64_t *records) {
+static size_t pack_and_count(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, unsigned lag, uint64_t *records)
+{
     cv_pack_job piece = *job;
     size_t n = 0;
     for (; piece.begin < job->end && piece.status == CV_OK; piece.begin = piece.end, piece.history = HISTORY) {
@@ -72,7 +77,8 @@ static size_t pack_and_count(cv_front *f, cv_pack_job *job, const cv_refs *batch
 }
 
 /* Simulate references begin..end of the batch that `job` describes. */
-static cv_status run_part(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, const cv_plan *plan) {
+static cv_status run_part(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest, const cv_plan *plan)
+{
     uint64_t *records = f->records[0];
     size_t n = pack_and_count(f, job, batch, largest, plan->lag, records);
     if (job->status != CV_OK)
@@ -91,14 +97,16 @@ static cv_status run_part(cv_front *f, cv_pack_job *job, const cv_refs *batch, u
     return cv_stages_run(f, records, n, largest >= LABELS ? batch->owner : NULL, plan->hits);
 }
 
-static double seconds(void) {
+static double seconds(void)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Simulate a batch in pieces, each twice with every plan; the better time counts, since the first may have found cold caches. */
-static cv_status run_trial(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest) {
+static cv_status run_trial(cv_front *f, cv_pack_job *job, const cv_refs *batch, uint32_t largest)
+{
     cv_adapt *a = &f->adapt;
     size_t end = job->end, pieces = 2 * a->n_plans;
     for (size_t i = 0; i < pieces; i++) {
@@ -118,13 +126,16 @@ static cv_status run_trial(cv_front *f, cv_pack_job *job, const cv_refs *batch, 
     return CV_OK;
 }
 
-cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey) {
+cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey)
+{
     const uint64_t lines = survey->lines;
     const uint32_t largest = survey->max_owner;
     cv_pack_job job = {
         .address = batch->address,
         .write = batch->write ? batch->write : NO_WRITES + HISTORY,
-        .label = largest >= LABELS ? indices : batch->owner ? batch->owner : no_owners,
+        .label = largest >= LABELS ? indices
+                 : batch->owner    ? batch->owner
+                                   : no_owners,
         .end = batch->count,
         .history = history < HISTORY ? history : HISTORY,
         .line_shift = f->line_shift,

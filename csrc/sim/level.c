@@ -6,7 +6,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-void *cv_table_alloc(size_t count, size_t size) {
+void *cv_table_alloc(size_t count, size_t size)
+{
     size_t align = count * size < HUGE_PAGE ? CACHE_LINE : HUGE_PAGE;
     size_t bytes = (count * size + align - 1) & ~(align - 1);
     void *table = aligned_alloc(align, bytes);
@@ -17,7 +18,8 @@ void *cv_table_alloc(size_t count, size_t size) {
     return memset(table, 0, bytes);
 }
 
-static cv_status learn_regions(cv_level *l, const cv_regions *r) {
+static cv_status learn_regions(cv_level *l, const cv_regions *r)
+{
     uint64_t end = cv_regions_end(r);
     uint32_t *offsets = realloc(l->offsets, end * sizeof *offsets);
     if (!offsets)
@@ -38,7 +40,8 @@ static cv_status learn_regions(cv_level *l, const cv_regions *r) {
 }
 
 /* Go on with 64-bit tags: a tag keeps its value, only its place gets wider. */
-static cv_status widen(cv_level *l) {
+static cv_status widen(cv_level *l)
+{
     const uint32_t *narrow = l->rows, narrow_stride = l->stride;
     uint64_t *wide = cv_table_alloc(l->sets * l->ways, sizeof *wide);
     if (!wide)
@@ -56,18 +59,21 @@ static cv_status widen(cv_level *l) {
     return CV_OK;
 }
 
-cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end) {
+cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end)
+{
     if (!l->power_of_two && cv_regions_end(r) > l->offsets_end && learn_regions(l, r) != CV_OK)
         return CV_ERROR_MEMORY;
     return line_end > l->line_limit ? widen(l) : CV_OK;
 }
 
-bool cv_level_possible(const cv_sim_level *g) {
+bool cv_level_possible(const cv_sim_level *g)
+{
     return g->sets >= 1 && g->sets <= CV_SIM_MAX_SETS && g->ways >= 1 && g->ways <= CV_SIM_MAX_WAYS && g->line_bytes >= 8 &&
            g->line_bytes <= 4096 && (g->line_bytes & (g->line_bytes - 1)) == 0;
 }
 
-cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd) {
+cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd)
+{
     l->sets = geometry->sets;
     l->ways = geometry->ways;
     l->first = first;
@@ -91,7 +97,8 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     return CV_OK;
 }
 
-void cv_level_free(cv_level *l) {
+void cv_level_free(cv_level *l)
+{
     free(l->rows);
     free(l->state);
     free(l->ages);

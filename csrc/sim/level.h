@@ -15,7 +15,8 @@ typedef struct {
 } cv_place;
 
 /* `power_of_two` is l->power_of_two, given as a constant so that each loop keeps one of the two ways. */
-static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level *l, uint64_t line, bool power_of_two) {
+static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level *l, uint64_t line, bool power_of_two)
+{
     if (power_of_two)
         return (cv_place){line & (l->sets - 1), line >> l->shift};
     uint64_t x = line + l->offsets[line >> REGION_BITS];
@@ -26,8 +27,8 @@ static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level
     return (cv_place){set + (above & l->sets), q + above};
 }
 
-static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level *l, uint64_t set, uint64_t tag,
-                                                                 bool power_of_two) {
+static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level *l, uint64_t set, uint64_t tag, bool power_of_two)
+{
     if (power_of_two)
         return (tag << l->shift) | set;
     uint64_t x = tag * l->sets + set;
@@ -35,8 +36,9 @@ static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level 
 }
 
 /* The record that writes a victim (a 32-bit tag) of `record`'s set back; any word where the victim is not dirty. */
-static inline __attribute__((always_inline)) uint64_t cv_write_back(const cv_level *l, uint64_t record, uint64_t set,
-                                                                    uint32_t victim, bool power_of_two) {
+static inline __attribute__((always_inline)) uint64_t cv_write_back(const cv_level *l, uint64_t record, uint64_t set, uint32_t victim,
+                                                                    bool power_of_two)
+{
     if (power_of_two) /* everything but the tag is the record's own */
         return ((record | FLAG) & ~(LINE_MASK & ~(l->sets - 1))) | (uint64_t)(victim & ~DIRTY) << l->shift;
     /* The tag of an empty place would lead outside of the table of offsets. */

@@ -12,16 +12,16 @@
 #define VECTORS(X) X(1) X(2) X(4) X(8)
 #define FLAG_TO_DIRTY (LINE_BITS - 31) /* moves a record's flag to the place of a tag's dirty bit */
 
-ALWAYS uint32_t word_of(const cv_level *l, uint64_t record) {
+ALWAYS uint32_t word_of(const cv_level *l, uint64_t record)
+{
     return (uint32_t)((record & LINE_MASK) >> l->shift) | ((uint32_t)(record >> FLAG_TO_DIRTY) & DIRTY);
 }
 
-ALWAYS uint64_t written_back(const cv_level *l, uint64_t record, uint32_t victim) {
-    return cv_write_back(l, record, 0, victim, true);
-}
+ALWAYS uint64_t written_back(const cv_level *l, uint64_t record, uint32_t victim) { return cv_write_back(l, record, 0, victim, true); }
 
 /* Bit mask of the equal tags among the ways. */
-ALWAYS uint64_t find(const uint32_t *tags, const int vectors, uint32_t tag, uint64_t ways_mask) {
+ALWAYS uint64_t find(const uint32_t *tags, const int vectors, uint32_t tag, uint64_t ways_mask)
+{
     const __m256i wanted = _mm256_set1_epi32((int)(tag << 1));
     uint64_t found = 0;
     for (int v = 0; v < vectors; v++) {
@@ -33,7 +33,8 @@ ALWAYS uint64_t find(const uint32_t *tags, const int vectors, uint32_t tag, uint
 }
 
 /* Shift places 0 .. last back by one and put `word` in front. */
-ALWAYS void move_to_front(uint32_t *tags, const int vectors, uint32_t word, int last) {
+ALWAYS void move_to_front(uint32_t *tags, const int vectors, uint32_t word, int last)
+{
     const __m256i rotate = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
     const __m256i end = _mm256_set1_epi32(last + 1);
     __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), carried = _mm256_set1_epi32((int)word);
@@ -48,7 +49,8 @@ ALWAYS void move_to_front(uint32_t *tags, const int vectors, uint32_t word, int 
     }
 }
 
-ALWAYS uint64_t touch(uint32_t *tags, const int vectors, uint32_t word, uint32_t ways, uint64_t ways_mask) {
+ALWAYS uint64_t touch(uint32_t *tags, const int vectors, uint32_t word, uint32_t ways, uint64_t ways_mask)
+{
     uint64_t found = find(tags, vectors, word, ways_mask);
     int last = (int)_tzcnt_u64(found | UINT64_C(1) << (ways - 1));
     uint32_t dirty = tags[last] & (found ? DIRTY : 0);

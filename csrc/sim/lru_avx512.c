@@ -19,17 +19,20 @@ ALWAYS uint64_t word_bits(const cv_level *l) { return (uint64_t)(DIRTY - 1) << l
 
 ALWAYS uint32_t word_of(const cv_level *l, uint64_t record) { return (uint32_t)_pext_u64(record, word_bits(l)); }
 
-ALWAYS uint64_t written_back(const cv_level *l, uint64_t record, uint32_t victim) {
+ALWAYS uint64_t written_back(const cv_level *l, uint64_t record, uint32_t victim)
+{
     return (record & ~word_bits(l)) | _pdep_u64(victim, word_bits(l));
 }
 
-ALWAYS __mmask16 equal(const uint32_t *tags, __m512i tag, __mmask16 ways) {
+ALWAYS __mmask16 equal(const uint32_t *tags, __m512i tag, __mmask16 ways)
+{
     __m512i differing = _mm512_xor_si512(_mm512_load_si512(tags), tag);
     return _mm512_mask_testn_epi32_mask(ways, differing, _mm512_set1_epi32((int)~DIRTY));
 }
 
 /* The row must be written by whole vectors only: loading a vector that a smaller store has just changed waits for that store. */
-ALWAYS uint64_t touch(uint32_t *tags, const int vectors, uint32_t word, uint32_t ways, uint64_t ways_mask) {
+ALWAYS uint64_t touch(uint32_t *tags, const int vectors, uint32_t word, uint32_t ways, uint64_t ways_mask)
+{
     __m512i tag = _mm512_set1_epi32((int)word);
     if (vectors == 1) {
         __m512i row = _mm512_load_si512(tags);

@@ -2,7 +2,8 @@
 #include "level.h"
 
 /* Move `tag` to the front of the row; false, and the word that fell out, when it was not there. */
-static inline bool NAME(touch)(TAG *row, uint32_t ways, TAG tag, TAG dirty, TAG *victim) {
+static inline bool NAME(touch)(TAG *row, uint32_t ways, TAG tag, TAG dirty, TAG *victim)
+{
     TAG moved = tag | dirty;
     for (uint32_t i = 0; i < ways; i++) {
         TAG word = row[i];
@@ -17,8 +18,9 @@ static inline bool NAME(touch)(TAG *row, uint32_t ways, TAG tag, TAG dirty, TAG 
     return false;
 }
 
-static inline __attribute__((always_inline)) size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out,
-                                                              const bool first, const bool power_of_two) {
+static inline __attribute__((always_inline)) size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out, const bool first,
+                                                              const bool power_of_two)
+{
     const uint64_t *start = out;
     for (size_t i = 0; i < n; i++) {
         uint64_t record = in[i];
@@ -36,17 +38,12 @@ static inline __attribute__((always_inline)) size_t NAME(run)(cv_level *l, const
 }
 
 static size_t NAME(first)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return NAME(run)(l, in, n, out, true, true); }
-static size_t NAME(deeper)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) {
-    return NAME(run)(l, in, n, out, false, true);
-}
-static size_t NAME(first_any)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) {
-    return NAME(run)(l, in, n, out, true, false);
-}
-static size_t NAME(deeper_any)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) {
-    return NAME(run)(l, in, n, out, false, false);
-}
+static size_t NAME(deeper)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return NAME(run)(l, in, n, out, false, true); }
+static size_t NAME(first_any)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return NAME(run)(l, in, n, out, true, false); }
+static size_t NAME(deeper_any)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) { return NAME(run)(l, in, n, out, false, false); }
 
-static void NAME(choose)(cv_level *l) {
+static void NAME(choose)(cv_level *l)
+{
     l->stride = l->ways;
     if (l->power_of_two)
         l->run = l->first ? NAME(first) : NAME(deeper);

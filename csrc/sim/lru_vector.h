@@ -20,18 +20,21 @@ typedef struct {
     uint32_t word;
 } cv_target;
 
-ALWAYS uint64_t set_of(const cv_level *l, uint64_t record, const bool power_of_two) {
+ALWAYS uint64_t set_of(const cv_level *l, uint64_t record, const bool power_of_two)
+{
     return power_of_two ? record & (l->sets - 1) : cv_place_of(l, record & LINE_MASK, false).set;
 }
 
-ALWAYS cv_target target_of(const cv_level *l, uint64_t record, const bool power_of_two) {
+ALWAYS cv_target target_of(const cv_level *l, uint64_t record, const bool power_of_two)
+{
     if (power_of_two)
         return (cv_target){record & (l->sets - 1), word_of(l, record)};
     cv_place p = cv_place_of(l, record & LINE_MASK, false);
     return (cv_target){p.set, (uint32_t)p.tag | (record & FLAG ? DIRTY : 0)};
 }
 
-ALWAYS void prefetch_row(const cv_level *l, uint64_t record, const int vectors, const bool power_of_two) {
+ALWAYS void prefetch_row(const cv_level *l, uint64_t record, const int vectors, const bool power_of_two)
+{
     const char *row = (const char *)((const uint32_t *)l->rows + set_of(l, record, power_of_two) * (uint64_t)(LANES * vectors));
     for (size_t at = 0; at < LANES * (size_t)vectors * sizeof(uint32_t); at += CACHE_LINE)
         __builtin_prefetch(row + at);
@@ -39,7 +42,8 @@ ALWAYS void prefetch_row(const cv_level *l, uint64_t record, const int vectors, 
 
 /* `ahead`: records to prefetch for; `hits`: branch on a hit, for streams that mostly hit. */
 ALWAYS size_t run(cv_level *level, const uint64_t *in, size_t n, uint64_t *out, const int vectors, const bool first,
-                  const bool power_of_two, const int ahead, const bool hits) {
+                  const bool power_of_two, const int ahead, const bool hits)
+{
     const cv_level l = *level; /* in registers: the records that are written could otherwise be its fields */
     const uint64_t *start = out, ways_mask = l.ways == 64 ? UINT64_MAX : (UINT64_C(1) << l.ways) - 1;
     for (size_t i = 0; i < n; i++) {
@@ -61,15 +65,16 @@ ALWAYS size_t run(cv_level *level, const uint64_t *in, size_t n, uint64_t *out, 
 }
 
 /* One function for each combination of constants. */
-#define RUN(name, vectors, ...)                                                                                                   \
-    static size_t name##_##vectors(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) {                                     \
-        return run(l, in, n, out, vectors, __VA_ARGS__);                                                                           \
+#define RUN(name, vectors, ...)                                                              \
+    static size_t name##_##vectors(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) \
+    {                                                                                        \
+        return run(l, in, n, out, vectors, __VA_ARGS__);                                     \
     }
-#define RUNS(vectors)                                                                                                             \
-    RUN(first, vectors, true, true, 0, false)                                                                                      \
-    RUN(hits, vectors, true, true, 0, true)                                                                                        \
-    RUN(deeper, vectors, false, true, AHEAD, false)                                                                                \
-    RUN(first_any, vectors, true, false, 0, true)                                                                                  \
+#define RUNS(vectors)                               \
+    RUN(first, vectors, true, true, 0, false)       \
+    RUN(hits, vectors, true, true, 0, true)         \
+    RUN(deeper, vectors, false, true, AHEAD, false) \
+    RUN(first_any, vectors, true, false, 0, true)   \
     RUN(deeper_any, vectors, false, false, AHEAD, false)
 VECTORS(RUNS)
 
@@ -78,7 +83,8 @@ static const struct {
     cv_level_run first, hits, deeper, first_any, deeper_any;
 } CHOICES[] = {VECTORS(CHOICE)};
 
-ALWAYS void choose(cv_level *l) {
+ALWAYS void choose(cv_level *l)
+{
     int c = 0;
     while ((uint32_t)LANES << c < l->ways)
         c++;

@@ -7,7 +7,8 @@
  * at least `lag` ways: all its lines are there, and serving them in the same order leaves them in the same order. */
 #include "simd.h"
 
-ALWAYS uint64_t record_of(cv_pack_job *job, size_t i) {
+ALWAYS uint64_t record_of(cv_pack_job *job, size_t i)
+{
     uint64_t line = job->address[i] >> job->line_shift;
     if (line >> REGION_BITS >= REGIONS_DIRECT) {
         cv_status status = cv_regions_translate(job->regions, line, &line);
@@ -21,14 +22,16 @@ ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag);
 ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out);
 
 /* Fetch from memory what the next batch needs while this one is worked on. A prefetch behind an array's end does nothing. */
-ALWAYS void prefetch_next(const cv_pack_job *job, size_t i, size_t step) {
+ALWAYS void prefetch_next(const cv_pack_job *job, size_t i, size_t step)
+{
     for (size_t j = i; j < i + step; j += 8)
         __builtin_prefetch(job->address + j + BATCH, 0, 2);
     if (i % CACHE_LINE < step)
         __builtin_prefetch(job->write + i + BATCH, 0, 2);
 }
 
-ALWAYS size_t pack_all(cv_pack_job *job, uint64_t *records) {
+ALWAYS size_t pack_all(cv_pack_job *job, uint64_t *records)
+{
     uint64_t *out = records;
     size_t i = job->begin;
     for (; i + 8 <= job->end; i += 8) {
@@ -40,7 +43,8 @@ ALWAYS size_t pack_all(cv_pack_job *job, uint64_t *records) {
     return (size_t)(out - records);
 }
 
-ALWAYS size_t pack_lag(cv_pack_job *job, const unsigned lag, uint64_t *records) {
+ALWAYS size_t pack_lag(cv_pack_job *job, const unsigned lag, uint64_t *records)
+{
     const unsigned groups = lag % 3 == 0 ? 3 : 1, step = 8 * groups; /* whole windows */
     const uint32_t window = (1u << lag) - 1;
     uint32_t starts = 0;
@@ -69,7 +73,8 @@ ALWAYS size_t pack_lag(cv_pack_job *job, const unsigned lag, uint64_t *records) 
     return (size_t)(out - records);
 }
 
-ALWAYS size_t pack(cv_pack_job *job, unsigned lag, uint64_t *records) {
+ALWAYS size_t pack(cv_pack_job *job, unsigned lag, uint64_t *records)
+{
     switch (lag) {
     case 0: return pack_all(job, records);
     case 1: return pack_lag(job, 1, records);

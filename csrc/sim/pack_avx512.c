@@ -8,7 +8,8 @@
 #include "survey.h"
 #include "tally_few.h"
 
-ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
+ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag)
+{
     __m512i now = _mm512_loadu_si512(job->address + i), before = _mm512_loadu_si512(job->address + i - lag);
     __m512i other_line = _mm512_set1_epi64((long long)(UINT64_MAX << job->line_shift));
     __mmask8 moved = _mm512_test_epi64_mask(_mm512_xor_si512(now, before), other_line);
@@ -19,7 +20,8 @@ ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
 }
 
 /* Dense lines of eight lines: without a branch for the direct regions and the two most recent others. */
-ALWAYS __m512i translate8(cv_pack_job *job, __m512i line) {
+ALWAYS __m512i translate8(cv_pack_job *job, __m512i line)
+{
     const cv_regions *r = job->regions;
     __m512i region = _mm512_srli_epi64(line, REGION_BITS);
     __mmask8 direct = _mm512_cmplt_epu64_mask(region, _mm512_set1_epi64(REGIONS_DIRECT));
@@ -39,7 +41,8 @@ ALWAYS __m512i translate8(cv_pack_job *job, __m512i line) {
     return _mm512_mask_xor_epi64(line, one, line, _mm512_set1_epi64((long long)r->change[1]));
 }
 
-ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
+ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
+{
     __m512i line = _mm512_srl_epi64(_mm512_loadu_si512(job->address + i), _mm_cvtsi32_si128((int)job->line_shift));
     if (_mm512_cmpge_epu64_mask(line, _mm512_set1_epi64((long long)(REGIONS_DIRECT << REGION_BITS))))
         line = translate8(job, line);
@@ -52,7 +55,8 @@ ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
     return out + __builtin_popcount(keep);
 }
 
-ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
+ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection)
+{
     const __m512i mask = _mm512_set1_epi64((long long)selection.mask), value = _mm512_set1_epi64((long long)selection.value);
     uint32_t low = _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_loadu_si512(address + i), mask), value);
     uint32_t high = _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_loadu_si512(address + i + 8), mask), value);
@@ -62,7 +66,8 @@ ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, 
     return place + __builtin_popcount(low | high << 8);
 }
 
-ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection) {
+ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection)
+{
     const __m512i mask = _mm512_set1_epi64((long long)selection.mask), value = _mm512_set1_epi64((long long)selection.value);
     __m512i address = _mm512_loadu_si512(refs->address + i);
     __mmask8 wanted = _mm512_cmpeq_epi64_mask(_mm512_and_si512(address, mask), value);
@@ -77,7 +82,8 @@ ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection
     return true;
 }
 
-ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted) {
+ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted)
+{
     const __m512i all = _mm512_set1_epi16((short)wanted);
     uint64_t low = _mm512_cmpeq_epi16_mask(_mm512_load_si512(number), all);
     uint64_t high = _mm512_cmpeq_epi16_mask(_mm512_load_si512(number + 32), all);

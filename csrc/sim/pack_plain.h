@@ -5,7 +5,8 @@
 #include "pack.h"
 #include "select.h"
 
-ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out) {
+ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out)
+{
     for (; keep; keep &= keep - 1)
         *out++ = record_of(job, i + (size_t)__builtin_ctz(keep));
     return out;

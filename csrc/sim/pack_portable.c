@@ -3,7 +3,8 @@
 #include "survey.h"
 #include "tally.h"
 
-ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
+ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag)
+{
     uint32_t bits = 0;
     for (unsigned j = 0; j < 8; j++, i++) {
         uint64_t other_line = (job->address[i] ^ job->address[i - lag]) >> job->line_shift;
@@ -12,7 +13,8 @@ ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag) {
     return bits;
 }
 
-ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection) {
+ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection)
+{
     for (uint32_t j = i; j < i + 16; j++) {
         *place = j;
         place += (address[j] & selection.mask) == selection.value;

@@ -10,14 +10,14 @@
 #include "policies.h"
 
 /* The template's last line in a policy's file makes what the two engines use of it. */
-#define POLICY(variable, name, memory_)                                                                                                \
-    const cv_policy variable = {name##_run, name##_hit, name##_fill, name##_victim, memory_}
+#define POLICY(variable, name, memory_) const cv_policy variable = {name##_run, name##_hit, name##_fill, name##_victim, memory_}
 
 static inline void NAME(hit)(cv_level *l, uint64_t set, uint32_t way);
 static inline void NAME(fill)(cv_level *l, uint64_t set, uint32_t way);
 static inline uint32_t NAME(victim)(cv_level *l, uint64_t set);
 
-static inline uint64_t *NAME(find)(cv_level *l, uint64_t set, uint64_t tag, uint32_t *way, uint32_t *empty) {
+static inline uint64_t *NAME(find)(cv_level *l, uint64_t set, uint64_t tag, uint32_t *way, uint32_t *empty)
+{
     uint64_t *row = (uint64_t *)l->rows + set * l->ways;
     *empty = UINT32_MAX;
     for (*way = 0; *way < l->ways; ++*way) {
@@ -30,7 +30,8 @@ static inline uint64_t *NAME(find)(cv_level *l, uint64_t set, uint64_t tag, uint
     return row;
 }
 
-static size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out) {
+static size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out)
+{
     const uint64_t *start = out;
     for (size_t i = 0; i < n; i++) {
         uint64_t record = in[i], dirty = record & FLAG ? WIDE_DIRTY : 0;

@@ -3,7 +3,8 @@
 #define NAME(x) bit_plru_##x
 #include "policy.h"
 
-static inline void bit_plru_hit(cv_level *l, uint64_t set, uint32_t way) {
+static inline void bit_plru_hit(cv_level *l, uint64_t set, uint32_t way)
+{
     uint64_t all = l->ways == 64 ? UINT64_MAX : (UINT64_C(1) << l->ways) - 1, own = UINT64_C(1) << way;
     uint64_t state = l->state[set] | own;
     l->state[set] = state == all ? own : state;
@@ -11,7 +12,8 @@ static inline void bit_plru_hit(cv_level *l, uint64_t set, uint32_t way) {
 
 static inline void bit_plru_fill(cv_level *l, uint64_t set, uint32_t way) { bit_plru_hit(l, set, way); }
 
-static inline uint32_t bit_plru_victim(cv_level *l, uint64_t set) {
+static inline uint32_t bit_plru_victim(cv_level *l, uint64_t set)
+{
     uint32_t way = (uint32_t)__builtin_ctzll(~l->state[set]);
     return way < l->ways ? way : 0; /* a level of one way */
 }

@@ -10,7 +10,8 @@ enum { CONSTITUENCY = 32, BRRIP_LEADER = 16, BIMODAL = 32, SELECTOR_FIRST = -512
 static inline void drrip_hit(cv_level *l, uint64_t set, uint32_t way) { l->ages[set * l->ways + way] = SOON; }
 
 /* True when the set fills as BRRIP; counts a fill, which is a miss, of a leader. */
-static inline bool drrip_is_bimodal(cv_level *l, uint64_t set) {
+static inline bool drrip_is_bimodal(cv_level *l, uint64_t set)
+{
     uint64_t place = set % CONSTITUENCY;
     if (place == 0) {
         l->selector += l->selector < SELECTOR_LAST;
@@ -23,7 +24,8 @@ static inline bool drrip_is_bimodal(cv_level *l, uint64_t set) {
     return l->selector > 0;
 }
 
-static inline void drrip_fill(cv_level *l, uint64_t set, uint32_t way) {
+static inline void drrip_fill(cv_level *l, uint64_t set, uint32_t way)
+{
     uint8_t interval = LONG;
     if (drrip_is_bimodal(l, set))
         interval = l->bimodal++ % BIMODAL == BIMODAL - 1 ? LONG : DISTANT;

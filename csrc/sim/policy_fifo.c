@@ -3,9 +3,7 @@
 #include "policy.h"
 #include "ranks.h"
 
-static inline void fifo_hit(cv_level *l, uint64_t set, uint32_t way) {
-    (void)l, (void)set, (void)way;
-}
+static inline void fifo_hit(cv_level *l, uint64_t set, uint32_t way) { (void)l, (void)set, (void)way; }
 
 static inline void fifo_fill(cv_level *l, uint64_t set, uint32_t way) { rank_first(l, set, way); }
 

@@ -7,7 +7,8 @@ static inline void nmru_hit(cv_level *l, uint64_t set, uint32_t way) { l->state[
 
 static inline void nmru_fill(cv_level *l, uint64_t set, uint32_t way) { nmru_hit(l, set, way); }
 
-static inline uint32_t nmru_victim(cv_level *l, uint64_t set) {
+static inline uint32_t nmru_victim(cv_level *l, uint64_t set)
+{
     if (l->ways == 1)
         return 0;
     l->state[set] += 256;

@@ -3,16 +3,10 @@
 #define NAME(x) random_##x
 #include "policy.h"
 
-static inline void random_hit(cv_level *l, uint64_t set, uint32_t way) {
-    (void)l, (void)set, (void)way;
-}
+static inline void random_hit(cv_level *l, uint64_t set, uint32_t way) { (void)l, (void)set, (void)way; }
 
-static inline void random_fill(cv_level *l, uint64_t set, uint32_t way) {
-    (void)l, (void)set, (void)way;
-}
+static inline void random_fill(cv_level *l, uint64_t set, uint32_t way) { (void)l, (void)set, (void)way; }
 
-static inline uint32_t random_victim(cv_level *l, uint64_t set) {
-    return (uint32_t)(cv_policy_hash(l, set, ++l->state[set]) % l->ways);
-}
+static inline uint32_t random_victim(cv_level *l, uint64_t set) { return (uint32_t)(cv_policy_hash(l, set, ++l->state[set]) % l->ways); }
 
 POLICY(cv_policy_random, random, 0);

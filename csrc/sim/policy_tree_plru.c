@@ -3,7 +3,8 @@
 #define NAME(x) tree_plru_##x
 #include "policy.h"
 
-static inline void tree_plru_hit(cv_level *l, uint64_t set, uint32_t way) {
+static inline void tree_plru_hit(cv_level *l, uint64_t set, uint32_t way)
+{
     uint64_t state = l->state[set];
     for (uint32_t node = way + l->ways; node > 1; node /= 2) {
         uint64_t bit = UINT64_C(1) << (node / 2);
@@ -14,7 +15,8 @@ static inline void tree_plru_hit(cv_level *l, uint64_t set, uint32_t way) {
 
 static inline void tree_plru_fill(cv_level *l, uint64_t set, uint32_t way) { tree_plru_hit(l, set, way); }
 
-static inline uint32_t tree_plru_victim(cv_level *l, uint64_t set) {
+static inline uint32_t tree_plru_victim(cv_level *l, uint64_t set)
+{
     uint32_t node = 1;
     while (node < l->ways)
         node = 2 * node + ((l->state[set] >> node) & 1);

@@ -4,7 +4,8 @@
 
 #include "sim.h"
 
-static inline void rank_first(cv_level *l, uint64_t set, uint32_t way) {
+static inline void rank_first(cv_level *l, uint64_t set, uint32_t way)
+{
     uint8_t *ranks = l->ages + set * l->ways, own = ranks[way];
     if (own == 0)
         return;
@@ -13,7 +14,8 @@ static inline void rank_first(cv_level *l, uint64_t set, uint32_t way) {
     ranks[way] = 0;
 }
 
-static inline uint32_t rank_last(const cv_level *l, uint64_t set) {
+static inline uint32_t rank_last(const cv_level *l, uint64_t set)
+{
     const uint8_t *ranks = l->ages + set * l->ways;
     uint32_t way = 0;
     while (way + 1 < l->ways && ranks[way] != l->ways - 1)

@@ -6,14 +6,16 @@
  * number of sets is a power of two up to 2^REGION_BITS finds its set in the dense line. */
 #include "sim.h"
 
-static size_t slot_of(const cv_regions *r, uint64_t region) {
+static size_t slot_of(const cv_regions *r, uint64_t region)
+{
     size_t slot = (size_t)((region * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (r->capacity - 1);
     while (r->keys[slot] != 0 && r->keys[slot] != region + 1)
         slot = (slot + 1) & (r->capacity - 1);
     return slot;
 }
 
-static cv_status reserve(cv_regions *r, size_t capacity) {
+static cv_status reserve(cv_regions *r, size_t capacity)
+{
     cv_regions grown = *r;
     grown.capacity = capacity;
     grown.keys = calloc(capacity, sizeof *grown.keys);
@@ -37,19 +39,22 @@ static cv_status reserve(cv_regions *r, size_t capacity) {
     return CV_OK;
 }
 
-cv_status cv_regions_new(cv_regions *r) {
+cv_status cv_regions_new(cv_regions *r)
+{
     memset(r, 0, sizeof *r);
     r->recent[0] = r->recent[1] = UINT64_MAX; /* no region has this number */
     return reserve(r, 64);
 }
 
-void cv_regions_free(cv_regions *r) {
+void cv_regions_free(cv_regions *r)
+{
     free(r->keys);
     free(r->ids);
     free(r->region_of);
 }
 
-static cv_status id_of(cv_regions *r, uint64_t region, uint64_t *id) {
+static cv_status id_of(cv_regions *r, uint64_t region, uint64_t *id)
+{
     size_t slot = slot_of(r, region);
     if (r->keys[slot] == 0) {
         if (cv_regions_end(r) + 2 > REGIONS_MAX)
@@ -67,7 +72,8 @@ static cv_status id_of(cv_regions *r, uint64_t region, uint64_t *id) {
     return CV_OK;
 }
 
-cv_status cv_regions_translate(cv_regions *r, uint64_t line, uint64_t *dense) {
+cv_status cv_regions_translate(cv_regions *r, uint64_t line, uint64_t *dense)
+{
     uint64_t region = line >> REGION_BITS, id;
     *dense = line;
     if (region < REGIONS_DIRECT)

@@ -8,7 +8,8 @@
 enum { SOON = 0, LONG = 2, DISTANT = 3 };
 
 /* The lowest way at the farthest interval, ageing all until there is one. */
-static inline uint32_t rrip_victim(cv_level *l, uint64_t set) {
+static inline uint32_t rrip_victim(cv_level *l, uint64_t set)
+{
     uint8_t *ages = l->ages + set * l->ways, oldest = 0;
     for (uint32_t way = 0; way < l->ways; way++)
         oldest = ages[way] > oldest ? ages[way] : oldest;

@@ -9,14 +9,15 @@
 
 #include "simd.h"
 
-#define FAR 2048 /* addresses to prefetch ahead: this reads faster than the processor's own prefetching alone */
+#define FAR 2048     /* addresses to prefetch ahead: this reads faster than the processor's own prefetching alone */
 #define LARGE_PART 7 /* at most so many of the bits are compared: an eighth of the lines and more */
-#define AHEAD 16 /* references to prefetch for: few are selected, so that they lie far from one another */
+#define AHEAD 16     /* references to prefetch for: few are selected, so that they lie far from one another */
 
 ALWAYS bool append8(cv_lines *lines, const cv_refs *refs, size_t i, cv_selection selection);
 ALWAYS uint32_t *places16(uint32_t *place, const uint64_t *address, uint32_t i, cv_selection selection);
 
-ALWAYS size_t places(uint32_t *place, const uint64_t *address, size_t begin, size_t end, cv_selection selection) {
+ALWAYS size_t places(uint32_t *place, const uint64_t *address, size_t begin, size_t end, cv_selection selection)
+{
     uint32_t *at = place;
     size_t i = begin;
     for (; i + 16 <= end; i += 16) {
@@ -30,7 +31,8 @@ ALWAYS size_t places(uint32_t *place, const uint64_t *address, size_t begin, siz
     return (size_t)(at - place);
 }
 
-ALWAYS void append(cv_lines *lines, const cv_refs *refs, const uint32_t *place, size_t n) {
+ALWAYS void append(cv_lines *lines, const cv_refs *refs, const uint32_t *place, size_t n)
+{
     uint64_t *address = lines->address + lines->count;
     uint32_t *owner = lines->owner + lines->count;
     uint8_t *write = lines->write + lines->count;
@@ -48,7 +50,8 @@ ALWAYS void append(cv_lines *lines, const cv_refs *refs, const uint32_t *place, 
 }
 
 /* Where a large part is selected, with owners and writes: all at once, as long as the instruction set can. Returns how far it came. */
-ALWAYS size_t append_many(cv_lines *lines, const cv_refs *refs, size_t begin, size_t end, cv_selection selection) {
+ALWAYS size_t append_many(cv_lines *lines, const cv_refs *refs, size_t begin, size_t end, cv_selection selection)
+{
     size_t i = begin;
     for (; i + 8 <= end && append8(lines, refs, i, selection); i += 8) {
         __builtin_prefetch(refs->address + i + FAR, 0, 2);
@@ -58,7 +61,8 @@ ALWAYS size_t append_many(cv_lines *lines, const cv_refs *refs, size_t begin, si
     return i;
 }
 
-ALWAYS void select_lines(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor) {
+ALWAYS void select_lines(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, cv_selection selection, cv_cursor *cursor)
+{
     const cv_selection bits = {selection.mask << line_shift, selection.value << line_shift};
     uint32_t place[BATCH + AHEAD];
     size_t room = BATCH - lines->count, left = refs->count - cursor->at, end = cursor->at + (left < room ? left : room);

@@ -1,7 +1,8 @@
 /* The group of hierarchies: construction, feeding, results. */
 #include "sim.h"
 
-static cv_front *front_of(cv_sim *sim, uint32_t line_bytes) {
+static cv_front *front_of(cv_sim *sim, uint32_t line_bytes)
+{
     uint32_t line_shift = (uint32_t)__builtin_ctz(line_bytes);
     for (uint32_t f = 0; f < sim->fronts; f++)
         if (sim->front[f].line_shift == line_shift)
@@ -10,7 +11,8 @@ static cv_front *front_of(cv_sim *sim, uint32_t line_bytes) {
     return cv_front_new(f, sim->simd, line_shift, sim->hierarchies) == CV_OK ? f : NULL;
 }
 
-static cv_status add_hierarchy(cv_sim *sim, cv_hierarchy *h, const cv_sim_level *levels, uint32_t n_levels) {
+static cv_status add_hierarchy(cv_sim *sim, cv_hierarchy *h, const cv_sim_level *levels, uint32_t n_levels)
+{
     if (n_levels < 1 || n_levels > CV_SIM_MAX_LEVELS)
         return CV_ERROR_ARGUMENT;
     for (uint32_t k = 0; k < n_levels; k++)
@@ -21,7 +23,8 @@ static cv_status add_hierarchy(cv_sim *sim, cv_hierarchy *h, const cv_sim_level 
     return h->front ? cv_stages_add(h, levels) : CV_ERROR_MEMORY;
 }
 
-cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim) {
+cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint32_t hierarchies, cv_sim **sim)
+{
     if (hierarchies == 0)
         return CV_ERROR_ARGUMENT;
     cv_sim *s = calloc(1, sizeof *s);
@@ -46,7 +49,8 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
     return CV_OK;
 }
 
-cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners) {
+cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners)
+{
     if (owners < 1 || owners > OWNERS_MAX)
         return CV_ERROR_ARGUMENT;
     sim->owners_limit = owners;
@@ -54,7 +58,8 @@ cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners) {
 }
 
 /* True when a level's sets cannot be simulated without the others. */
-static bool has_dependent_sets(const cv_sim *sim) {
+static bool has_dependent_sets(const cv_sim *sim)
+{
     for (uint32_t f = 0; f < sim->fronts; f++)
         for (uint32_t s = 0; s < sim->front[f].n_stages; s++)
             if (sim->front[f].stages[s].level->policy == CV_SIM_DRRIP)
@@ -62,14 +67,16 @@ static bool has_dependent_sets(const cv_sim *sim) {
     return false;
 }
 
-cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value) {
+cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value)
+{
     if (sim->references || (mask & (mask + 1)) || value > mask || (mask && has_dependent_sets(sim)))
         return CV_ERROR_ARGUMENT;
     sim->selection = (cv_selection){mask, value};
     return CV_OK;
 }
 
-static cv_status group_by(cv_sim *sim, uint32_t first_bit) {
+static cv_status group_by(cv_sim *sim, uint32_t first_bit)
+{
     if (sim->references)
         return CV_ERROR_ARGUMENT;
     sim->groups = CV_SIM_GROUPS;
@@ -79,7 +86,8 @@ static cv_status group_by(cv_sim *sim, uint32_t first_bit) {
     return sim->grouped ? CV_OK : CV_ERROR_MEMORY;
 }
 
-cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit) {
+cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit)
+{
     return first_bit < 1 || first_bit > 61 ? CV_ERROR_ARGUMENT : group_by(sim, first_bit);
 }
 
@@ -88,7 +96,8 @@ cv_status cv_sim_group_bursts(cv_sim *sim) { return group_by(sim, 0); }
 void cv_sim_burst(cv_sim *sim, uint64_t number) { sim->burst = (uint32_t)(number % CV_SIM_GROUPS); }
 
 /* Owners of groups. */
-static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped) {
+static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped)
+{
     uint32_t largest = 0;
     for (size_t i = 0; i < refs->count; i++) {
         uint32_t owner = refs->owner ? refs->owner[i] : 0;
@@ -100,7 +109,8 @@ static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped
 }
 
 /* Simulate and empty the lines that were collected. */
-static cv_status flush(cv_sim *sim, cv_front *f) {
+static cv_status flush(cv_sim *sim, cv_front *f)
+{
     cv_lines *l = &f->lines;
     if (l->count == 0)
         return CV_OK;
@@ -113,7 +123,8 @@ static cv_status flush(cv_sim *sim, cv_front *f) {
     return status == CV_OK ? cv_front_run(f, &refs, 0, &survey) : status;
 }
 
-static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool straddles) {
+static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool straddles)
+{
     cv_cursor cursor = {0, 0};
     while (cursor.at < batch->count) {
         if (f->lines.count > BATCH / 2) {
@@ -130,7 +141,8 @@ static cv_status collect(cv_sim *sim, cv_front *f, const cv_refs *batch, bool st
 }
 
 /* One batch, its references as they are where possible; `history` more lie before it. */
-static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size_t history) {
+static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size_t history)
+{
     if (sim->selection.mask)
         return collect(sim, f, batch, batch->size && sim->simd->survey(batch, f->line_shift, false).straddles);
     cv_survey survey = sim->simd->survey(batch, f->line_shift, f->narrow);
@@ -145,7 +157,8 @@ static cv_status feed_front(cv_sim *sim, cv_front *f, const cv_refs *batch, size
     return status == CV_OK ? flush(sim, f) : status;
 }
 
-cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
+cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs)
+{
     cv_status status = CV_OK;
     for (size_t at = 0; at < refs->count && status == CV_OK; at += BATCH) {
         cv_refs batch = {refs->address + at, refs->owner ? refs->owner + at : NULL, refs->size ? refs->size + at : NULL,
@@ -163,7 +176,8 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs) {
     return status;
 }
 
-void cv_sim_warm(cv_sim *sim, int on) {
+void cv_sim_warm(cv_sim *sim, int on)
+{
     sim->warm = on != 0;
     for (uint32_t f = 0; f < sim->fronts; f++)
         sim->front[f].warm = sim->warm;
@@ -173,8 +187,8 @@ uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
 uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners / sim->groups; }
 const char *cv_sim_simd(const cv_sim *sim) { return sim->simd->name; }
 
-cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses,
-                        uint64_t *write_backs) {
+cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses, uint64_t *write_backs)
+{
     if (hierarchy >= sim->hierarchies || level >= sim->hierarchy[hierarchy].n_levels)
         return CV_ERROR_ARGUMENT;
     const cv_hierarchy *h = &sim->hierarchy[hierarchy];
@@ -190,7 +204,8 @@ cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, u
     return CV_OK;
 }
 
-void cv_sim_free(cv_sim *sim) {
+void cv_sim_free(cv_sim *sim)
+{
     if (!sim)
         return;
     for (uint32_t f = 0; sim->front && f < sim->fronts; f++)

@@ -25,9 +25,9 @@
 #define FLAG (UINT64_C(1) << LINE_BITS)
 #define LABEL_SHIFT (LINE_BITS + 1)
 #define LABELS (UINT64_C(1) << (64 - LABEL_SHIFT))
-#define BATCH 8192   /* references of a batch; at most LABELS */
-#define PREFETCH 32  /* records behind the end of an array that are read to prefetch for them: zeros */
-#define HISTORY 8    /* references before a batch that a filter may look at */
+#define BATCH 8192  /* references of a batch; at most LABELS */
+#define PREFETCH 32 /* records behind the end of an array that are read to prefetch for them: zeros */
+#define HISTORY 8   /* references before a batch that a filter may look at */
 #define CACHE_LINE 64
 
 /* Dense numbers of the address regions that a stream touches. */
@@ -59,30 +59,30 @@ typedef size_t (*cv_level_run)(cv_level *l, const uint64_t *in, size_t n, uint64
 #define CV_TALLY_LANES 4
 typedef struct {
     uint32_t (*lanes)[CV_TALLY_LANES];
-    uint64_t *totals;        /* what was folded out of the lanes */
-    uint64_t used, folded;   /* counters in lanes and in totals */
-    uint64_t pending;        /* at least what is in any lane */
+    uint64_t *totals;      /* what was folded out of the lanes */
+    uint64_t used, folded; /* counters in lanes and in totals */
+    uint64_t pending;      /* at least what is in any lane */
 } cv_tally;
 
 struct cv_level {
-    cv_level_run run;        /* without branches, for levels where hits and misses mix */
-    cv_level_run run_hits;   /* with a branch, for first levels where most records hit */
-    void *rows;              /* sets x stride tags of 32 or 64 bits */
+    cv_level_run run;      /* without branches, for levels where hits and misses mix */
+    cv_level_run run_hits; /* with a branch, for first levels where most records hit */
+    void *rows;            /* sets x stride tags of 32 or 64 bits */
     uint64_t sets;
-    uint64_t magic;          /* ceil(2^64 / sets): division by multiplication */
-    uint32_t *offsets;       /* per region number: makes (dense line + offset) mod sets the set of the true line */
+    uint64_t magic;    /* ceil(2^64 / sets): division by multiplication */
+    uint32_t *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line */
     uint64_t offsets_end;
-    uint64_t line_limit;     /* lines below it have tags that fit */
-    uint32_t ways, stride;   /* stride: tags from one row to the next */
-    uint32_t shift;          /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
+    uint64_t line_limit;   /* lines below it have tags that fit */
+    uint32_t ways, stride; /* stride: tags from one row to the next */
+    uint32_t shift;        /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
-    uint32_t policy;         /* enum cv_sim_policy */
-    uint64_t *state;         /* of each set, of other policies than LRU */
-    uint8_t *ages;           /* of each way, of some policies */
-    uint64_t seed;           /* of policies that choose at random */
-    int32_t selector;        /* of DRRIP: who wins the duel */
-    uint32_t bimodal;        /* of DRRIP: bimodal fills */
-    cv_tally counts;         /* number 2 owner: misses; 2 owner + 1: write-backs */
+    uint32_t policy;  /* enum cv_sim_policy */
+    uint64_t *state;  /* of each set, of other policies than LRU */
+    uint8_t *ages;    /* of each way, of some policies */
+    uint64_t seed;    /* of policies that choose at random */
+    int32_t selector; /* of DRRIP: who wins the duel */
+    uint32_t bimodal; /* of DRRIP: bimodal fills */
+    cv_tally counts;  /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 
 typedef struct cv_simd cv_simd;
@@ -102,7 +102,7 @@ typedef struct {
     size_t history;          /* references that may be looked at before `begin` */
     uint32_t line_shift;
     cv_regions *regions;
-    cv_status status;        /* out */
+    cv_status status; /* out */
 } cv_pack_job;
 
 /* Make records of the references that do not repeat, write for write, the `lag` references before them in windows of `lag`
@@ -111,9 +111,9 @@ typedef size_t (*cv_pack)(cv_pack_job *job, unsigned lag, uint64_t *records);
 
 /* What is known of a batch before it is simulated. */
 typedef struct {
-    uint64_t lines;     /* all line numbers or-ed, or 0 where they were not asked for */
+    uint64_t lines; /* all line numbers or-ed, or 0 where they were not asked for */
     uint32_t max_owner;
-    bool straddles;     /* a reference touches more than one line */
+    bool straddles; /* a reference touches more than one line */
 } cv_survey;
 
 /* A batch of references of one line each. */
@@ -181,7 +181,7 @@ typedef struct {
     cv_plan plans[MAX_PLANS];
     double cost[MAX_PLANS]; /* seconds per reference at the last trial */
     uint32_t n_plans, best;
-    uint32_t countdown;     /* batches until the next trial */
+    uint32_t countdown; /* batches until the next trial */
 } cv_adapt;
 
 /* Which filters are exact: `longest_lag` 0 allows no lag, `filter_slots` 0 no direct-mapped filter. */
@@ -208,14 +208,14 @@ typedef struct {
     cv_filter filter;
     cv_adapt adapt;
     bool filter_in_use;
-    bool warm; /* nothing is counted */
-    bool after_split;          /* the previous batch had references of several lines: no history */
-    bool narrow;               /* a level has too few sets for the lines of the direct regions: they are watched */
-    uint64_t line_end;         /* dense lines so far that are watched are below it */
-    cv_tally accesses;         /* per owner: lines touched */
+    bool warm;         /* nothing is counted */
+    bool after_split;  /* the previous batch had references of several lines: no history */
+    bool narrow;       /* a level has too few sets for the lines of the direct regions: they are watched */
+    uint64_t line_end; /* dense lines so far that are watched are below it */
+    cv_tally accesses; /* per owner: lines touched */
     uint64_t *records[2];
     uint64_t *out[CV_SIM_MAX_LEVELS]; /* records that leave the levels of each depth */
-    cv_lines lines;            /* references that were split or selected */
+    cv_lines lines;                   /* references that were split or selected */
 } cv_front;
 
 typedef struct {
@@ -236,11 +236,11 @@ cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const 
 struct cv_sim {
     const cv_simd *simd;
     cv_selection selection;
-    bool warm;            /* cv_sim_warm */
-    uint32_t groups;      /* of each owner; 1: none */
-    uint32_t group_bit;   /* cv_sim_group; 0: by burst */
-    uint32_t burst;       /* modulo the groups */
-    uint32_t *grouped;    /* owners of a batch */
+    bool warm;          /* cv_sim_warm */
+    uint32_t groups;    /* of each owner; 1: none */
+    uint32_t group_bit; /* cv_sim_group; 0: by burst */
+    uint32_t burst;     /* modulo the groups */
+    uint32_t *grouped;  /* owners of a batch */
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
     cv_front *front;

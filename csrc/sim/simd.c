@@ -1,8 +1,8 @@
 /* Which instruction set to use. */
 #include "simd.h"
 
-#define TABLE(path)                                                                                                                \
-    const cv_simd cv_simd_##path = {#path,         cv_pack_##path,  cv_survey_##path, cv_select_##path,                            \
+#define TABLE(path)                                                                                     \
+    const cv_simd cv_simd_##path = {#path,         cv_pack_##path,  cv_survey_##path, cv_select_##path, \
                                     cv_lru_##path, cv_tally_##path, cv_charge_##path};
 TABLE(portable)
 #if defined(__x86_64__)
@@ -11,13 +11,15 @@ TABLE(avx512)
 
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"); }
 
-static bool has_avx512(void) {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
 }
 #endif
 
-const cv_simd *cv_simd_choose(void) {
+const cv_simd *cv_simd_choose(void)
+{
     const cv_simd *best = &cv_simd_portable;
 #if defined(__x86_64__)
     const char *asked = getenv("CONVOLVER_SIMD");

@@ -11,20 +11,21 @@
 
 struct cv_stack {
     uint32_t line_shift;
-    uint64_t *line_at;  /* by time 1 ..: line whose last touch it is */
-    uint8_t *marked;    /* by time: there is one */
-    uint32_t *tree;     /* Fenwick tree over the marks */
-    uint64_t times;     /* capacity; a power of two */
-    uint64_t now;       /* last time used */
-    uint64_t *key;      /* hash table: line + 1, 0 where empty (line numbers are below 2^61) */
+    uint64_t *line_at; /* by time 1 ..: line whose last touch it is */
+    uint8_t *marked;   /* by time: there is one */
+    uint32_t *tree;    /* Fenwick tree over the marks */
+    uint64_t times;    /* capacity; a power of two */
+    uint64_t now;      /* last time used */
+    uint64_t *key;     /* hash table: line + 1, 0 where empty (line numbers are below 2^61) */
     uint32_t *time_of;
     uint64_t slots, lines;
     uint64_t *counts, distances; /* histogram, and its allocated length */
-    uint64_t used;      /* of the histogram */
-    uint64_t previous;  /* line + 1 of the last access */
+    uint64_t used;               /* of the histogram */
+    uint64_t previous;           /* line + 1 of the last access */
 };
 
-cv_status cv_stack_new(uint32_t line_bytes, cv_stack **stack) {
+cv_status cv_stack_new(uint32_t line_bytes, cv_stack **stack)
+{
     if (line_bytes < 8 || line_bytes > 4096 || (line_bytes & (line_bytes - 1)))
         return CV_ERROR_ARGUMENT;
     cv_stack *s = calloc(1, sizeof *s);
@@ -35,7 +36,8 @@ cv_status cv_stack_new(uint32_t line_bytes, cv_stack **stack) {
     return CV_OK;
 }
 
-void cv_stack_free(cv_stack *s) {
+void cv_stack_free(cv_stack *s)
+{
     if (!s)
         return;
     free(s->line_at);
@@ -47,7 +49,8 @@ void cv_stack_free(cv_stack *s) {
     free(s);
 }
 
-static uint64_t slot_of(const cv_stack *s, uint64_t line) {
+static uint64_t slot_of(const cv_stack *s, uint64_t line)
+{
     uint64_t slot = (line * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (s->slots - 1);
     while (s->key[slot] != 0 && s->key[slot] != line + 1)
         slot = (slot + 1) & (s->slots - 1);
@@ -55,7 +58,8 @@ static uint64_t slot_of(const cv_stack *s, uint64_t line) {
 }
 
 /* Sums of a tree whose leaves are all set: node i covers its lowest set bit's worth of leaves. */
-static void build_tree(cv_stack *s) {
+static void build_tree(cv_stack *s)
+{
     memset(s->tree, 0, (s->times + 1) * sizeof *s->tree);
     for (uint64_t i = 1; i <= s->times; i++) {
         s->tree[i] += s->marked[i];
@@ -66,7 +70,8 @@ static void build_tree(cv_stack *s) {
 }
 
 /* Number the marks 1 .. lines in their order; room for as many more. */
-static cv_status renumber(cv_stack *s) {
+static cv_status renumber(cv_stack *s)
+{
     uint64_t times = s->times ? s->times : FIRST_CAPACITY, last = s->now;
     while (times < 2 * s->lines)
         times *= 2;
@@ -96,7 +101,8 @@ static cv_status renumber(cv_stack *s) {
     return CV_OK;
 }
 
-static cv_status grow_lines(cv_stack *s) {
+static cv_status grow_lines(cv_stack *s)
+{
     cv_stack grown = *s;
     grown.slots = s->slots ? 2 * s->slots : FIRST_CAPACITY;
     grown.key = calloc(grown.slots, sizeof *grown.key);
@@ -118,7 +124,8 @@ static cv_status grow_lines(cv_stack *s) {
     return CV_OK;
 }
 
-static cv_status grow_histogram(cv_stack *s, uint64_t distance) {
+static cv_status grow_histogram(cv_stack *s, uint64_t distance)
+{
     uint64_t wanted = s->distances ? s->distances : 1024;
     while (wanted <= distance)
         wanted *= 2;
@@ -131,7 +138,8 @@ static cv_status grow_histogram(cv_stack *s, uint64_t distance) {
     return CV_OK;
 }
 
-static cv_status count(cv_stack *s, uint64_t distance) {
+static cv_status count(cv_stack *s, uint64_t distance)
+{
     if (distance >= s->distances && grow_histogram(s, distance) != CV_OK)
         return CV_ERROR_MEMORY;
     s->counts[distance]++;
@@ -139,19 +147,22 @@ static cv_status count(cv_stack *s, uint64_t distance) {
     return CV_OK;
 }
 
-static void add(cv_stack *s, uint64_t time, uint32_t change) {
+static void add(cv_stack *s, uint64_t time, uint32_t change)
+{
     for (; time <= s->times; time += time & (~time + 1))
         s->tree[time] += change;
 }
 
-static uint64_t marks_up_to(const cv_stack *s, uint64_t time) {
+static uint64_t marks_up_to(const cv_stack *s, uint64_t time)
+{
     uint64_t sum = 0;
     for (; time; time &= time - 1)
         sum += s->tree[time];
     return sum;
 }
 
-static cv_status touch(cv_stack *s, uint64_t line) {
+static cv_status touch(cv_stack *s, uint64_t line)
+{
     if (line + 1 == s->previous)
         return count(s, 0);
     s->previous = line + 1;
@@ -179,7 +190,8 @@ static cv_status touch(cv_stack *s, uint64_t line) {
     return status;
 }
 
-cv_status cv_stack_feed(cv_stack *s, const cv_refs *refs) {
+cv_status cv_stack_feed(cv_stack *s, const cv_refs *refs)
+{
     for (size_t i = 0; i < refs->count; i++) {
         uint64_t first = refs->address[i], last = first + (refs->size && refs->size[i] ? refs->size[i] - 1 : 0);
         last = last >= first ? last : UINT64_MAX;
@@ -194,7 +206,8 @@ cv_status cv_stack_feed(cv_stack *s, const cv_refs *refs) {
 
 uint64_t cv_stack_cold(const cv_stack *s) { return s->lines; }
 
-uint64_t cv_stack_histogram(const cv_stack *s, const uint64_t **counts) {
+uint64_t cv_stack_histogram(const cv_stack *s, const uint64_t **counts)
+{
     *counts = s->counts;
     return s->used;
 }

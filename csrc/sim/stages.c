@@ -5,19 +5,19 @@
  * by its own. So the records that leave the levels of one depth need one place only. */
 #include "sim.h"
 
-static bool equal(const cv_level *l, const cv_sim_level *g) {
-    return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy;
-}
+static bool equal(const cv_level *l, const cv_sim_level *g) { return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy; }
 
 /* First stage from `at` on that is not as deep. */
-static uint32_t end_of(const cv_front *f, uint32_t at, uint32_t depth) {
+static uint32_t end_of(const cv_front *f, uint32_t at, uint32_t depth)
+{
     while (at < f->n_stages && f->stages[at].depth >= depth)
         at++;
     return at;
 }
 
 /* Insert a level before stage `at`. */
-static cv_status insert(cv_front *f, uint32_t at, uint32_t depth, const cv_sim_level *geometry) {
+static cv_status insert(cv_front *f, uint32_t at, uint32_t depth, const cv_sim_level *geometry)
+{
     if (!f->out[depth]) /* at most the misses of the batch and, for each level so far, one dirty line per record that it got */
         f->out[depth] = malloc(((depth + 2) * BATCH + PREFETCH) * sizeof *f->out[depth]);
     cv_level *level = calloc(1, sizeof *level);
@@ -32,7 +32,8 @@ static cv_status insert(cv_front *f, uint32_t at, uint32_t depth, const cv_sim_l
     return status == CV_OK ? cv_level_prepare(level, &f->regions, 0) : status;
 }
 
-cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels) {
+cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels)
+{
     cv_front *f = h->front;
     uint32_t at = 0;
     for (uint32_t k = 0; k < h->n_levels; k++) {
@@ -48,7 +49,8 @@ cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels) {
 }
 
 /* Charge the records that leave a level to the owners of their references. */
-static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n) {
+static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const uint64_t *out, size_t n)
+{
     if (f->warm)
         return CV_OK;
     if (cv_tally_expect(&l->counts, n) != CV_OK)
@@ -57,7 +59,8 @@ static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const ui
     return CV_OK;
 }
 
-cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits) {
+cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits)
+{
     size_t left[CV_SIM_MAX_LEVELS]; /* records in f->out */
     for (uint32_t s = 0; s < f->n_stages; s++) {
         cv_level *l = f->stages[s].level;
@@ -79,7 +82,8 @@ cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const ui
     return CV_OK;
 }
 
-void cv_stages_free(cv_front *f) {
+void cv_stages_free(cv_front *f)
+{
     for (uint32_t s = 0; s < f->n_stages; s++) {
         cv_level_free(f->stages[s].level);
         free(f->stages[s].level);

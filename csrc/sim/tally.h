@@ -11,13 +11,15 @@
 #define PERIOD 16 /* longest period seen */
 
 /* Count the `n` numbers of a run with this period, given its first one's position. */
-ALWAYS void tally_run(cv_tally *t, const uint32_t *id, size_t n, size_t period) {
+ALWAYS void tally_run(cv_tally *t, const uint32_t *id, size_t n, size_t period)
+{
     size_t each = n / period, more = n % period;
     for (size_t j = 0; j < period; j++)
         t->lanes[id[j]][0] += (uint32_t)(each + (j < more));
 }
 
-ALWAYS bool repeats(const uint32_t *id, size_t period) {
+ALWAYS bool repeats(const uint32_t *id, size_t period)
+{
     uint32_t differing = 0;
     for (size_t j = 0; j < GROUP; j++)
         differing |= id[j] ^ id[(ptrdiff_t)j - (ptrdiff_t)period];
@@ -25,14 +27,16 @@ ALWAYS bool repeats(const uint32_t *id, size_t period) {
 }
 
 /* Distance to the nearest earlier occurrence of the number, 0 if there is none within PERIOD. */
-ALWAYS size_t distance(const uint32_t *id) {
+ALWAYS size_t distance(const uint32_t *id)
+{
     for (size_t d = 1; d <= PERIOD; d++)
         if (id[-(ptrdiff_t)d] == id[0])
             return d;
     return 0;
 }
 
-ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n) {
+ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n)
+{
     size_t i = 0, patience = 0, rest = 0; /* groups to count plainly, more and more of them where nothing repeats */
     while (i < n) {
         size_t period = 0, start = i;
@@ -56,12 +60,14 @@ ALWAYS void tally(cv_tally *t, const uint32_t *id, size_t n) {
     }
 }
 
-ALWAYS size_t number_of(const uint32_t *owner, uint64_t record) {
+ALWAYS size_t number_of(const uint32_t *owner, uint64_t record)
+{
     size_t number = record >> LINE_BITS; /* twice the label, and the flag */
     return owner ? 2 * (size_t)owner[number / 2] + number % 2 : number;
 }
 
-ALWAYS void charge(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n) {
+ALWAYS void charge(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n)
+{
     size_t i = 0;
     for (; i + CV_TALLY_LANES <= n; i += CV_TALLY_LANES)
         for (size_t lane = 0; lane < CV_TALLY_LANES; lane++)

@@ -13,7 +13,8 @@
 ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted);
 
 /* Count 64 numbers; false if there were many. */
-ALWAYS bool count64(cv_tally *t, const uint16_t *number) {
+ALWAYS bool count64(cv_tally *t, const uint16_t *number)
+{
     uint64_t left = UINT64_MAX;
     for (int different = 0; left; different++) {
         uint16_t one = number[__builtin_ctzll(left)];
@@ -30,7 +31,8 @@ ALWAYS bool count64(cv_tally *t, const uint16_t *number) {
 }
 
 /* All ids are below 2^16. */
-ALWAYS void tally_few(cv_tally *t, const uint32_t *id, size_t n) {
+ALWAYS void tally_few(cv_tally *t, const uint32_t *id, size_t n)
+{
     uint16_t number[64] __attribute__((aligned(64)));
     size_t i = 0;
     while (i + 64 <= n) {
@@ -48,7 +50,8 @@ ALWAYS void tally_few(cv_tally *t, const uint32_t *id, size_t n) {
 }
 
 /* Labels are owners. */
-ALWAYS void charge_few(cv_tally *t, const uint64_t *out, size_t n) {
+ALWAYS void charge_few(cv_tally *t, const uint64_t *out, size_t n)
+{
     uint16_t number[64] __attribute__((aligned(64)));
     size_t i = 0;
     while (i + 64 <= n) {

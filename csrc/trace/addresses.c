@@ -66,8 +66,7 @@ static inline void follow(cv_address_state *state, uint32_t segment)
     state->previous = segment;
 }
 
-uint8_t *cv_address_put_visits(cv_address_state *state, uint8_t *to, uint32_t segment, const uint64_t *words, size_t count,
-                               size_t visits)
+uint8_t *cv_address_put_visits(cv_address_state *state, uint8_t *to, uint32_t segment, const uint64_t *words, size_t count, size_t visits)
 {
     uint64_t *restrict last = state->last + touch(state, segment, count)->first_word;
     for (; visits; visits--, words += count + 1) {
@@ -105,10 +104,7 @@ uint8_t *cv_address_put_control(uint8_t *to, unsigned kind, uint64_t argument)
     return cv_varint_put(cv_varint_put(to, (uint64_t)kind << 2 | 2), argument);
 }
 
-uint8_t *cv_address_put_word(uint8_t *to, uint64_t word)
-{
-    return cv_varint_put(to, word);
-}
+uint8_t *cv_address_put_word(uint8_t *to, uint64_t word) { return cv_varint_put(to, word); }
 
 #define REFUSE(sentence) return *why = (sentence), NULL
 
@@ -177,13 +173,9 @@ const uint8_t *cv_address_get(cv_address_state *state, const cv_definitions *def
     if (!(from = cv_varint_get(from, end, &head)))
         REFUSE("a record's head is cut off");
     switch (head & 3) {
-    case 0:
-        return get_visit(state, definitions, head >> 2, from, end, to, words, why);
-    case 1:
-        return get_sampled(state, definitions, head >> 2, from, end, to, words, why);
-    case 2:
-        return get_control(head >> 2, from, end, to, words, why);
-    default:
-        REFUSE("a record of a kind that is not known");
+    case 0: return get_visit(state, definitions, head >> 2, from, end, to, words, why);
+    case 1: return get_sampled(state, definitions, head >> 2, from, end, to, words, why);
+    case 2: return get_control(head >> 2, from, end, to, words, why);
+    default: REFUSE("a record of a kind that is not known");
     }
 }

@@ -9,8 +9,8 @@ cv_status cv_attribute(cv_trace *trace, int kind)
     if (!trace->objects.on || from == batch->count)
         return CV_OK;
     batch->attributed = batch->count;
-    return cv_objects_find(&trace->objects, trace->definitions.site_count, batch->address + from, batch->owner + from,
-                           batch->pair + from, batch->count - from, kind == CV_BATCH_SETS);
+    return cv_objects_find(&trace->objects, trace->definitions.site_count, batch->address + from, batch->owner + from, batch->pair + from,
+                           batch->count - from, kind == CV_BATCH_SETS);
 }
 
 static cv_status apply(cv_trace *trace, const cv_event *event)
@@ -50,10 +50,7 @@ cv_status cv_events_take(cv_trace *trace, uint64_t count)
     return status;
 }
 
-cv_status cv_events_rest(cv_trace *trace)
-{
-    return cv_events_take(trace, trace->objects.queue_count - trace->objects.queue_first);
-}
+cv_status cv_events_rest(cv_trace *trace) { return cv_events_take(trace, trace->objects.queue_count - trace->objects.queue_first); }
 
 void cv_trace_attribute(cv_trace *trace, int owners)
 {

@@ -20,10 +20,7 @@ struct cv_collector {
     size_t address_capacity, owner_capacity, size_capacity, write_capacity, kept_capacity;
 };
 
-cv_collector *cv_collector_new(void)
-{
-    return calloc(1, sizeof(cv_collector));
-}
+cv_collector *cv_collector_new(void) { return calloc(1, sizeof(cv_collector)); }
 
 void cv_collector_free(cv_collector *collector)
 {
@@ -55,10 +52,7 @@ cv_status cv_collector_sink(void *context, const cv_refs *refs, const cv_batch *
     return CV_OK;
 }
 
-size_t cv_collector_batches(const cv_collector *collector)
-{
-    return collector->kept_count;
-}
+size_t cv_collector_batches(const cv_collector *collector) { return collector->kept_count; }
 
 void cv_collector_batch(const cv_collector *collector, size_t index, cv_refs *refs, cv_batch *batch)
 {
@@ -68,7 +62,4 @@ void cv_collector_batch(const cv_collector *collector, size_t index, cv_refs *re
                       collector->write + kept->first, kept->count};
 }
 
-void cv_collector_clear(cv_collector *collector)
-{
-    collector->count = collector->kept_count = 0;
-}
+void cv_collector_clear(cv_collector *collector) { collector->count = collector->kept_count = 0; }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define ARGUMENT(head) ((head) & ((UINT64_C(1) << 56) - 1))
-#define LONGEST_RUN 256 /* visits that are handled together: their words stay in the first cache */
+#define LONGEST_RUN 256                            /* visits that are handled together: their words stay in the first cache */
 #define LARGEST_DEFINITION (((size_t)1 << 22) / 8) /* words; no valid one is longer */
 
 cv_status cv_trace_refuse(cv_trace *trace, const char *why, uint64_t position)
@@ -221,23 +221,17 @@ static cv_status end_warmup(cv_trace *trace)
 static cv_status control(cv_trace *trace, unsigned kind, const uint64_t *words)
 {
     switch (kind) {
-    case CV_WIRE_THREAD:
-        return switch_thread(trace, (uint32_t)ARGUMENT(words[0]));
-    case CV_WIRE_WINDOW_OPEN:
-        return open_window(trace);
-    case CV_WIRE_WINDOW_CLOSE:
-        return cv_batch_flush(trace, CV_BATCH_WINDOW);
-    case CV_WIRE_WINDOW_WARM:
-        return end_warmup(trace);
-    case CV_WIRE_EVENTS:
-        return cv_events_take(trace, ARGUMENT(words[0]));
+    case CV_WIRE_THREAD: return switch_thread(trace, (uint32_t)ARGUMENT(words[0]));
+    case CV_WIRE_WINDOW_OPEN: return open_window(trace);
+    case CV_WIRE_WINDOW_CLOSE: return cv_batch_flush(trace, CV_BATCH_WINDOW);
+    case CV_WIRE_WINDOW_WARM: return end_warmup(trace);
+    case CV_WIRE_EVENTS: return cv_events_take(trace, ARGUMENT(words[0]));
     case CV_WIRE_SETS_LOST:
         if (ARGUMENT(words[0]) >= trace->definitions.site_count)
             return cv_trace_refuse(trace, "a sampled reference of a site that is not defined", trace->totals.words);
         trace->totals.set_site_lost++;
         return sampled(trace, (uint32_t)ARGUMENT(words[0]), words[1]);
-    default:
-        return CV_OK; /* a kind that this reader does not know */
+    default: return CV_OK; /* a kind that this reader does not know */
     }
 }
 
@@ -313,7 +307,8 @@ static cv_status system_record(cv_trace *trace, const uint64_t *words, size_t pa
     if (payload * 8 < sizeof head)
         return cv_trace_refuse(trace, "a record of system calls is too short", trace->totals.words);
     memcpy(&head, words + 1, sizeof head);
-    if (head.calls != (payload * 8 - sizeof head) / sizeof(struct cv_wire_call) || (payload * 8 - sizeof head) % sizeof(struct cv_wire_call))
+    if (head.calls != (payload * 8 - sizeof head) / sizeof(struct cv_wire_call) ||
+        (payload * 8 - sizeof head) % sizeof(struct cv_wire_call))
         return cv_trace_refuse(trace, "a record of system calls has another length than stated", trace->totals.words);
     cv_status status = cv_bytes_reserve(&trace->system, payload * 8);
     if (status)
@@ -355,10 +350,7 @@ size_t cv_record_words(const cv_trace *trace, const uint64_t *words, size_t coun
     return 1 + (size_t)(uint32_t)words[0];
 }
 
-static int is_known_long(unsigned kind)
-{
-    return kind >= CV_WIRE_MODULE && kind <= CV_WIRE_SYSTEM;
-}
+static int is_known_long(unsigned kind) { return kind >= CV_WIRE_MODULE && kind <= CV_WIRE_SYSTEM; }
 
 static cv_status pass_by(cv_trace *trace, uint64_t records)
 {
@@ -384,8 +376,8 @@ static cv_status control_record(cv_trace *trace, const uint64_t *at, size_t left
         return CV_OK;
     if (kind >= CV_WIRE_PAYLOAD)
         return long_record(trace, kind, at, *length - 1);
-    if (kind == CV_WIRE_SETS_LOST && ARGUMENT(*at) < trace->definitions.site_count
-        && trace->hot_segments[trace->site_segment[ARGUMENT(*at)]].passed)
+    if (kind == CV_WIRE_SETS_LOST && ARGUMENT(*at) < trace->definitions.site_count &&
+        trace->hot_segments[trace->site_segment[ARGUMENT(*at)]].passed)
         return pass_by(trace, 1);
     cv_status status = trace->recording ? cv_recorder_control(trace, at, *length) : CV_OK;
     if (!status)

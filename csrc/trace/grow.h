@@ -23,14 +23,14 @@ static inline void *cv_grow(void *items, size_t *capacity, size_t needed, size_t
 }
 
 /* In a function that returns cv_status: make room in array (its capacity in cap) for needed elements. */
-#define CV_RESERVE(array, cap, needed)                                                    \
-    do {                                                                                  \
-        if ((size_t)(needed) > (cap)) {                                                   \
-            void *grown_ = cv_grow((array), &(cap), (size_t)(needed), sizeof *(array));   \
-            if (!grown_)                                                                  \
-                return CV_ERROR_MEMORY;                                                   \
-            (array) = grown_;                                                             \
-        }                                                                                 \
+#define CV_RESERVE(array, cap, needed)                                                  \
+    do {                                                                                \
+        if ((size_t)(needed) > (cap)) {                                                 \
+            void *grown_ = cv_grow((array), &(cap), (size_t)(needed), sizeof *(array)); \
+            if (!grown_)                                                                \
+                return CV_ERROR_MEMORY;                                                 \
+            (array) = grown_;                                                           \
+        }                                                                               \
     } while (0)
 
 #endif

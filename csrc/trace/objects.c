@@ -95,10 +95,7 @@ unsigned cv_event_words(uint32_t kind)
     return kind < sizeof words ? words[kind] : 0;
 }
 
-static int outside(uint64_t start, uint64_t bytes)
-{
-    return start > UINT64_MAX - bytes;
-}
+static int outside(uint64_t start, uint64_t bytes) { return start > UINT64_MAX - bytes; }
 
 const char *cv_event_check(const cv_objects *objects, const cv_event *event)
 {
@@ -108,16 +105,11 @@ const char *cv_event_check(const cv_objects *objects, const cv_event *event)
         if (w[0] >= known)
             return "a data object is placed that is not defined";
         return !w[2] || outside(w[1], w[2]) ? "a data object is placed outside the address space" : NULL;
-    case CV_WIRE_FREED:
-        return NULL;
-    case CV_WIRE_UNMAPPED:
-        return outside(w[0], w[1]) ? "what is unmapped lies outside the address space" : NULL;
-    case CV_WIRE_MOVED:
-        return outside(w[0], w[2]) || outside(w[1], w[2]) ? "what is moved lies outside the address space" : NULL;
-    case CV_WIRE_LOADED:
-        return w[0] >= known || w[1] > known - w[0] ? "symbols are loaded that are not defined" : NULL;
-    default:
-        return "an event of data objects is of a kind that is not known";
+    case CV_WIRE_FREED: return NULL;
+    case CV_WIRE_UNMAPPED: return outside(w[0], w[1]) ? "what is unmapped lies outside the address space" : NULL;
+    case CV_WIRE_MOVED: return outside(w[0], w[2]) || outside(w[1], w[2]) ? "what is moved lies outside the address space" : NULL;
+    case CV_WIRE_LOADED: return w[0] >= known || w[1] > known - w[0] ? "symbols are loaded that are not defined" : NULL;
+    default: return "an event of data objects is of a kind that is not known";
     }
 }
 
@@ -179,17 +171,13 @@ cv_status cv_objects_apply(cv_objects *objects, const cv_event *event)
     const uint64_t *w = event->word;
     cv_status status;
     switch (event->kind) {
-    case CV_WIRE_PLACED:
-        return place(objects, (size_t)w[0] + 1, w[1], w[2]);
-    case CV_WIRE_FREED:
-        return end_block(objects, w[0]);
+    case CV_WIRE_PLACED: return place(objects, (size_t)w[0] + 1, w[1], w[2]);
+    case CV_WIRE_FREED: return end_block(objects, w[0]);
     case CV_WIRE_UNMAPPED:
         status = cv_intervals_clear(&objects->blocks, w[0], w[1], gone, objects);
         return status ? status : cv_intervals_clear(&objects->regions, w[0], w[1], gone, objects);
-    case CV_WIRE_MOVED:
-        return move(objects, w[0], w[1], w[2]);
-    default:
-        return load(objects, (size_t)w[0] + 1, (size_t)w[1]);
+    case CV_WIRE_MOVED: return move(objects, w[0], w[1], w[2]);
+    default: return load(objects, (size_t)w[0] + 1, (size_t)w[1]);
     }
 }
 
@@ -294,8 +282,8 @@ static cv_status prepare(cv_objects *objects, size_t sites)
     return CV_OK;
 }
 
-cv_status cv_objects_find(cv_objects *objects, size_t sites, const uint64_t *address, const uint32_t *site, uint32_t *pair,
-                          size_t count, int lines)
+cv_status cv_objects_find(cv_objects *objects, size_t sites, const uint64_t *address, const uint32_t *site, uint32_t *pair, size_t count,
+                          int lines)
 {
     cv_status status = prepare(objects, sites);
     for (size_t i = 0; i < count && !status; i++) {

@@ -39,7 +39,7 @@ typedef struct {
     cv_event *queue; /* events of a file that have not come yet */
     size_t queue_first, queue_count, queue_capacity;
 
-    uint64_t unmarked; /* events recorded since the last mark in the addresses */
+    uint64_t unmarked;                  /* events recorded since the last mark in the addresses */
     uint64_t last_object, last_address; /* of the writer's chunk */
 } cv_objects;
 
@@ -56,8 +56,8 @@ const char *cv_event_check(const cv_objects *objects, const cv_event *event);
 cv_status cv_objects_apply(cv_objects *objects, const cv_event *event);
 
 /* Find the pair of each reference: all of one thread and in order. `lines`: addresses are those of lines. */
-cv_status cv_objects_find(cv_objects *objects, size_t sites, const uint64_t *address, const uint32_t *site, uint32_t *pair,
-                          size_t count, int lines);
+cv_status cv_objects_find(cv_objects *objects, size_t sites, const uint64_t *address, const uint32_t *site, uint32_t *pair, size_t count,
+                          int lines);
 
 /* ---- the form in files: a kind, then numbers as varints, addresses and objects as differences from those before in the chunk ---- */
 

@@ -18,10 +18,7 @@ struct cv_path_collector {
     size_t segment_capacity, first_capacity, site_capacity, address_capacity, kept_capacity;
 };
 
-cv_path_collector *cv_path_collector_new(void)
-{
-    return calloc(1, sizeof(cv_path_collector));
-}
+cv_path_collector *cv_path_collector_new(void) { return calloc(1, sizeof(cv_path_collector)); }
 
 void cv_path_collector_free(cv_path_collector *collector)
 {
@@ -56,10 +53,7 @@ cv_status cv_path_collector_sink(void *context, const cv_path *path)
     return CV_OK;
 }
 
-size_t cv_path_collector_count(const cv_path_collector *collector)
-{
-    return collector->count;
-}
+size_t cv_path_collector_count(const cv_path_collector *collector) { return collector->count; }
 
 void cv_path_collector_get(const cv_path_collector *collector, size_t index, cv_path *path)
 {

@@ -208,10 +208,7 @@ cv_status cv_paths_control(cv_paths *paths, const cv_batch *now, unsigned kind)
     return status;
 }
 
-cv_status cv_paths_flush(cv_paths *paths)
-{
-    return hand_out(paths, CV_PATH_UNKNOWN);
-}
+cv_status cv_paths_flush(cv_paths *paths) { return hand_out(paths, CV_PATH_UNKNOWN); }
 
 void cv_trace_build_paths(cv_trace *trace, cv_paths *paths)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES ((size_t)1 << 20) /* encoded */
+#define CHUNK_BYTES ((size_t)1 << 20)   /* encoded */
 #define CHUNK_WORDS ((uint64_t)1 << 18) /* of the wire: bounds what a reader must unpack at once */
 
 cv_status cv_bytes_reserve(cv_bytes *bytes, size_t needed)
@@ -100,8 +100,8 @@ const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size)
 
 int cv_trace_chunk_full(const cv_trace *trace)
 {
-    return trace->recorded[CV_RECORDED_ADDRESSES].count >= CHUNK_BYTES || trace->recorded[CV_RECORDED_SEGMENTS].count >= CHUNK_BYTES
-           || trace->recorded[CV_RECORDED_EVENTS].count >= CHUNK_BYTES || trace->chunk_words >= CHUNK_WORDS;
+    return trace->recorded[CV_RECORDED_ADDRESSES].count >= CHUNK_BYTES || trace->recorded[CV_RECORDED_SEGMENTS].count >= CHUNK_BYTES ||
+           trace->recorded[CV_RECORDED_EVENTS].count >= CHUNK_BYTES || trace->chunk_words >= CHUNK_WORDS;
 }
 
 void cv_trace_taken(cv_trace *trace)

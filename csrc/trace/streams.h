@@ -21,13 +21,13 @@ enum cv_line_class {
 };
 
 typedef struct {
-    uint64_t recent[CV_STREAM_RECENT]; /* line + 1, by its low bits */
+    uint64_t recent[CV_STREAM_RECENT];  /* line + 1, by its low bits */
     uint32_t brought[CV_STREAM_RECENT]; /* low bits of the number of the reference that brought it */
     uint32_t references;
-    uint32_t last[CV_STREAMS];         /* low bits of lines */
-    int32_t step[CV_STREAMS];          /* between the last two */
-    uint32_t oldest;                   /* the stream to give up next */
-    uint32_t latest;                   /* the stream of the last line */
+    uint32_t last[CV_STREAMS]; /* low bits of lines */
+    int32_t step[CV_STREAMS];  /* between the last two */
+    uint32_t oldest;           /* the stream to give up next */
+    uint32_t latest;           /* the stream of the last line */
 } cv_streams;
 
 /* What is seen of a line beside its class. */

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-cv_trace *cv_trace_new(void)
-{
-    return calloc(1, sizeof(cv_trace));
-}
+cv_trace *cv_trace_new(void) { return calloc(1, sizeof(cv_trace)); }
 
 void cv_trace_free(cv_trace *trace)
 {
@@ -62,10 +59,7 @@ cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context)
     return CV_OK;
 }
 
-void cv_trace_warmup(cv_trace *trace, int on)
-{
-    trace->warmup = on;
-}
+void cv_trace_warmup(cv_trace *trace, int on) { trace->warmup = on; }
 
 const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
 {
@@ -73,10 +67,7 @@ const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
     return trace->error;
 }
 
-const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace)
-{
-    return &trace->totals;
-}
+const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace) { return &trace->totals; }
 
 size_t cv_trace_system(const cv_trace *trace, const uint8_t **payload)
 {

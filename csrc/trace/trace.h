@@ -66,7 +66,7 @@ struct cv_trace {
     size_t hot_site_capacity, hot_segment_capacity, feature_capacity, site_segment_capacity, site_line_capacity, register_capacity;
     uint64_t window_batches; /* of the present window */
     cv_streams streams;
-    uint64_t stretch;        /* references of one stretch are neighbours in time */
+    uint64_t stretch; /* references of one stretch are neighbours in time */
 
     cv_batch_arrays batch[2]; /* by enum cv_batch_kind */
     cv_batch now;
@@ -82,8 +82,8 @@ struct cv_trace {
     uint64_t *pending; /* words that are not decoded yet */
     size_t pending_capacity;
     size_t pending_bytes;
-    uint64_t skip;    /* payload words of an unknown record still to be passed over */
-    uint64_t header;  /* words of the stream's beginning seen, 0..2 */
+    uint64_t skip;   /* payload words of an unknown record still to be passed over */
+    uint64_t header; /* words of the stream's beginning seen, 0..2 */
 
     int warmup; /* windows begin with one */
     uint32_t phase, phases;

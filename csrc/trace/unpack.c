@@ -10,10 +10,7 @@ static cv_status reserve(cv_trace *trace, size_t words, size_t records)
     return CV_OK;
 }
 
-static int is_control(uint64_t head)
-{
-    return head >> 62 == 3 && (head >> 56 & 63) != CV_WIRE_SETS_LOST;
-}
+static int is_control(uint64_t head) { return head >> 62 == 3 && (head >> 56 & 63) != CV_WIRE_SETS_LOST; }
 
 cv_status cv_trace_unpack(cv_trace *trace, const void *bytes, size_t size, uint64_t *before, cv_unpacked *unpacked)
 {

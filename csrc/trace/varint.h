@@ -5,15 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint64_t cv_zigzag(uint64_t difference)
-{
-    return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
-}
+static inline uint64_t cv_zigzag(uint64_t difference) { return difference << 1 ^ (uint64_t)((int64_t)difference >> 63); }
 
-static inline uint64_t cv_unzigzag(uint64_t code)
-{
-    return code >> 1 ^ (0 - (code & 1));
-}
+static inline uint64_t cv_unzigzag(uint64_t code) { return code >> 1 ^ (0 - (code & 1)); }
 
 static inline uint8_t *cv_varint_put(uint8_t *to, uint64_t value)
 {

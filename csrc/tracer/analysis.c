@@ -42,8 +42,8 @@ static struct linear *find_linears(const IRSB *block)
         const IRExpr *e = s->Ist.WrTmp.data;
         if (e->tag == Iex_RdTmp)
             linears[s->Ist.WrTmp.tmp] = linears[e->Iex.RdTmp.tmp];
-        if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64)
-            || e->Iex.Binop.arg1->tag != Iex_RdTmp || e->Iex.Binop.arg2->tag != Iex_Const)
+        if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64) || e->Iex.Binop.arg1->tag != Iex_RdTmp ||
+            e->Iex.Binop.arg2->tag != Iex_Const)
             continue;
         struct linear from = linears[e->Iex.Binop.arg1->Iex.RdTmp.tmp];
         Long constant = e->Iex.Binop.arg2->Iex.Const.con->Ico.U64;
@@ -62,8 +62,8 @@ static Bool expression_tainted(const struct taint *taint, const IRExpr *e)
     case Iex_Unop: return expression_tainted(taint, e->Iex.Unop.arg);
     case Iex_Binop: return expression_tainted(taint, e->Iex.Binop.arg1) || expression_tainted(taint, e->Iex.Binop.arg2);
     case Iex_ITE:
-        return expression_tainted(taint, e->Iex.ITE.cond) || expression_tainted(taint, e->Iex.ITE.iftrue)
-               || expression_tainted(taint, e->Iex.ITE.iffalse);
+        return expression_tainted(taint, e->Iex.ITE.cond) || expression_tainted(taint, e->Iex.ITE.iftrue) ||
+               expression_tainted(taint, e->Iex.ITE.iffalse);
     default: return False; /* floating point, flag helpers: no address is made of them */
     }
 }
@@ -194,8 +194,7 @@ static Bool is_fused_multiply_add(const IRSB *block, Int mark)
 /* A plain load that begins where the previous load of the same instruction ends. */
 static Bool continues(const struct cv_reference *last, const struct cv_reference *next)
 {
-    return !last->flags && !next->flags && last->base == next->base
-           && last->displacement + last->size_bytes == next->displacement;
+    return !last->flags && !next->flags && last->base == next->base && last->displacement + last->size_bytes == next->displacement;
 }
 
 struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
@@ -237,7 +236,4 @@ struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
     return found;
 }
 
-void cv_references_free(struct cv_references *references)
-{
-    VG_(free)(references->all);
-}
+void cv_references_free(struct cv_references *references) { VG_(free)(references->all); }

@@ -58,10 +58,7 @@ static UInt take(ULong *words, UInt room)
 }
 
 /* Where a region switches recording off and on, counters are taken back: nothing can be attributed then. */
-static Bool possible(void)
-{
-    return !cv_options.start_at && !cv_options.stop_at;
-}
+static Bool possible(void) { return !cv_options.start_at && !cv_options.stop_at; }
 
 Bool cv_bursts_asked(UWord *arguments, UWord *answer)
 {

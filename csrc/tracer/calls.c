@@ -2,8 +2,8 @@
  * What the traced program asks of the kernel: how often each system call, how many bytes it moves to and from what, and which of its
  * pages are there (pages.c). Written as one record at the end, and before each exec.
  *
- * What Valgrind makes the program do is left out: loading a library of its core's, looking for debug information. What a native run asks the vdso (the time) is a system
- * call here, since Valgrind hides the vdso; the reader of the record leaves those out. */
+ * What Valgrind makes the program do is left out: loading a library of its core's, looking for debug information. What a native run asks
+ * the vdso (the time) is a system call here, since Valgrind hides the vdso; the reader of the record leaves those out. */
 #include "tracer.h"
 #include "private.h"
 #include "pub_tool_aspacemgr.h"
@@ -27,15 +27,9 @@ static struct count counts[MOST_CALLS][CV_WIRE_TARGETS];
 static ULong forks, threads;
 static Int preloaded = -1; /* descriptor, while the dynamic linker loads Valgrind's library */
 
-Bool cv_is_preloaded(const HChar *path)
-{
-    return VG_(strstr)(path, "/vgpreload_core") != NULL;
-}
+Bool cv_is_preloaded(const HChar *path) { return VG_(strstr)(path, "/vgpreload_core") != NULL; }
 
-static void huge_pages(Bool allowed)
-{
-    VG_(do_syscall)(__NR_prctl, PR_SET_THP_DISABLE, !allowed, 0, 0, 0, 0, 0, 0);
-}
+static void huge_pages(Bool allowed) { VG_(do_syscall)(__NR_prctl, PR_SET_THP_DISABLE, !allowed, 0, 0, 0, 0, 0, 0); }
 
 /* ---- bytes ---- */
 
@@ -57,10 +51,8 @@ static Bool moves_bytes(UInt number)
     case __NR_recvmsg:
     case __NR_sendfile:
     case __NR_getdents:
-    case __NR_getdents64:
-        return True;
-    default:
-        return False;
+    case __NR_getdents64: return True;
+    default: return False;
     }
 }
 
@@ -118,15 +110,12 @@ static void follow_preloaded(UInt number, const UWord *arguments, SysRes result)
 
 static Addr heap_start, heap_end; /* as the program was told first and last */
 
-static Addr page_end(Addr address)
-{
-    return (address + PAGE - 1) & ~(PAGE - 1);
-}
+static Addr page_end(Addr address) { return (address + PAGE - 1) & ~(PAGE - 1); }
 
 static void memory_goes(UInt number, const UWord *arguments)
 {
-    if (number == __NR_munmap || (number == __NR_mmap && arguments[3] & VKI_MAP_FIXED)
-        || (number == __NR_madvise && arguments[2] == MADV_DONTNEED))
+    if (number == __NR_munmap || (number == __NR_mmap && arguments[3] & VKI_MAP_FIXED) ||
+        (number == __NR_madvise && arguments[2] == MADV_DONTNEED))
         cv_pages_going(arguments[0], arguments[1]);
     else if (number == __NR_mremap && arguments[2] < arguments[1])
         cv_pages_going(arguments[0] + arguments[2], arguments[1] - arguments[2]);
@@ -212,17 +201,12 @@ void cv_calls_write(void)
     for (UInt number = 0; number < MOST_CALLS; number++)
         for (UInt target = 0; target < CV_WIRE_TARGETS; target++)
             if (counts[number][target].calls && head->calls < MOST_ENTRIES)
-                calls[head->calls++] = (struct cv_wire_call){.number = number,
-                                                             .target = target,
-                                                             .calls = counts[number][target].calls,
-                                                             .bytes = counts[number][target].bytes};
+                calls[head->calls++] = (struct cv_wire_call){
+                    .number = number, .target = target, .calls = counts[number][target].calls, .bytes = counts[number][target].bytes};
     cv_stream_record(CV_WIRE_SYSTEM, 0, payload, sizeof *head + head->calls * sizeof *calls);
 }
 
-void cv_calls_start(void)
-{
-    huge_pages(False);
-}
+void cv_calls_start(void) { huge_pages(False); }
 
 void cv_calls_fork(void)
 {

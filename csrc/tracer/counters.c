@@ -74,15 +74,9 @@ UInt cv_counters_allocate(UInt n)
     return first;
 }
 
-Addr cv_counter_address(UInt counter)
-{
-    return chunks[counter / CHUNK_COUNTERS] + counter % CHUNK_COUNTERS * sizeof(ULong);
-}
+Addr cv_counter_address(UInt counter) { return chunks[counter / CHUNK_COUNTERS] + counter % CHUNK_COUNTERS * sizeof(ULong); }
 
-UInt cv_counters_used(void)
-{
-    return header->used;
-}
+UInt cv_counters_used(void) { return header->used; }
 
 const ULong *cv_counters_span(UInt first, UInt *n)
 {
@@ -91,10 +85,7 @@ const ULong *cv_counters_span(UInt first, UInt *n)
     return (const ULong *)cv_counter_address(first);
 }
 
-void cv_counters_finished(Bool finished)
-{
-    header->finished = finished;
-}
+void cv_counters_finished(Bool finished) { header->finished = finished; }
 
 /* Inline code holds the addresses, so the parent's pages are replaced in place, behind Valgrind's address space manager: a mapping
  * of the same size and rights differs in nothing that it relies on. */

@@ -19,7 +19,7 @@
 #define MOST_ENTRIES 4000 /* that fit in a record; 60 instructions need far fewer */
 
 struct origin {
-    ULong registers; /* one bit each: enum cv_wire_flow_register */
+    ULong registers;  /* one bit each: enum cv_wire_flow_register */
     ULong references; /* loads of the segment, by number; those behind the 64th are not followed */
 };
 
@@ -183,14 +183,16 @@ static void take_copies(struct flow *flow, Int first)
 
 static void write(struct flow *flow, enum cv_wire_flow_kind kind, UInt index, struct origin origin)
 {
-    flow->out[flow->count++] = (struct cv_wire_flow){.registers = origin.registers | (ULong)kind << 62 | (ULong)index << 40,
-                                                     .references = origin.references};
+    flow->out[flow->count++] =
+        (struct cv_wire_flow){.registers = origin.registers | (ULong)kind << 62 | (ULong)index << 40, .references = origin.references};
 }
 
 static const IRExpr *stored(const IRStmt *s)
 {
-    return s->tag == Ist_Store ? s->Ist.Store.data : s->tag == Ist_StoreG ? s->Ist.StoreG.details->data
-         : s->tag == Ist_CAS   ? s->Ist.CAS.details->dataLo : NULL;
+    return s->tag == Ist_Store    ? s->Ist.Store.data
+           : s->tag == Ist_StoreG ? s->Ist.StoreG.details->data
+           : s->tag == Ist_CAS    ? s->Ist.CAS.details->dataLo
+                                  : NULL;
 }
 
 /* What the references of one statement need; only what depends on anything is written. */

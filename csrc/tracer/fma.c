@@ -9,15 +9,9 @@ void __real_h_generic_calc_MAddF32(float *, float *, float *, float *);
 void __wrap_h_generic_calc_MAddF64(double *result, double *x, double *y, double *z);
 void __wrap_h_generic_calc_MAddF32(float *result, float *x, float *y, float *z);
 
-__attribute__((target("fma"))) static double fused64(double x, double y, double z)
-{
-    return __builtin_fma(x, y, z);
-}
+__attribute__((target("fma"))) static double fused64(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
-__attribute__((target("fma"))) static float fused32(float x, float y, float z)
-{
-    return __builtin_fmaf(x, y, z);
-}
+__attribute__((target("fma"))) static float fused32(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
 void __wrap_h_generic_calc_MAddF64(double *result, double *x, double *y, double *z)
 {

@@ -26,15 +26,9 @@ struct fusion {
     struct half half[HALVES];
 };
 
-static Bool is_vector(Int offset)
-{
-    return offset >= FIRST && offset < FIRST + HALVES * 16;
-}
+static Bool is_vector(Int offset) { return offset >= FIRST && offset < FIRST + HALVES * 16; }
 
-static void put(struct fusion *f, Int h, IRExpr *value)
-{
-    addStmtToIRSB(f->out, IRStmt_Put(FIRST + 16 * h, value));
-}
+static void put(struct fusion *f, Int h, IRExpr *value) { addStmtToIRSB(f->out, IRStmt_Put(FIRST + 16 * h, value)); }
 
 static IRExpr *zero_extended(struct fusion *f, IRExpr *e)
 {
@@ -165,8 +159,8 @@ static void fuse_statement(struct fusion *f, IRStmt *s)
         addStmtToIRSB(f->out, known ? IRStmt_WrTmp(s->Ist.WrTmp.tmp, known) : s);
         return;
     }
-    Bool looks_at_state = !(s->tag == Ist_IMark || s->tag == Ist_AbiHint || s->tag == Ist_Put || s->tag == Ist_Store
-                            || (s->tag == Ist_WrTmp && s->Ist.WrTmp.data->tag != Iex_GetI));
+    Bool looks_at_state = !(s->tag == Ist_IMark || s->tag == Ist_AbiHint || s->tag == Ist_Put || s->tag == Ist_Store ||
+                            (s->tag == Ist_WrTmp && s->Ist.WrTmp.data->tag != Iex_GetI));
     if (looks_at_state)
         write_all_pending(f);
     if (looks_at_state && s->tag != Ist_Exit) /* it may change the state, too */

@@ -16,22 +16,19 @@ struct emission {
     IRSB *out;
     const struct cv_references *references;
     struct cv_segment *segment;
-    Int from, to;        /* its references */
-    Int next_reference;  /* not yet emitted */
+    Int from, to;       /* its references */
+    Int next_reference; /* not yet emitted */
     Int next_word;
     Int next_guard;
-    IRExpr *executions;  /* the counter's new value */
+    IRExpr *executions;          /* the counter's new value */
     IRExpr *argument[ARGUMENTS]; /* the address words, where they are few */
-    IRExpr *call;        /* negative: cv_visit is to be called; NULL: never */
-    IRExpr *record;      /* address of the visit record, where every address is recorded */
+    IRExpr *call;                /* negative: cv_visit is to be called; NULL: never */
+    IRExpr *record;              /* address of the visit record, where every address is recorded */
 };
 
 ULong cv_executed;
 
-static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
-{
-    return cv_ir_assign(out, IRExpr_Binop(op, a, b));
-}
+static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b) { return cv_ir_assign(out, IRExpr_Binop(op, a, b)); }
 
 static IRExpr *increment(IRSB *out, Addr counter, IRExpr *by)
 {
@@ -40,10 +37,7 @@ static IRExpr *increment(IRSB *out, Addr counter, IRExpr *by)
     return sum;
 }
 
-static Bool wants_record(const struct emission *e)
-{
-    return e->segment->recorded && (e->to > e->from || cv_options.all_visits);
-}
+static Bool wants_record(const struct emission *e) { return e->segment->recorded && (e->to > e->from || cv_options.all_visits); }
 
 /* Are the address words of the segment used for anything? */
 static Bool takes_words(const struct emission *e)
@@ -115,8 +109,8 @@ static void finish_full(struct emission *e)
 static void count_down(struct emission *e)
 {
     Addr countdown = (Addr)&cv_countdown;
-    IRExpr *left = e->to > e->from ? increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from)))
-                                   : cv_ir_load64(e->out, cv_ir_u64(countdown));
+    IRExpr *left =
+        e->to > e->from ? increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from))) : cv_ir_load64(e->out, cv_ir_u64(countdown));
     e->call = e->call ? binary(e->out, Iop_Or64, left, e->call) : left;
 }
 
@@ -146,10 +140,7 @@ static void finish(struct emission *e)
 
 /* Does control leave the block here? An exit that stands for a fault (an operand that is not aligned) ends no segment, as a fault of
  * a memory access does not. */
-static Bool leaves(const IRStmt *s)
-{
-    return s->tag == Ist_Exit && s->Ist.Exit.jk != Ijk_SigSEGV && s->Ist.Exit.jk != Ijk_SigBUS;
-}
+static Bool leaves(const IRStmt *s) { return s->tag == Ist_Exit && s->Ist.Exit.jk != Ijk_SigSEGV && s->Ist.Exit.jk != Ijk_SigBUS; }
 
 static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
 {

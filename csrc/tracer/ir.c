@@ -3,10 +3,7 @@
 #include "tracer.h"
 #include "pub_tool_machine.h"
 
-IRExpr *cv_ir_u64(ULong value)
-{
-    return IRExpr_Const(IRConst_U64(value));
-}
+IRExpr *cv_ir_u64(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
 
 IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression)
 {
@@ -15,15 +12,9 @@ IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression)
     return IRExpr_RdTmp(temporary);
 }
 
-IRExpr *cv_ir_load64(IRSB *block, IRExpr *address)
-{
-    return cv_ir_assign(block, IRExpr_Load(Iend_LE, Ity_I64, address));
-}
+IRExpr *cv_ir_load64(IRSB *block, IRExpr *address) { return cv_ir_assign(block, IRExpr_Load(Iend_LE, Ity_I64, address)); }
 
-void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value)
-{
-    addStmtToIRSB(block, IRStmt_Store(Iend_LE, address, value));
-}
+void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value) { addStmtToIRSB(block, IRStmt_Store(Iend_LE, address, value)); }
 
 /* Calls a helper that neither reads nor writes guest state, when `guard` (NULL: always) holds. */
 void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard)

@@ -13,34 +13,37 @@
 
 FUSED static ULong cv_multiply_add_f64(ULong x, ULong y, ULong z)
 {
-    union { ULong bits; double value; } a = {x}, b = {y}, c = {z};
+    union {
+        ULong bits;
+        double value;
+    } a = {x}, b = {y}, c = {z};
     a.value = __builtin_fma(a.value, b.value, c.value);
     return a.bits;
 }
 
 FUSED static ULong cv_multiply_add_f32(ULong x, ULong y, ULong z)
 {
-    union { UInt bits; float value; } a = {x}, b = {y}, c = {z};
+    union {
+        UInt bits;
+        float value;
+    } a = {x}, b = {y}, c = {z};
     a.value = __builtin_fmaf(a.value, b.value, c.value);
     return a.bits;
 }
 
 struct calling {
     IRSB *in, *out;
-    UChar *wanted;  /* is a temporary an operand of a multiply-add, also through copies and changes of sign? */
-    IRExpr **bits;  /* a temporary's value as a 64-bit integer, above a single's 32 bits zero; NULL: not known */
+    UChar *wanted; /* is a temporary an operand of a multiply-add, also through copies and changes of sign? */
+    IRExpr **bits; /* a temporary's value as a 64-bit integer, above a single's 32 bits zero; NULL: not known */
 };
 
 static Bool is_lane(const IRStmt *s)
 {
-    return s->tag == Ist_WrTmp && s->Ist.WrTmp.data->tag == Iex_Qop
-           && (s->Ist.WrTmp.data->Iex.Qop.details->op == Iop_MAddF64 || s->Ist.WrTmp.data->Iex.Qop.details->op == Iop_MAddF32);
+    return s->tag == Ist_WrTmp && s->Ist.WrTmp.data->tag == Iex_Qop &&
+           (s->Ist.WrTmp.data->Iex.Qop.details->op == Iop_MAddF64 || s->Ist.WrTmp.data->Iex.Qop.details->op == Iop_MAddF32);
 }
 
-static Bool is_negation(const IRExpr *e)
-{
-    return e->tag == Iex_Unop && (e->Iex.Unop.op == Iop_NegF64 || e->Iex.Unop.op == Iop_NegF32);
-}
+static Bool is_negation(const IRExpr *e) { return e->tag == Iex_Unop && (e->Iex.Unop.op == Iop_NegF64 || e->Iex.Unop.op == Iop_NegF32); }
 
 static void want(struct calling *c, const IRExpr *e)
 {
@@ -66,15 +69,9 @@ static void find_wanted(struct calling *c)
     }
 }
 
-static IRExpr *unary(struct calling *c, IROp op, IRExpr *e)
-{
-    return cv_ir_assign(c->out, IRExpr_Unop(op, e));
-}
+static IRExpr *unary(struct calling *c, IROp op, IRExpr *e) { return cv_ir_assign(c->out, IRExpr_Unop(op, e)); }
 
-static IRExpr *widened(struct calling *c, IRExpr *e, Bool wide)
-{
-    return wide ? e : unary(c, Iop_32Uto64, e);
-}
+static IRExpr *widened(struct calling *c, IRExpr *e, Bool wide) { return wide ? e : unary(c, Iop_32Uto64, e); }
 
 /* The number that these bits are. */
 static IRExpr *number(struct calling *c, IRExpr *bits, Bool wide)
@@ -129,8 +126,8 @@ static void lane_statement(struct calling *c, IRStmt *s)
     if (t != IRTemp_INVALID && (is_lane(s) || known || c->wanted[t]))
         define(c, s);
     else if (known) /* a register takes the integer */
-        addStmtToIRSB(c->out, IRStmt_Put(s->Ist.Put.offset,
-                                         typeOfIRExpr(c->in->tyenv, written) == Ity_F64 ? known : unary(c, Iop_64to32, known)));
+        addStmtToIRSB(c->out,
+                      IRStmt_Put(s->Ist.Put.offset, typeOfIRExpr(c->in->tyenv, written) == Ity_F64 ? known : unary(c, Iop_64to32, known)));
     else
         addStmtToIRSB(c->out, s);
 }

@@ -70,8 +70,8 @@ static void load_symbols(const DebugInfo *file)
     s.module = cv_module_of(code, &offset);
     SizeT zeros = VG_(DebugInfo_get_bss_size)(file);
     if (zeros)
-        cv_object_event(CV_WIRE_PLACED, cv_object(CV_WIRE_FILE, 0, kept_path(cv_module_path(s.module))),
-                        VG_(DebugInfo_get_bss_avma)(file), zeros, 3);
+        cv_object_event(CV_WIRE_PLACED, cv_object(CV_WIRE_FILE, 0, kept_path(cv_module_path(s.module))), VG_(DebugInfo_get_bss_avma)(file),
+                        zeros, 3);
     Int n = VG_(DebugInfo_syms_howmany)(file);
     for (Int i = 0; i < n; i++) {
         struct cv_symbol_addresses at = {0};

@@ -58,7 +58,4 @@ UInt cv_module_of(Addr address, uint64_t *file_offset)
     return find_or_add((struct module){mapping->dev, mapping->ino, mapping->fnIdx, NULL}, mapping, path);
 }
 
-const HChar *cv_module_path(UInt id)
-{
-    return modules[id].path;
-}
+const HChar *cv_module_path(UInt id) { return modules[id].path; }

@@ -102,10 +102,7 @@ UInt cv_object(enum cv_wire_object_kind kind, Addr site, const HChar *name)
     return known->object;
 }
 
-UInt cv_object_stack(UInt thread)
-{
-    return define(CV_WIRE_STACK, 0, thread, "");
-}
+UInt cv_object_stack(UInt thread) { return define(CV_WIRE_STACK, 0, thread, ""); }
 
 void cv_objects_forget_sites(void)
 {
@@ -141,10 +138,7 @@ static struct frames *frames_of(ThreadId thread)
     return threads[thread];
 }
 
-static void await(const struct frames *frames)
-{
-    cv_awaited = frames->depth ? frames->frame[frames->depth - 1].sp + 8 : NOT_AWAITED;
-}
+static void await(const struct frames *frames) { cv_awaited = frames->depth ? frames->frame[frames->depth - 1].sp + 8 : NOT_AWAITED; }
 
 void cv_objects_switch(ThreadId thread)
 {
@@ -260,10 +254,7 @@ static const struct cv_watched *watched(enum cv_allocator kind, const HChar *nam
     return watched_functions = w;
 }
 
-static IRExpr *get(IRSB *out, Int offset)
-{
-    return cv_ir_assign(out, IRExpr_Get(offset, Ity_I64));
-}
+static IRExpr *get(IRSB *out, Int offset) { return cv_ir_assign(out, IRExpr_Get(offset, Ity_I64)); }
 
 #define GUEST(register) get(out, offsetof(VexGuestAMD64State, guest_##register))
 

@@ -62,23 +62,22 @@ Bool cv_option(const HChar *argument)
 
 void cv_option_usage(void)
 {
-    VG_(printf)(
-        "    --mode=counts|sample|full  exact counts | and sampled addresses | and every address [counts]\n"
-        "    --wire-fd=N                write the stream to the inherited descriptor N [no stream]\n"
-        "    --counters=PATH            keep the counters in this file (%%p: process id) [private memory]\n"
-        "    --streams=FOLDER           each process makes a FIFO and a counter file of its own there [none]\n"
-        "    --interval=N --sample=N    of every N memops record the first `sample`; interval 0: none [1000000, 10000]\n"
-        "    --sets=K --set-class=C     record the references to 1/K of the cache sets, K a power of two; 0: off [0, 21]\n"
-        "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"
-        "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
-        "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
-        "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
-        "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
-        "    --total=yes|no             count all instructions together, too, for clocks of instructions [no]\n"
-        "    --data-objects=yes|no      tell what lies where in memory: blocks, symbols, stacks, mappings [no]\n"
-        "    --allocators=NAME,NAME     functions that allocate for their callers, beside those of the C library [none]\n"
-        "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
-        "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
+    VG_(printf)("    --mode=counts|sample|full  exact counts | and sampled addresses | and every address [counts]\n"
+                "    --wire-fd=N                write the stream to the inherited descriptor N [no stream]\n"
+                "    --counters=PATH            keep the counters in this file (%%p: process id) [private memory]\n"
+                "    --streams=FOLDER           each process makes a FIFO and a counter file of its own there [none]\n"
+                "    --interval=N --sample=N    of every N memops record the first `sample`; interval 0: none [1000000, 10000]\n"
+                "    --sets=K --set-class=C     record the references to 1/K of the cache sets, K a power of two; 0: off [0, 21]\n"
+                "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"
+                "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
+                "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
+                "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
+                "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
+                "    --total=yes|no             count all instructions together, too, for clocks of instructions [no]\n"
+                "    --data-objects=yes|no      tell what lies where in memory: blocks, symbols, stacks, mappings [no]\n"
+                "    --allocators=NAME,NAME     functions that allocate for their callers, beside those of the C library [none]\n"
+                "    --pack=yes|no              one call for a packed fused multiply-add, where the host has it [yes]\n"
+                "    --fuse=yes|no              remove partial-register stalls from XMM code [yes]\n");
 }
 
 void cv_option_debug_usage(void)
@@ -110,8 +109,8 @@ void cv_options_check(void)
 
 static Bool names_this_process(const HChar *argument)
 {
-    return VG_(strncmp)(argument, "--wire-fd=", 10) == 0
-           || (VG_(strncmp)(argument, "--counters=", 11) == 0 && !VG_(strstr)(argument, "%p"));
+    return VG_(strncmp)(argument, "--wire-fd=", 10) == 0 ||
+           (VG_(strncmp)(argument, "--counters=", 11) == 0 && !VG_(strstr)(argument, "%p"));
 }
 
 void cv_options_forget_inherited(void)

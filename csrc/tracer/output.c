@@ -17,23 +17,20 @@
 ULong *cv_next;
 ULong *cv_high_mark;
 
-#define BUFFERS 6                   /* more than a pipe of the usual 1 MiB holds */
+#define BUFFERS 6                    /* more than a pipe of the usual 1 MiB holds */
 #define LEAST_SPLICE_BYTES (1 << 14) /* less is cheaper to copy */
-#define POLL_OUT 4                  /* this and what follows is not among the constants that Valgrind passes on */
-#define UNREAD 0x541b               /* FIONREAD */
-#define WIPE_ON_FORK 18             /* MADV_WIPEONFORK */
+#define POLL_OUT 4                   /* this and what follows is not among the constants that Valgrind passes on */
+#define UNREAD 0x541b                /* FIONREAD */
+#define WIPE_ON_FORK 18              /* MADV_WIPEONFORK */
 
 static Addr memory;
 static UInt current;
-static ULong sent;                /* bytes, so far */
-static ULong sent_with[BUFFERS];  /* ... when the buffer went into the pipe */
+static ULong sent;               /* bytes, so far */
+static ULong sent_with[BUFFERS]; /* ... when the buffer went into the pipe */
 static Int wire = -1;
-static Bool splices;              /* as far as is known */
+static Bool splices; /* as far as is known */
 
-static ULong *beginning(UInt buffer)
-{
-    return (ULong *)(memory + 2 * buffer * (Addr)cv_options.buffer_bytes);
-}
+static ULong *beginning(UInt buffer) { return (ULong *)(memory + 2 * buffer * (Addr)cv_options.buffer_bytes); }
 
 static void use(UInt buffer)
 {
@@ -42,10 +39,7 @@ static void use(UInt buffer)
     cv_high_mark = cv_next + cv_options.buffer_bytes / sizeof *cv_next;
 }
 
-ULong cv_output_full_bit(void)
-{
-    return cv_options.buffer_bytes;
-}
+ULong cv_output_full_bit(void) { return cv_options.buffer_bytes; }
 
 void cv_output_prepare(void)
 {
@@ -69,10 +63,7 @@ void cv_output_open(Int descriptor)
     VG_(memset)(sent_with, 0, sizeof sent_with);
 }
 
-Bool cv_output_active(void)
-{
-    return wire >= 0;
-}
+Bool cv_output_active(void) { return wire >= 0; }
 
 void cv_output_close(void)
 {
@@ -131,10 +122,7 @@ static void send(const void *data, SizeT bytes, Bool splice)
     }
 }
 
-void cv_output_copy(const void *data, SizeT bytes)
-{
-    send(data, bytes, False);
-}
+void cv_output_copy(const void *data, SizeT bytes) { send(data, bytes, False); }
 
 /* A buffer beside the current one that the reader has taken wholly: always the same as long as it keeps up, so that they stay in the
  * cache. BUFFERS: none. */
@@ -158,7 +146,4 @@ void cv_output_flush(void)
     use(next < BUFFERS ? next : current);
 }
 
-void cv_output_drop(void)
-{
-    use(current);
-}
+void cv_output_drop(void) { use(current); }

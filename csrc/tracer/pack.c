@@ -53,13 +53,13 @@ FUSED static inline void multiply_add_f32x4(UChar *to, const UChar *x, const UCh
     *(four_floats *)to = __builtin_ia32_vfmaddps(*(four_floats *)x, *(four_floats *)y, *(four_floats *)z);
 }
 
-#define HELPER(name, half, halves)                                                                                       \
-    FUSED static void name(UChar *state, HWord x, HWord y, HWord z, UChar *to)                                           \
-    {                                                                                                                    \
-        const UChar *px = operand(state, x), *py = operand(state, y), *pz = operand(state, z);                           \
-        _Pragma("GCC unroll 2")                                                                                          \
-        for (Int i = 0; i < halves; i++) /* halves of 16 bytes, as Valgrind writes registers: wider loads would stall */ \
-            half(to + 16 * i, px + 16 * i, py + 16 * i, pz + 16 * i);                                                    \
+#define HELPER(name, half, halves)                                                                                        \
+    FUSED static void name(UChar *state, HWord x, HWord y, HWord z, UChar *to)                                            \
+    {                                                                                                                     \
+        const UChar *px = operand(state, x), *py = operand(state, y), *pz = operand(state, z);                            \
+        _Pragma("GCC unroll 2") for (Int i = 0; i < halves;                                                               \
+                                     i++) /* halves of 16 bytes, as Valgrind writes registers: wider loads would stall */ \
+            half(to + 16 * i, px + 16 * i, py + 16 * i, pz + 16 * i);                                                     \
     }
 
 HELPER(cv_multiply_add_f64x2, multiply_add_f64x2, 1)
@@ -89,8 +89,8 @@ UInt cv_packed_flops(const IRDirty *call)
 
 Bool cv_is_multiply_add(const IRStmt *statement)
 {
-    return (statement->tag == Ist_WrTmp && statement->Ist.WrTmp.data->tag == Iex_Qop)
-           || cv_is_lane_call(statement) || (statement->tag == Ist_Dirty && cv_packed_flops(statement->Ist.Dirty.details));
+    return (statement->tag == Ist_WrTmp && statement->Ist.WrTmp.data->tag == Iex_Qop) || cv_is_lane_call(statement) ||
+           (statement->tag == Ist_Dirty && cv_packed_flops(statement->Ist.Dirty.details));
 }
 
 Bool cv_is_packed_slot(const IRExpr *address)
@@ -100,11 +100,11 @@ Bool cv_is_packed_slot(const IRExpr *address)
 
 /* What is known of a temporary. */
 struct temporary {
-    IRExpr *defined;  /* NULL: not by an assignment */
-    Int at;           /* statement */
+    IRExpr *defined; /* NULL: not by an assignment */
+    Int at;          /* statement */
     UInt uses;
-    Int slot, lane;   /* a lane of a result in a slot */
-    Bool result;      /* depends on the multiply-adds of the instruction at hand */
+    Int slot, lane; /* a lane of a result in a slot */
+    Bool result;    /* depends on the multiply-adds of the instruction at hand */
 };
 
 struct packing {
@@ -133,15 +133,26 @@ static void visit_operands(struct packing *p, IRExpr *e, Bool *depends, Bool cou
         *depends |= p->temporaries[e->Iex.RdTmp.tmp].result;
         break;
     case Iex_Unop: parts[0] = e->Iex.Unop.arg; break;
-    case Iex_Binop: parts[0] = e->Iex.Binop.arg1; parts[1] = e->Iex.Binop.arg2; break;
+    case Iex_Binop:
+        parts[0] = e->Iex.Binop.arg1;
+        parts[1] = e->Iex.Binop.arg2;
+        break;
     case Iex_Load: parts[0] = e->Iex.Load.addr; break;
-    case Iex_ITE: parts[0] = e->Iex.ITE.cond; parts[1] = e->Iex.ITE.iftrue; parts[2] = e->Iex.ITE.iffalse; break;
+    case Iex_ITE:
+        parts[0] = e->Iex.ITE.cond;
+        parts[1] = e->Iex.ITE.iftrue;
+        parts[2] = e->Iex.ITE.iffalse;
+        break;
     case Iex_Triop:
-        parts[0] = e->Iex.Triop.details->arg1; parts[1] = e->Iex.Triop.details->arg2; parts[2] = e->Iex.Triop.details->arg3;
+        parts[0] = e->Iex.Triop.details->arg1;
+        parts[1] = e->Iex.Triop.details->arg2;
+        parts[2] = e->Iex.Triop.details->arg3;
         break;
     case Iex_Qop:
-        parts[0] = e->Iex.Qop.details->arg1; parts[1] = e->Iex.Qop.details->arg2;
-        parts[2] = e->Iex.Qop.details->arg3; parts[3] = e->Iex.Qop.details->arg4;
+        parts[0] = e->Iex.Qop.details->arg1;
+        parts[1] = e->Iex.Qop.details->arg2;
+        parts[2] = e->Iex.Qop.details->arg3;
+        parts[3] = e->Iex.Qop.details->arg4;
         break;
     default: break;
     }
@@ -178,7 +189,8 @@ static Bool writes(const IRSB *block, const IRStmt *s, Int offset, Int bytes)
         Int size = sizeofIRType(typeOfIRExpr(block->tyenv, s->Ist.Put.data));
         return s->Ist.Put.offset < offset + bytes && offset < s->Ist.Put.offset + size;
     }
-    case Ist_PutI: case Ist_Dirty: return True;
+    case Ist_PutI:
+    case Ist_Dirty: return True;
     default: return False;
     }
 }
@@ -266,8 +278,8 @@ static Int in_slot(const struct packing *p, const struct group *g, Int which)
     Int slot = NO_SLOT;
     for (Int k = 0; k < g->lanes; k++) {
         IRTemp t = source(p, factor(p, g, k, which));
-        if (t == IRTemp_INVALID || p->temporaries[t].slot == NO_SLOT || p->temporaries[t].lane != k
-            || (k && p->temporaries[t].slot != slot))
+        if (t == IRTemp_INVALID || p->temporaries[t].slot == NO_SLOT || p->temporaries[t].lane != k ||
+            (k && p->temporaries[t].slot != slot))
             return NO_SLOT;
         slot = p->temporaries[t].slot;
     }
@@ -287,8 +299,8 @@ static void linear(const struct packing *p, const IRExpr *e, IRTemp *base, ULong
     for (const IRExpr *d; (d = p->temporaries[*base].defined);) {
         if (d->tag == Iex_RdTmp) {
             *base = d->Iex.RdTmp.tmp;
-        } else if (d->tag == Iex_Binop && d->Iex.Binop.op == Iop_Add64 && d->Iex.Binop.arg1->tag == Iex_RdTmp
-                   && d->Iex.Binop.arg2->tag == Iex_Const) {
+        } else if (d->tag == Iex_Binop && d->Iex.Binop.op == Iop_Add64 && d->Iex.Binop.arg1->tag == Iex_RdTmp &&
+                   d->Iex.Binop.arg2->tag == Iex_Const) {
             *constant += d->Iex.Binop.arg2->Iex.Const.con->Ico.U64;
             *base = d->Iex.Binop.arg1->Iex.RdTmp.tmp;
         } else {
@@ -320,10 +332,7 @@ static IRExpr *in_memory(const struct packing *p, const struct group *g, Int whi
     return address;
 }
 
-static IRExpr *slot_address(Int slot, Int part, Int byte)
-{
-    return cv_ir_u64((Addr)&slots[slot].bytes[part][byte]);
-}
+static IRExpr *slot_address(Int slot, Int part, Int byte) { return cv_ir_u64((Addr)&slots[slot].bytes[part][byte]); }
 
 /* Returns how the helper finds operand `which`; stores its lanes to the slot where they lie nowhere together. */
 static IRExpr *locate(struct packing *p, const struct group *g, Int which, Int slot, IRExpr **memory)

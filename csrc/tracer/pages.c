@@ -60,10 +60,7 @@ static Bool in_ranges(const struct range *range, Addr address)
     return range != NULL;
 }
 
-void cv_pages_shared(Addr start, SizeT bytes)
-{
-    add_range(&shared, start, bytes);
-}
+void cv_pages_shared(Addr start, SizeT bytes) { add_range(&shared, start, bytes); }
 
 void cv_pages_advised(Addr start, SizeT bytes)
 {
@@ -77,10 +74,7 @@ void cv_pages_allocated(Addr start, SizeT bytes)
     add_range(&allocated, start, bytes);
 }
 
-void cv_pages_heap(Addr start, Addr end)
-{
-    heap = (struct range){start, end, NULL};
-}
+void cv_pages_heap(Addr start, Addr end) { heap = (struct range){start, end, NULL}; }
 
 void cv_pages_mapped(Addr start, SizeT bytes)
 {
@@ -101,7 +95,7 @@ struct part {
     Addr start, end; /* end excluded */
     Bool shared;
     Addr last_window;
-    Addr region; /* the aligned 2 MiB of the last page */
+    Addr region;              /* the aligned 2 MiB of the last page */
     Bool inside, asked, heap; /* could it be a huge page: wherever one fits, as the program asked, as its allocator could */
     struct cv_wire_pages pages;
 };
@@ -175,8 +169,8 @@ static void count_part(struct part *part)
         SizeT wanted = (part->end - at) >> PAGE_SHIFT;
         if (wanted > MOST_ENTRIES)
             wanted = MOST_ENTRIES;
-        SysRes got = VG_(do_syscall)(__NR_pread64, pagemap, (UWord)entries, wanted * sizeof *entries,
-                                     (at >> PAGE_SHIFT) * sizeof *entries, 0, 0, 0, 0);
+        SysRes got = VG_(do_syscall)(__NR_pread64, pagemap, (UWord)entries, wanted * sizeof *entries, (at >> PAGE_SHIFT) * sizeof *entries,
+                                     0, 0, 0, 0);
         if (sr_isError(got) || sr_Res(got) == 0) {
             unknown = True;
             return;
@@ -227,10 +221,7 @@ static void add_range_pages(struct cv_wire_pages *to, Addr start, SizeT bytes, L
     }
 }
 
-static Addr whole_pages(Addr address)
-{
-    return (address + (1UL << PAGE_SHIFT) - 1) >> PAGE_SHIFT << PAGE_SHIFT;
-}
+static Addr whole_pages(Addr address) { return (address + (1UL << PAGE_SHIFT) - 1) >> PAGE_SHIFT << PAGE_SHIFT; }
 
 void cv_pages_going(Addr start, SizeT bytes)
 {
@@ -258,10 +249,7 @@ void cv_pages_begin(void)
     add_range_pages(&total, ALL, -1);
 }
 
-void cv_pages_end(void)
-{
-    add_range_pages(&total, ALL, 1);
-}
+void cv_pages_end(void) { add_range_pages(&total, ALL, 1); }
 
 void cv_pages_fork(void)
 {

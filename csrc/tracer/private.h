@@ -24,7 +24,6 @@ struct cv_symbol_addresses {
 typedef struct _DebugInfo DebugInfo;
 extern Int VG_(DebugInfo_syms_howmany)(const DebugInfo *file);
 extern void VG_(DebugInfo_syms_getidx)(const DebugInfo *file, Int index, struct cv_symbol_addresses *addresses, UInt *size_bytes,
-                                       const HChar **name, const HChar ***other_names, Bool *is_code, Bool *is_indirect,
-                                       Bool *is_global);
+                                       const HChar **name, const HChar ***other_names, Bool *is_code, Bool *is_indirect, Bool *is_global);
 
 #endif

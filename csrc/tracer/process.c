@@ -12,10 +12,7 @@
 static Bool guest_ended, end_written;
 static ThreadId current_thread;
 
-ThreadId cv_current_thread(void)
-{
-    return current_thread;
-}
+ThreadId cv_current_thread(void) { return current_thread; }
 
 static void write_end(enum cv_wire_end_reason reason, Int code)
 {
@@ -80,10 +77,7 @@ static void start_client_code(ThreadId thread, ULong blocks)
     cv_limit_discard();
 }
 
-static Bool is_exec(UInt number)
-{
-    return number == __NR_execve || number == __NR_execveat;
-}
+static Bool is_exec(UInt number) { return number == __NR_execve || number == __NR_execveat; }
 
 /* A successful exec never returns, so its record is written before; when it fails, the records that follow say so. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n)

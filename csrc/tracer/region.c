@@ -81,10 +81,7 @@ void cv_region_end(void)
         take_back_counters();
 }
 
-static Bool is_marker(const HChar *where)
-{
-    return where && !VG_(strcmp)(where, "marker");
-}
+static Bool is_marker(const HChar *where) { return where && !VG_(strcmp)(where, "marker"); }
 
 /* Is the address the one at @OFFSET:PATH? */
 static Bool is_place(const HChar *where, Addr address)
@@ -133,7 +130,4 @@ static Bool request(ThreadId thread, UWord *arguments, UWord *answer)
     return cv_bursts_asked(arguments, answer);
 }
 
-void cv_region_register(void)
-{
-    VG_(needs_client_requests)(request);
-}
+void cv_region_register(void) { VG_(needs_client_requests)(request); }

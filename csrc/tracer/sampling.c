@@ -19,10 +19,7 @@ ULong cv_scratch[CV_MAX_WORDS + 1];
 static ULong window_due, window_end, windows, visits_left;
 static Bool window_open, window_warming;
 
-void cv_sampling_start(void)
-{
-    cv_countdown = window_due = 0;
-}
+void cv_sampling_start(void) { cv_countdown = window_due = 0; }
 
 /* A forked child's windows are its own. */
 void cv_sampling_fork(void)
@@ -35,10 +32,7 @@ void cv_sampling_fork(void)
         cv_sampling_start();
 }
 
-ULong cv_windows(void)
-{
-    return windows;
-}
+ULong cv_windows(void) { return windows; }
 
 static void close_window(ULong executed)
 {

@@ -109,8 +109,7 @@ static Int word_of(struct cv_segment *segment, const struct cv_reference *r, Int
             if (!segment->word[w].guard && segment->word[w].value->Iex.RdTmp.tmp == r->base)
                 return w;
     tl_assert(segment->words < CV_MAX_WORDS);
-    segment->word[segment->words]
-        = (struct cv_word){reference, r->guard ? r->address : IRExpr_RdTmp(r->base), r->guard};
+    segment->word[segment->words] = (struct cv_word){reference, r->guard ? r->address : IRExpr_RdTmp(r->base), r->guard};
     return segment->words++;
 }
 
@@ -124,8 +123,11 @@ static UInt describe_sites(const IRSB *block, Int first, const struct cv_referen
         for (; at <= r->statement; at++)
             instruction += block->stmts[at]->tag == Ist_IMark;
         struct cv_wire_site *site = &out[k - from];
-        *site = (struct cv_wire_site){.displacement = r->guard ? 0 : r->displacement, .size_bytes = r->size_bytes,
-                                      .instruction = instruction, .base = -1, .flags = r->flags};
+        *site = (struct cv_wire_site){.displacement = r->guard ? 0 : r->displacement,
+                                      .size_bytes = r->size_bytes,
+                                      .instruction = instruction,
+                                      .base = -1,
+                                      .flags = r->flags};
         if (r->guard)
             site->guard_counter = guarded++; /* from the segment's first; made absolute once it is known */
         if (r->guard || r->base != IRTemp_INVALID)
@@ -154,12 +156,13 @@ static void define(struct cv_wire_segment *head, struct cv_wire_site *sites, UIn
         if (sites[k].flags & CV_WIRE_GUARDED)
             sites[k].guard_counter += known->counter + 1;
     cv_stream_record(CV_WIRE_SEGMENT, 0, payload, bytes);
-    cv_segment_infos[n_segments++] = (struct cv_segment_info){.address = head->address, .references = head->sites,
-                                                              .first_site = head->first_site, .words = head->words,
-                                                              .sites = cv_options.sets && head->sites
-                                                                           ? cv_sets_sites(sites, head->sites) : NULL,
-                                                              .selected = cv_selected(cv_module_path(head->module),
-                                                                                      head->file_offset)};
+    cv_segment_infos[n_segments++] =
+        (struct cv_segment_info){.address = head->address,
+                                 .references = head->sites,
+                                 .first_site = head->first_site,
+                                 .words = head->words,
+                                 .sites = cv_options.sets && head->sites ? cv_sets_sites(sites, head->sites) : NULL,
+                                 .selected = cv_selected(cv_module_path(head->module), head->file_offset)};
     n_sites += head->sites;
 }
 

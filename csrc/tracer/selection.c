@@ -66,8 +66,8 @@ void cv_selection_open(void)
 Bool cv_selected(const HChar *path, ULong file_offset)
 {
     for (UInt i = 0; i < n_ranges; i++)
-        if (file_offset >= ranges[i].first && file_offset < ranges[i].end
-            && (!VG_(strcmp)(ranges[i].path, "*") || !VG_(strcmp)(ranges[i].path, path)))
+        if (file_offset >= ranges[i].first && file_offset < ranges[i].end &&
+            (!VG_(strcmp)(ranges[i].path, "*") || !VG_(strcmp)(ranges[i].path, path)))
             return True;
     return everything;
 }

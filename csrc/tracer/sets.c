@@ -18,15 +18,9 @@ struct cv_set_site {
     Int base; /* CV_MAX_WORDS, a word that is always 0, where the address is constant */
 };
 
-static ULong distance(void)
-{
-    return 64 * (ULong)cv_options.sets;
-}
+static ULong distance(void) { return 64 * (ULong)cv_options.sets; }
 
-static ULong offset_of(Long displacement, UInt size_bytes)
-{
-    return displacement + size_bytes - 1 - 64 * (ULong)cv_options.set_class;
-}
+static ULong offset_of(Long displacement, UInt size_bytes) { return displacement + size_bytes - 1 - 64 * (ULong)cv_options.set_class; }
 
 struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n)
 {
@@ -41,10 +35,7 @@ struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n)
     return out;
 }
 
-static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
-{
-    return cv_ir_assign(out, IRExpr_Binop(op, a, b));
-}
+static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b) { return cv_ir_assign(out, IRExpr_Binop(op, a, b)); }
 
 /* `before`, negative now, too, where [word + first, word + end) touches a line of the class. */
 static IRExpr *test(IRSB *out, IRExpr *word, Long first, Long end, IRExpr *before)
@@ -79,7 +70,7 @@ IRExpr *cv_sets_test(IRSB *out, const struct cv_references *references, Int from
 {
     if (word && word->guard)
         return test(out, value, 0, references->all[word->reference].size_bytes, before);
-    Long (*ranges)[2] = VG_(malloc)("cv.set_ranges", (to - from) * sizeof *ranges);
+    Long(*ranges)[2] = VG_(malloc)("cv.set_ranges", (to - from) * sizeof *ranges);
     UInt n = displacements_of(references, from, to, word ? word->value->Iex.RdTmp.tmp : IRTemp_INVALID, ranges);
     for (UInt k = 0; k < n;) {
         Long first = ranges[k][0], end = ranges[k][1];

@@ -13,10 +13,7 @@ static ULong *definitions;
 static SizeT n_definitions, definitions_room;
 static HChar counters_path[4096];
 
-Bool cv_stream_active(void)
-{
-    return cv_output_active();
-}
+Bool cv_stream_active(void) { return cv_output_active(); }
 
 static void write_buffer(void)
 {
@@ -43,10 +40,7 @@ static Int make_fifo(void)
     return sr_Res(opened);
 }
 
-const HChar *cv_stream_counters(void)
-{
-    return cv_options.streams ? counters_path : NULL;
-}
+const HChar *cv_stream_counters(void) { return cv_options.streams ? counters_path : NULL; }
 
 static void begin_stream(void)
 {
@@ -81,10 +75,7 @@ void cv_stream_open(void)
     begin_stream();
 }
 
-void cv_stream_drop(void)
-{
-    cv_output_drop();
-}
+void cv_stream_drop(void) { cv_output_drop(); }
 
 /* Outside the traced region the buffer holds nothing that anybody wants: definitions do not wait in it. */
 void cv_flush(void)

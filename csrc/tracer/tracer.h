@@ -27,25 +27,25 @@ enum cv_mode { CV_COUNTS, CV_SAMPLE, CV_FULL };
 
 struct cv_options {
     enum cv_mode mode;
-    Int wire_fd;            /* -1: no stream */
-    const HChar *counters;  /* NULL: counters live in private memory and end with the process */
-    const HChar *streams;   /* NULL, or the folder in which each process makes a FIFO and a counter file, forked ones included */
-    Long interval;          /* burst sampling: every `interval` memops a window opens (0: never) */
-    Long sample;            /* ... and lasts this many memops */
-    Long sets;              /* 1/sets of the cache sets are recorded continuously; 0: off */
-    Long set_class;         /* ... those whose line address is `set_class` modulo `sets` */
-    Long block_limit;       /* recorded visits of a segment; 0: no limit */
-    Long buffer_bytes;      /* of the stream */
-    Long max_counters;      /* refuse to go on beyond */
-    Long warmup;            /* the first memops of each window are marked as warm-up */
-    const HChar *only;      /* list of ranges to record; NULL: everything */
-    const HChar *start_at;  /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
-    const HChar *stop_at;   /* likewise; NULL: its end */
-    Bool fuse;              /* the XMM peephole */
-    Bool total;             /* also count the instructions of all segments together (cv_executed) */
-    Bool pack;              /* one call for a packed fused multiply-add */
-    Int all_visits;         /* record visits of segments without references, too: the path; -1: where there are bursts */
-    Bool data_objects;      /* tell what lies where in the traced program's memory */
+    Int wire_fd;             /* -1: no stream */
+    const HChar *counters;   /* NULL: counters live in private memory and end with the process */
+    const HChar *streams;    /* NULL, or the folder in which each process makes a FIFO and a counter file, forked ones included */
+    Long interval;           /* burst sampling: every `interval` memops a window opens (0: never) */
+    Long sample;             /* ... and lasts this many memops */
+    Long sets;               /* 1/sets of the cache sets are recorded continuously; 0: off */
+    Long set_class;          /* ... those whose line address is `set_class` modulo `sets` */
+    Long block_limit;        /* recorded visits of a segment; 0: no limit */
+    Long buffer_bytes;       /* of the stream */
+    Long max_counters;       /* refuse to go on beyond */
+    Long warmup;             /* the first memops of each window are marked as warm-up */
+    const HChar *only;       /* list of ranges to record; NULL: everything */
+    const HChar *start_at;   /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
+    const HChar *stop_at;    /* likewise; NULL: its end */
+    Bool fuse;               /* the XMM peephole */
+    Bool total;              /* also count the instructions of all segments together (cv_executed) */
+    Bool pack;               /* one call for a packed fused multiply-add */
+    Int all_visits;          /* record visits of segments without references, too: the path; -1: where there are bursts */
+    Bool data_objects;       /* tell what lies where in the traced program's memory */
     const HChar *allocators; /* further functions, with commas between, that hand on what an allocation function gave them */
 };
 
@@ -122,13 +122,13 @@ const HChar *cv_module_path(UInt id);
 /* ---- analysis.c: memory references of a block in VEX's intermediate language ---- */
 
 struct cv_reference {
-    Int statement;     /* index in the block */
-    IRExpr *address;   /* a temporary or a constant */
-    IRExpr *guard;     /* NULL: always happens */
-    IRTemp base;       /* address = base + displacement; IRTemp_INVALID: address = displacement */
+    Int statement;   /* index in the block */
+    IRExpr *address; /* a temporary or a constant */
+    IRExpr *guard;   /* NULL: always happens */
+    IRTemp base;     /* address = base + displacement; IRTemp_INVALID: address = displacement */
     Long displacement;
     UInt size_bytes;
-    UChar flags;       /* enum cv_wire_site_flags */
+    UChar flags; /* enum cv_wire_site_flags */
 };
 
 struct cv_references {
@@ -194,7 +194,7 @@ void cv_flow_write(const IRSB *block, Int first, Int end, const struct cv_refere
 
 /* ---- sampling.c: helpers that inline code calls ---- */
 
-extern Long cv_countdown;                /* memops until the next window; negative while one is open */
+extern Long cv_countdown;                  /* memops until the next window; negative while one is open */
 extern ULong cv_scratch[CV_MAX_WORDS + 1]; /* address words of the segment being executed, and a 0 */
 
 void cv_sampling_start(void);

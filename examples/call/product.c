@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
-
 static float row_times_column(const float *row, const float *b, int n, int column)
 {
     float sum = 0;
@@ -59,7 +57,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < repetitions; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
-#pragma cll product product[0] + product[1]*N*N*N/P
+#pragma cll product product[0] + product[1] * N * N * N / P
         MPI_Scatter(a, rows * N, MPI_FLOAT, part, rows * N, MPI_FLOAT, 0, MPI_COMM_WORLD);
         MPI_Bcast(b, N * N, MPI_FLOAT, 0, MPI_COMM_WORLD);
         product(version, N, rows, part, b, c, all);

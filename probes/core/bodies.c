@@ -5,8 +5,8 @@
 /* Registers at the start (core.c): rcx = 1, r8 = factor and r10 = summand of a random generator in rax, r9 = 0, rdi points to itself and
  * to room behind it; xmm0 = 1.69, xmm1 = 1.1, xmm2 = 1 / 1.1, xmm3 = 1.3, as doubles and as singles in their lower halves; the
  * others are as xmm0. Values stay normal: denormals, infinities and trivial divisions take other times. */
-#define BODY(name, text)                                                                                                          \
-    __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n");                             \
+#define BODY(name, text)                                                                              \
+    __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n"); \
     extern const unsigned char cv_begin_##name[], cv_end_##name[];
 #define GENERAL(text) ".irp r, rbx, rdx, rsi, r11, r12, r13, r14, r15\n" text "\n.endr\n"
 #define VECTORS(text) ".irp r, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n" text "\n.endr\n"
@@ -214,7 +214,7 @@ const struct cv_filler cv_fillers[] = {{0}};
 const size_t cv_filler_count = 0;
 const struct cv_jump cv_jumps[] = {{0}};
 const size_t cv_jump_count = 0;
-const struct cv_piece cv_addition = {0}, cv_multiplication = {0}, cv_first_load = {0}, cv_second_load = {0},
-                      cv_loop_begin = {0}, cv_loop_slot = {0}, cv_loop_end = {0};
+const struct cv_piece cv_addition = {0}, cv_multiplication = {0}, cv_first_load = {0}, cv_second_load = {0}, cv_loop_begin = {0},
+                      cv_loop_slot = {0}, cv_loop_end = {0};
 
 #endif

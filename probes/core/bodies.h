@@ -5,7 +5,7 @@
 #include "code.h"
 
 struct cv_body {
-    const char *name;     /* latency.KIND, throughput.KIND, forward.*, branch.* */
+    const char *name; /* latency.KIND, throughput.KIND, forward.*, branch.* */
     struct cv_piece piece;
     unsigned instructions; /* timed ones in a piece: cycles are of one of them */
     int avx;               /* needs AVX and the upper halves of registers */
@@ -14,9 +14,9 @@ struct cv_body {
 
 /* What fills the window between two loads that miss every cache. */
 struct cv_filler {
-    const char *name;               /* window.reorder_buffer, ... */
+    const char *name;              /* window.reorder_buffer, ... */
     struct cv_piece first, second; /* behind the first load, behind the second */
-    unsigned instructions;          /* in a piece */
+    unsigned instructions;         /* in a piece */
 };
 
 /* A jump to the next piece: any number of them tells how many the front end follows at which pace. */

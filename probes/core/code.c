@@ -7,26 +7,24 @@
 #if defined(__x86_64__)
 
 /* Labels around assembled instructions make them data that can be copied. */
-#define PIECE(name, text)                                                                                                         \
-    __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n");                             \
-    extern const unsigned char cv_begin_##name[], cv_end_##name[];                                                                \
+#define PIECE(name, text)                                                                             \
+    __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n"); \
+    extern const unsigned char cv_begin_##name[], cv_end_##name[];                                    \
     static const struct cv_piece cv_##name = {cv_begin_##name, cv_end_##name};
 
 /* void run(struct cv_registers *rdi, uint64_t turns rsi): the turns are counted on the stack, so that pieces have all registers
  * but the stack pointer. */
-PIECE(enter,
-      "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n push %rdi\n push %rsi\n"
-      "mov %rdi, %rsi\n mov (%rsi), %rax\n mov 8(%rsi), %rcx\n mov 16(%rsi), %r8\n mov 24(%rsi), %r9\n mov 32(%rsi), %r10\n"
-      "mov 40(%rsi), %rdi\n mov 48(%rsi), %rbp\n xor %edx, %edx\n"
-      ".irp r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n movsd 56(%rsi), %xmm\\r\n unpcklpd %xmm\\r, %xmm\\r\n .endr\n"
-      "movsd 64(%rsi), %xmm1\n unpcklpd %xmm1, %xmm1\n movsd 72(%rsi), %xmm2\n unpcklpd %xmm2, %xmm2\n"
-      "movsd 80(%rsi), %xmm3\n unpcklpd %xmm3, %xmm3\n")
+PIECE(enter, "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n push %rdi\n push %rsi\n"
+             "mov %rdi, %rsi\n mov (%rsi), %rax\n mov 8(%rsi), %rcx\n mov 16(%rsi), %r8\n mov 24(%rsi), %r9\n mov 32(%rsi), %r10\n"
+             "mov 40(%rsi), %rdi\n mov 48(%rsi), %rbp\n xor %edx, %edx\n"
+             ".irp r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n movsd 56(%rsi), %xmm\\r\n unpcklpd %xmm\\r, %xmm\\r\n .endr\n"
+             "movsd 64(%rsi), %xmm1\n unpcklpd %xmm1, %xmm1\n movsd 72(%rsi), %xmm2\n unpcklpd %xmm2, %xmm2\n"
+             "movsd 80(%rsi), %xmm3\n unpcklpd %xmm3, %xmm3\n")
 PIECE(widen, ".irp r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n vinsertf128 $1, %xmm\\r, %ymm\\r, %ymm\\r\n .endr\n")
 PIECE(turn, "decq (%rsp)\n .byte 0x0f, 0x85\n") /* jne, whose distance follows */
 PIECE(narrow, "vzeroupper\n")
-PIECE(leave,
-      "pop %rsi\n pop %rsi\n mov %rax, (%rsi)\n mov %rdi, 40(%rsi)\n mov %rbp, 48(%rsi)\n"
-      "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n")
+PIECE(leave, "pop %rsi\n pop %rsi\n mov %rax, (%rsi)\n mov %rdi, 40(%rsi)\n mov %rbp, 48(%rsi)\n"
+             "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n")
 
 static size_t cv_entrance(void) { return (size_t)(cv_enter.end - cv_enter.begin); }
 
@@ -95,9 +93,21 @@ int cv_code_open(struct cv_code *code, size_t room)
     return -1;
 }
 void cv_code_close(struct cv_code *code) { (void)code; }
-int cv_code_begin(struct cv_code *code) { (void)code; return -1; }
-int cv_code_put(struct cv_code *code, struct cv_piece piece, unsigned copies) { (void)code, (void)piece, (void)copies; return -1; }
-int cv_code_seal(struct cv_code *code, int wide) { (void)code, (void)wide; return -1; }
+int cv_code_begin(struct cv_code *code)
+{
+    (void)code;
+    return -1;
+}
+int cv_code_put(struct cv_code *code, struct cv_piece piece, unsigned copies)
+{
+    (void)code, (void)piece, (void)copies;
+    return -1;
+}
+int cv_code_seal(struct cv_code *code, int wide)
+{
+    (void)code, (void)wide;
+    return -1;
+}
 void cv_code_run(const struct cv_code *code, struct cv_registers *registers, uint64_t turns) { (void)code, (void)registers, (void)turns; }
 
 #endif

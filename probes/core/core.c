@@ -8,18 +8,18 @@
 #include "bodies.h"
 
 #define CODE_BYTES ((size_t)1 << 20)
-#define LONGEST_LOOP 4096       /* bytes of a piece's copies: far inside the first level, and the cache of decoded instructions */
+#define LONGEST_LOOP 4096 /* bytes of a piece's copies: far inside the first level, and the cache of decoded instructions */
 #define CLOCK_COPIES 64
 #define CLOCK_TURNS 300
 #define CLOCK_LOOKS 40
 #define SAMPLE_SECONDS 60e-6
 #define SAMPLES 9
 #define ATTEMPTS 60
-#define SAME_CLOCK 0.02         /* a clock that changed more between two looks says nothing of the time between them */
+#define SAME_CLOCK 0.02 /* a clock that changed more between two looks says nothing of the time between them */
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
-#define JUMPS 40000             /* about as many in a sample */
-#define LOOP_SLOTS 30000        /* of all turns of a loop in a sample */
+#define JUMPS 40000      /* about as many in a sample */
+#define LOOP_SLOTS 30000 /* of all turns of a loop in a sample */
 
 /* A double whose lower half is the same number as a single. */
 static uint64_t cv_both(double value)
@@ -35,9 +35,14 @@ static uint64_t cv_both(double value)
 static struct cv_registers cv_start(char *hot)
 {
     *(void **)hot = hot;
-    return (struct cv_registers){
-        .rax = 0x9e3779b97f4a7c15, .rcx = 1, .r8 = 6364136223846793005, .r9 = 0, .r10 = 1442695040888963407, .rdi = (uintptr_t)hot,
-        .rbp = (uintptr_t)hot, .xmm = {cv_both(1.69), cv_both(1.1), cv_both(1 / 1.1), cv_both(1.3)}};
+    return (struct cv_registers){.rax = 0x9e3779b97f4a7c15,
+                                 .rcx = 1,
+                                 .r8 = 6364136223846793005,
+                                 .r9 = 0,
+                                 .r10 = 1442695040888963407,
+                                 .rdi = (uintptr_t)hot,
+                                 .rbp = (uintptr_t)hot,
+                                 .xmm = {cv_both(1.69), cv_both(1.1), cv_both(1 / 1.1), cv_both(1.3)}};
 }
 
 static double cv_seconds(const struct cv_code *code, struct cv_registers *registers, uint64_t turns)
@@ -164,8 +169,8 @@ static int cv_make_loop(struct cv_code *code, unsigned slots)
 }
 
 /* Times runs of a loop of so many slots and turns, cycles of a run. */
-static int cv_time_loop(unsigned slots, unsigned turns, const struct cv_clock *clock, struct cv_code *code,
-                        struct cv_registers registers, double *cycles, const volatile sig_atomic_t *stop)
+static int cv_time_loop(unsigned slots, unsigned turns, const struct cv_clock *clock, struct cv_code *code, struct cv_registers registers,
+                        double *cycles, const volatile sig_atomic_t *stop)
 {
     if (!slots || !turns || cv_make_loop(code, slots))
         return 0;
@@ -198,12 +203,10 @@ static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clo
     while (!*stop && fgets(line, sizeof line, stdin) && sscanf(line, "%63s %u", name, &filled) == 2) {
         for (size_t i = 0; i < cv_filler_count; i++)
             if (!strcmp(name, cv_fillers[i].name))
-                cv_print_cycles(name, filled, cycles,
-                                cv_time_window(&cv_fillers[i], filled, clock, code, &chains, cycles, stop));
+                cv_print_cycles(name, filled, cycles, cv_time_window(&cv_fillers[i], filled, clock, code, &chains, cycles, stop));
         for (size_t i = 0; i < cv_jump_count; i++)
             if (!strcmp(name, cv_jumps[i].name))
-                cv_print_cycles(name, filled, cycles,
-                                cv_time_jumps(cv_jumps[i].piece, filled, clock, code, chains, cycles, stop));
+                cv_print_cycles(name, filled, cycles, cv_time_jumps(cv_jumps[i].piece, filled, clock, code, chains, cycles, stop));
         if (sscanf(name, "loop.%u", &slots) == 1)
             cv_print_cycles(name, filled, cycles, cv_time_loop(slots, filled, clock, code, chains, cycles, stop));
     }

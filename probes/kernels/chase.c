@@ -3,11 +3,15 @@
 #include "walk.h"
 
 /* The asm keeps each step a load of its own: without it two cursors that the compiler could prove equal would be merged. */
-#define MOVE(c)                                                                                                                   \
-    c = *(void **)c;                                                                                                              \
+#define MOVE(c)      \
+    c = *(void **)c; \
     __asm__ volatile("" : "+r"(c));
-#define STEP(c) CV_SEEN(8, CV_RECORD_DEPENDENT, c); MOVE(c)
-#define FIRST_STEP(c) CV_SEEN(8, 0, c); MOVE(c)
+#define STEP(c)                         \
+    CV_SEEN(8, CV_RECORD_DEPENDENT, c); \
+    MOVE(c)
+#define FIRST_STEP(c) \
+    CV_SEEN(8, 0, c); \
+    MOVE(c)
 
 uint64_t CV_NAME(chase)(struct cv_state *state, uint64_t wanted)
 {
@@ -63,8 +67,7 @@ uint64_t CV_NAME(chase_restarted)(struct cv_state *state, uint64_t wanted)
     for (; done < wanted; done += 12) {
         state->random = state->random * 6364136223846793005u + 1442695040888963407u;
         void *a = state->base + (((state->random >> 33) * lines) >> 31) * CV_LINE;
-        FIRST_STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
-        STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
+        FIRST_STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a) STEP(a)
     }
     return done;
 }

@@ -3,11 +3,15 @@
 #include "walk.h"
 
 #define PIN(x) __asm__ volatile("" : "+r"(x));
-#define STEPS(x)                                                                                                                  \
-    x += 0x55; PIN(x)                                                                                                             \
-    x ^= 0x33; PIN(x)                                                                                                             \
-    x = x << 7 | x >> 57; PIN(x)                                                                                                  \
-    x -= y; PIN(x)
+#define STEPS(x)          \
+    x += 0x55;            \
+    PIN(x)                \
+    x ^= 0x33;            \
+    PIN(x)                \
+    x = x << 7 | x >> 57; \
+    PIN(x)                \
+    x -= y;               \
+    PIN(x)
 
 /* Four chains of dependent add, xor, rotate, subtract. Compilers' code offers about this much parallelism: an unbounded mix would
  * run at the core's full width, which no real block does. */
@@ -16,8 +20,7 @@ uint64_t cv_kernel_instruction(struct cv_state *state, uint64_t wanted)
     uint64_t a = 1, b = 2, c = 3, d = 4, y = (uintptr_t)state;
     uint64_t done = 0;
     for (; done < wanted; done += 32) {
-        STEPS(a) STEPS(b) STEPS(c) STEPS(d)
-        STEPS(a) STEPS(b) STEPS(c) STEPS(d)
+        STEPS(a) STEPS(b) STEPS(c) STEPS(d) STEPS(a) STEPS(b) STEPS(c) STEPS(d)
     }
     return done;
 }
@@ -28,8 +31,16 @@ uint64_t cv_kernel_cycle(struct cv_state *state, uint64_t wanted)
     uint64_t x = (uintptr_t)state, y = wanted;
     uint64_t done = 0;
     for (; done < wanted; done += 8) {
-        x += y; PIN(x) x += y; PIN(x) x += y; PIN(x) x += y; PIN(x)
-        x += y; PIN(x) x += y; PIN(x) x += y; PIN(x) x += y; PIN(x)
+        x += y;
+        PIN(x) x += y;
+        PIN(x) x += y;
+        PIN(x) x += y;
+        PIN(x)
+        x += y;
+        PIN(x) x += y;
+        PIN(x) x += y;
+        PIN(x) x += y;
+        PIN(x)
     }
     return done;
 }

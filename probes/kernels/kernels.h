@@ -12,7 +12,9 @@
 #endif
 
 #define CV_KERNEL(name) uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)
-#define CV_MEMORY_KERNEL(name) CV_KERNEL(name); uint64_t cv_recorded_##name(struct cv_state *state, uint64_t wanted)
+#define CV_MEMORY_KERNEL(name) \
+    CV_KERNEL(name);           \
+    uint64_t cv_recorded_##name(struct cv_state *state, uint64_t wanted)
 
 CV_MEMORY_KERNEL(load);
 CV_MEMORY_KERNEL(load_v16);

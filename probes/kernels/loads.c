@@ -2,8 +2,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-#define LOADS(name, attributes, step)                                                                                             \
-    CV_WALK(CV_NAME(name), attributes, 16 * (step), 16, state->bytes, , CV_REPEAT16(BODY_##name))
+#define LOADS(name, attributes, step) CV_WALK(CV_NAME(name), attributes, 16 * (step), 16, state->bytes, , CV_REPEAT16(BODY_##name))
 
 #define BODY_load(k) CV_LOAD(uint64_t, p + 8 * k);
 #define BODY_load_v16(k) CV_LOAD(cv_v16, p + 16 * k);

@@ -12,20 +12,21 @@ CV_RANDOM(CV_NAME(random_store), 1, BODY_STORE)
 CV_RANDOM(CV_NAME(random_update), 2, BODY_UPDATE)
 
 /* One random load among three or fifteen that hit L1: fewer of the random ones fit into the out-of-order window. */
-#define BODY_HOT_3(k)                                                                                                             \
-    CV_LOAD_BY(uint64_t, CV_AT(k));                                                                                                  \
-    CV_LOAD(uint64_t, hot + 64 * k);                                                                                              \
-    CV_LOAD(uint64_t, hot + 64 * k + 8);                                                                                          \
+#define BODY_HOT_3(k)                    \
+    CV_LOAD_BY(uint64_t, CV_AT(k));      \
+    CV_LOAD(uint64_t, hot + 64 * k);     \
+    CV_LOAD(uint64_t, hot + 64 * k + 8); \
     CV_LOAD(uint64_t, hot + 64 * k + 16);
 CV_RANDOM(CV_NAME(random_hot_3), 4, BODY_HOT_3)
 
-#define HOT(j) CV_LOAD(uint64_t, hot_line + 8 * j); CV_LOAD(uint64_t, hot_line + 1024 + 8 * j);
-#define BODY_HOT_15(k)                                                                                                            \
-    {                                                                                                                             \
-        char *const hot_line = hot + 64 * k;                                                                                      \
-        CV_LOAD_BY(uint64_t, CV_AT(k));                                                                                              \
-        HOT(0) HOT(1) HOT(2) HOT(3) HOT(4) HOT(5) HOT(6)                                                                          \
-        CV_LOAD(uint64_t, hot_line + 56);                                                                                         \
+#define HOT(j)                           \
+    CV_LOAD(uint64_t, hot_line + 8 * j); \
+    CV_LOAD(uint64_t, hot_line + 1024 + 8 * j);
+#define BODY_HOT_15(k)                                                                     \
+    {                                                                                      \
+        char *const hot_line = hot + 64 * k;                                               \
+        CV_LOAD_BY(uint64_t, CV_AT(k));                                                    \
+        HOT(0) HOT(1) HOT(2) HOT(3) HOT(4) HOT(5) HOT(6) CV_LOAD(uint64_t, hot_line + 56); \
     }
 CV_RANDOM(CV_NAME(random_hot_15), 16, BODY_HOT_15)
 

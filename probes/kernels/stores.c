@@ -2,7 +2,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-#define STORES(name, attributes, step, prepare)                                                                                   \
+#define STORES(name, attributes, step, prepare) \
     CV_WALK(CV_NAME(name), attributes, 16 * (step), 16, state->bytes, prepare, CV_REPEAT16(BODY_##name))
 
 #define BODY_store(k) CV_STORE(uint64_t, p + 8 * k, one);

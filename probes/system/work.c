@@ -74,15 +74,9 @@ static size_t cv_anonymous(size_t pages)
     return pages;
 }
 
-static size_t cv_shared(size_t pages)
-{
-    return cv_fault(pages * PAGE, MAP_SHARED, MADV_NOHUGEPAGE);
-}
+static size_t cv_shared(size_t pages) { return cv_fault(pages * PAGE, MAP_SHARED, MADV_NOHUGEPAGE); }
 
-static size_t cv_populated(size_t pages)
-{
-    return cv_fault(pages * PAGE, MAP_PRIVATE | MAP_POPULATE, MADV_NOHUGEPAGE);
-}
+static size_t cv_populated(size_t pages) { return cv_fault(pages * PAGE, MAP_PRIVATE | MAP_POPULATE, MADV_NOHUGEPAGE); }
 
 /* Is the page that holds `at` a part of a huge one? Then the region became there with the first touch. */
 static int cv_is_huge(char *at)
@@ -172,15 +166,9 @@ static size_t cv_read_blocks(size_t times, size_t bytes)
     return times;
 }
 
-static size_t cv_read_file(size_t times)
-{
-    return cv_read_blocks(times, 1);
-}
+static size_t cv_read_file(size_t times) { return cv_read_blocks(times, 1); }
 
-static size_t cv_read_file_bytes(size_t times)
-{
-    return cv_read_blocks(times, BLOCK_BYTES) * BLOCK_BYTES;
-}
+static size_t cv_read_file_bytes(size_t times) { return cv_read_blocks(times, BLOCK_BYTES) * BLOCK_BYTES; }
 
 static size_t cv_write_blocks(size_t times, size_t bytes, size_t from)
 {
@@ -190,10 +178,7 @@ static size_t cv_write_blocks(size_t times, size_t bytes, size_t from)
     return times;
 }
 
-static size_t cv_write_file(size_t times)
-{
-    return cv_write_blocks(times, 1, 0);
-}
+static size_t cv_write_file(size_t times) { return cv_write_blocks(times, 1, 0); }
 
 /* A file that grows: its pages are new. */
 static size_t cv_write_file_bytes(size_t times)
@@ -211,15 +196,9 @@ static size_t cv_through_pipe(size_t times, size_t bytes)
     return 2 * times;
 }
 
-static size_t cv_pipe(size_t times)
-{
-    return cv_through_pipe(times, 1);
-}
+static size_t cv_pipe(size_t times) { return cv_through_pipe(times, 1); }
 
-static size_t cv_pipe_bytes(size_t times)
-{
-    return cv_through_pipe(times, BLOCK_BYTES / 2) * BLOCK_BYTES / 2;
-}
+static size_t cv_pipe_bytes(size_t times) { return cv_through_pipe(times, BLOCK_BYTES / 2) * BLOCK_BYTES / 2; }
 
 static size_t cv_write_null(size_t times)
 {
@@ -234,11 +213,11 @@ static size_t cv_write_null(size_t times)
 #if defined __x86_64__
 /* The smallest program there is: an ELF header, one segment, exit(0). Its start is the kernel's work alone. */
 static const unsigned char cv_smallest[] = {
-    0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 62, 0, 1, 0, 0, 0, 0x78, 0, 0x40, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-    1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0x81, 0, 0, 0, 0, 0, 0, 0,
-    0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0,
-    0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05};
+    0x7f, 'E', 'L', 'F', 2,    1, 1,  0, 0, 0,    0, 0, 0,    0, 0, 0, 2,    0,  62,   0, 1, 0,    0,    0,    0x78, 0,
+    0x40, 0,   0,   0,   0,    0, 64, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0,    0,  0,    0, 0, 0,    0,    0,    0,    0,
+    64,   0,   56,  0,   1,    0, 0,  0, 0, 0,    0, 0, 1,    0, 0, 0, 5,    0,  0,    0, 0, 0,    0,    0,    0,    0,
+    0,    0,   0,   0,   0x40, 0, 0,  0, 0, 0,    0, 0, 0x40, 0, 0, 0, 0,    0,  0x81, 0, 0, 0,    0,    0,    0,    0,
+    0x81, 0,   0,   0,   0,    0, 0,  0, 0, 0x10, 0, 0, 0,    0, 0, 0, 0xb8, 60, 0,    0, 0, 0x31, 0xff, 0x0f, 0x05};
 #else
 static const unsigned char cv_smallest[1];
 #endif
@@ -255,10 +234,7 @@ static int cv_make_program(void)
 
 static double children_seconds;
 
-double cv_work_children(void)
-{
-    return children_seconds;
-}
+double cv_work_children(void) { return children_seconds; }
 
 /* What it took, exactly: the kernel tells of a child that has ended and was not waited for. */
 static void count_child(pid_t child)
@@ -297,10 +273,7 @@ static size_t cv_process(size_t times)
     return times;
 }
 
-static void *cv_nothing(void *argument)
-{
-    return argument;
-}
+static void *cv_nothing(void *argument) { return argument; }
 
 static size_t cv_thread(size_t times)
 {

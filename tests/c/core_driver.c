@@ -11,15 +11,20 @@
 
 static uint64_t state = 7;
 
-static uint32_t below(uint32_t limit) {
+static uint32_t below(uint32_t limit)
+{
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(state >> 33) % limit;
 }
 
-static cv_core_op random_op(uint32_t classes) {
-    cv_core_op op = {.flags = (uint16_t)(below(4) ? below(128) : below(2048)), .class_ = (uint8_t)below(classes),
-                     .slots = (uint8_t)below(6), .n_reads = (uint8_t)below(CV_CORE_READS + 1),
-                     .n_addresses = (uint8_t)below(CV_CORE_ADDRESSES + 1), .n_writes = (uint8_t)below(CV_CORE_WRITES + 1)};
+static cv_core_op random_op(uint32_t classes)
+{
+    cv_core_op op = {.flags = (uint16_t)(below(4) ? below(128) : below(2048)),
+                     .class_ = (uint8_t)below(classes),
+                     .slots = (uint8_t)below(6),
+                     .n_reads = (uint8_t)below(CV_CORE_READS + 1),
+                     .n_addresses = (uint8_t)below(CV_CORE_ADDRESSES + 1),
+                     .n_writes = (uint8_t)below(CV_CORE_WRITES + 1)};
     for (int i = 0; i < CV_CORE_READS; i++)
         op.reads[i] = (uint8_t)below(CV_CORE_REGISTERS);
     for (int i = 0; i < CV_CORE_ADDRESSES; i++)
@@ -29,8 +34,10 @@ static cv_core_op random_op(uint32_t classes) {
     return op;
 }
 
-int main(void) {
-    const cv_core_params params = {6, 8, 8, 64, 1, 2, 16, 2, 1024, 4, 15, 128, 40, 48, 32, 18, 0x70, 0x180, 5, 7, 1, 3, 5, 6, 0, 13, 32, 72, 4, 6, 12, 64};
+int main(void)
+{
+    const cv_core_params params = {6,    8,     8, 64, 1, 2, 16, 2, 1024, 4,  15, 128, 40, 48, 32, 18,
+                                   0x70, 0x180, 5, 7,  1, 3, 5,  6, 0,    13, 32, 72,  4,  6,  12, 64};
     const cv_core_class classes[] = {{0, 0, 0, 1, 0}, {0xf, 1, 1, 1, 0}, {0x3, 4, 2, 1, 1}, {0x200, 20, 20, 9, 0}};
     uint32_t first[SEGMENTS + 1];
     uint64_t address[SEGMENTS], next[SEGMENTS];
@@ -70,9 +77,15 @@ int main(void) {
                 addresses[reference[i + 1]] = below(4) ? 0x1000 + below(512) : UINT64_MAX - below(100);
             }
         }
-        const cv_path path = {.continues = turn & 1, .following = turn ? CV_PATH_UNKNOWN : 0, .visits = VISITS,
-                              .references = reference[VISITS], .warm_visits = 10, .segments = segments,
-                              .first_reference = reference, .addresses = addresses, .sites = sites};
+        const cv_path path = {.continues = turn & 1,
+                              .following = turn ? CV_PATH_UNKNOWN : 0,
+                              .visits = VISITS,
+                              .references = reference[VISITS],
+                              .warm_visits = 10,
+                              .segments = segments,
+                              .first_reference = reference,
+                              .addresses = addresses,
+                              .sites = sites};
         const cv_core_places_of places = {3, SITES, owner, rates, latencies, walks};
         const cv_core_places_of beyond = {3, SITES - 1, owner, rates, latencies, walks};
         if (turn == 2 && (cv_core_places(core, &beyond) != CV_ERROR_ARGUMENT || cv_core_places(core, &places) != CV_OK))
@@ -83,8 +96,7 @@ int main(void) {
     uint64_t cycles = 0, executions = 0;
     for (int i = 0; i < OPS; i++)
         cycles += cv_core_cycles(core)[i], executions += cv_core_executions(core)[i];
-    printf("%llu %llu %llu\n", (unsigned long long)cv_core_instructions(core), (unsigned long long)executions,
-           (unsigned long long)cycles);
+    printf("%llu %llu %llu\n", (unsigned long long)cv_core_instructions(core), (unsigned long long)executions, (unsigned long long)cycles);
     const uint32_t wrong = SEGMENTS, none[2] = {0, 0};
     const cv_path outside = {.visits = 1, .segments = &wrong, .first_reference = none};
     if (cv_core_walk(core, &outside, NULL, NULL) != CV_ERROR_ARGUMENT)

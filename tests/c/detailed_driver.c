@@ -7,7 +7,8 @@
 
 enum { ROUNDS = 600, COUNT = 1500, OWNERS = 40 };
 
-static uint64_t next(uint64_t *state) {
+static uint64_t next(uint64_t *state)
+{
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -16,7 +17,8 @@ static uint64_t next(uint64_t *state) {
 
 static uint64_t pick(uint64_t *state, uint64_t end) { return next(state) % end; }
 
-static cv_detailed_level draw_level(uint64_t *s) {
+static cv_detailed_level draw_level(uint64_t *s)
+{
     uint64_t line = UINT64_C(16) << pick(s, 4);
     cv_detailed_level l = {.sets = 1 + pick(s, 20), .line_bytes = line, .sector_bytes = line >> pick(s, 2), .seed = pick(s, 3)};
     l.ways = pick(s, 50) ? 1 + (uint32_t)pick(s, 8) : 64 + (uint32_t)pick(s, 2);
@@ -36,7 +38,8 @@ static cv_detailed_level draw_level(uint64_t *s) {
 }
 
 /* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
-static cv_status feed(cv_detailed *d, uint32_t core, uint64_t *s, size_t count) {
+static cv_status feed(cv_detailed *d, uint32_t core, uint64_t *s, size_t count)
+{
     static const uint64_t bases[] = {0, 4096, UINT64_C(0x7f0000000000), UINT64_MAX - 6000};
     uint64_t *address = malloc(count * sizeof *address);
     uint32_t *owner = malloc(count * sizeof *owner);
@@ -58,7 +61,8 @@ static cv_status feed(cv_detailed *d, uint32_t core, uint64_t *s, size_t count) 
     return status;
 }
 
-static void check(const cv_detailed *d, uint32_t n_levels, uint32_t groups) {
+static void check(const cv_detailed *d, uint32_t n_levels, uint32_t groups)
+{
     uint64_t count = cv_detailed_owners(d) * groups * CV_DETAILED_COUNTS, *rows = malloc(count * sizeof *rows), above = 0;
     for (uint32_t k = 0; k < n_levels; k++) {
         uint64_t sum[CV_DETAILED_COUNTS] = {0};
@@ -75,7 +79,8 @@ static void check(const cv_detailed *d, uint32_t n_levels, uint32_t groups) {
     free(rows);
 }
 
-static void try_one(uint64_t *s) {
+static void try_one(uint64_t *s)
+{
     cv_detailed_level levels[4], tlbs[2] = {{.sets = 4, .line_bytes = 4096, .sector_bytes = 4096, .ways = 4, .slices = 1},
                                             {.sets = 1, .line_bytes = 1 << 30, .sector_bytes = 1 << 30, .ways = 16, .slices = 1}};
     uint32_t n_levels = 1 + (uint32_t)pick(s, 4), cores = 1 + (uint32_t)pick(s, 3), n_tlbs = (uint32_t)pick(s, 3);
@@ -103,7 +108,8 @@ static void try_one(uint64_t *s) {
     cv_detailed_free(d);
 }
 
-int main(void) {
+int main(void)
+{
     uint64_t state = 1;
     for (int round = 0; round < ROUNDS; round++)
         try_one(&state);

@@ -29,13 +29,13 @@ static void add(uint8_t kind, int32_t partner, int64_t bytes, uint8_t flags, uin
     t.seconds[used++] = seconds;
 }
 
-static uint32_t measured; /* 1: with costs of messages as measured */
+static uint32_t measured;  /* 1: with costs of messages as measured */
 static int32_t processors; /* of a node, which its two tasks share; 0: each has its own */
 
 static void replay_case(const char *name, int32_t links, int32_t buses, int64_t rendezvous)
 {
-    cv_replay_trace trace = {RANKS, 1, t.first, t.kind, t.flags, t.op, t.partner, t.tag, t.comm, t.bytes, t.extra, t.seconds,
-                             t.member_first, t.members};
+    cv_replay_trace trace = {RANKS, 1,      t.first, t.kind,  t.flags,   t.op,           t.partner,
+                             t.tag, t.comm, t.bytes, t.extra, t.seconds, t.member_first, t.members};
     double latency[RANKS], rate[RANKS], ratio[RANKS];
     int32_t link[RANKS], none[RANKS], node[RANKS], cpus[RANKS];
     uint8_t rules[4 * CV_REPLAY_OPS];
@@ -59,13 +59,32 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
     if (status == CV_OK) {
         static const double sizes[] = {0, 1000, 65536}, send[] = {1e-7, 2e-7, 2e-6}, travel[] = {1e-7, 1e-7, 3e-6},
                             receive[] = {2e-7, 9e-7, 1e-5};
-        cv_replay_network net = {.nodes = RANKS, .buses = buses, .bytes_per_second = 1e8, .latency_inter = latency,
-                                 .latency_intra = latency, .bytes_per_second_intra = rate, .buses_intra = none, .in_intra = link,
-                                 .out_intra = none, .in_inter = link, .out_inter = link, .node_of_rank = node, .collectives = rules,
-                                 .rendezvous_bytes = rendezvous, .wire_latency = 1e-6, .gap = 2e-6, .quirks = 1,
-                                 .cost_points = measured ? 3 : 0, .cost_bytes = sizes, .cost_send = send,
-                                 .cost_transfer = travel, .cost_receive = receive, .cost_post = 5e-8, .sends_wait = measured,
-                                 .cpus = processors ? cpus : NULL, .handover = 1e-6};
+        cv_replay_network net = {.nodes = RANKS,
+                                 .buses = buses,
+                                 .bytes_per_second = 1e8,
+                                 .latency_inter = latency,
+                                 .latency_intra = latency,
+                                 .bytes_per_second_intra = rate,
+                                 .buses_intra = none,
+                                 .in_intra = link,
+                                 .out_intra = none,
+                                 .in_inter = link,
+                                 .out_inter = link,
+                                 .node_of_rank = node,
+                                 .collectives = rules,
+                                 .rendezvous_bytes = rendezvous,
+                                 .wire_latency = 1e-6,
+                                 .gap = 2e-6,
+                                 .quirks = 1,
+                                 .cost_points = measured ? 3 : 0,
+                                 .cost_bytes = sizes,
+                                 .cost_send = send,
+                                 .cost_transfer = travel,
+                                 .cost_receive = receive,
+                                 .cost_post = 5e-8,
+                                 .sends_wait = measured,
+                                 .cpus = processors ? cpus : NULL,
+                                 .handover = 1e-6};
         status = cv_replay_scale(handle, ratio, NULL, modules, 2);
         if (status == CV_OK)
             status = cv_replay_run(handle, &net, 1, &result);
@@ -108,9 +127,20 @@ static void parse_case(const char *text)
     size_t length = strlen(text), consumed, lines;
     char *copy = malloc(length); /* exactly as long as the text: a read behind it is caught */
     int32_t ids[] = {1, 9};
-    cv_dim_columns c = {.capacity = ROOM, .tasks = RANKS, .communicators = 2, .comm_ids = ids, .task = t.partner, .kind = t.kind,
-                        .flags = t.flags, .op = t.op, .partner = t.partner, .tag = t.tag, .comm = t.comm, .bytes = t.bytes,
-                        .extra = t.extra, .seconds = t.seconds};
+    cv_dim_columns c = {.capacity = ROOM,
+                        .tasks = RANKS,
+                        .communicators = 2,
+                        .comm_ids = ids,
+                        .task = t.partner,
+                        .kind = t.kind,
+                        .flags = t.flags,
+                        .op = t.op,
+                        .partner = t.partner,
+                        .tag = t.tag,
+                        .comm = t.comm,
+                        .bytes = t.bytes,
+                        .extra = t.extra,
+                        .seconds = t.seconds};
     memcpy(copy, text, length);
     enum cv_dim_error error = cv_dim_parse(copy, length, &c, &consumed, &lines);
     printf("parse %d %zu %zu %zu\n", error, c.count, lines, consumed);

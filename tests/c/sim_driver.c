@@ -8,20 +8,22 @@
 
 enum { COUNT = 9000, SIMS = 5 };
 
-static uint64_t next(uint64_t *state) {
+static uint64_t next(uint64_t *state)
+{
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
 
-static const cv_sim_level LEVELS[] = {{64, 12, 64, 0}, {1024, 16, 64, 0}, {53, 20, 64, 0}, {1, 1, 8, 0},
-                                       {3, 64, 4096, 0}, {100, 33, 4096, 0}, {64, 8, 64, 1}, {16, 64, 64, 2},
-                                       {7, 64, 64, 3},   {9, 5, 64, 4},      {11, 3, 64, 5}, {65, 4, 64, 6}, {5, 7, 64, 7}};
+static const cv_sim_level LEVELS[] = {{64, 12, 64, 0},    {1024, 16, 64, 0}, {53, 20, 64, 0}, {1, 1, 8, 0},   {3, 64, 4096, 0},
+                                      {100, 33, 4096, 0}, {64, 8, 64, 1},    {16, 64, 64, 2}, {7, 64, 64, 3}, {9, 5, 64, 4},
+                                      {11, 3, 64, 5},     {65, 4, 64, 6},    {5, 7, 64, 7}};
 static const uint32_t N_LEVELS[] = {3, 1, 2, 7};
 static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
 
-static void check(cv_status status, const char *what) {
+static void check(cv_status status, const char *what)
+{
     if (status != CV_OK) {
         fprintf(stderr, "%s: %s\n", what, cv_status_message(status));
         exit(1);
@@ -29,7 +31,8 @@ static void check(cv_status status, const char *what) {
 }
 
 /* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
-static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, uint64_t *state, size_t count) {
+static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, uint64_t *state, size_t count)
+{
     uint64_t *address = malloc(count * sizeof *address);
     uint32_t *owner = malloc(count * sizeof *owner);
     uint16_t *size = malloc(count * sizeof *size);
@@ -58,7 +61,8 @@ static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, 
     free(write);
 }
 
-static void print_totals(const cv_sim *sim, uint32_t groups, uint32_t hierarchies) {
+static void print_totals(const cv_sim *sim, uint32_t groups, uint32_t hierarchies)
+{
     uint64_t owners = cv_sim_owners(sim) * groups, *counts = malloc(3 * owners * sizeof *counts);
     for (uint32_t h = 0; h < hierarchies; h++)
         for (uint32_t k = 0; k < N_LEVELS[h]; k++) {
@@ -66,14 +70,14 @@ static void print_totals(const cv_sim *sim, uint32_t groups, uint32_t hierarchie
             uint64_t sum[3] = {0, 0, 0};
             for (uint64_t i = 0; i < 3 * owners; i++)
                 sum[i / owners] += counts[i];
-            printf("%u %u %llu %llu %llu\n", h, k, (unsigned long long)sum[0], (unsigned long long)sum[1],
-                   (unsigned long long)sum[2]);
+            printf("%u %u %llu %llu %llu\n", h, k, (unsigned long long)sum[0], (unsigned long long)sum[1], (unsigned long long)sum[2]);
         }
     free(counts);
 }
 
 /* All of it; two hierarchies by groups of sets and of bursts, and the same on some of the sets. */
-static void make(cv_sim **sims) {
+static void make(cv_sim **sims)
+{
     for (int i = 0; i < SIMS; i++)
         check(cv_sim_new(LEVELS, N_LEVELS, i ? 2 : 4, &sims[i]), "new");
     check(cv_sim_group(sims[1], 9), "group");
@@ -84,7 +88,8 @@ static void make(cv_sim **sims) {
     check(cv_sim_group_bursts(sims[4]), "group");
 }
 
-int main(void) {
+int main(void)
+{
     cv_sim *sim = NULL, *sims[SIMS];
     const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 8}};
     const uint32_t one = 1;

@@ -161,14 +161,19 @@ static void collective(const struct record *r)
     switch (r->op) {
     case BARRIER: later ? MPI_Ibarrier(comm, &q) : MPI_Barrier(comm); break;
     case BCAST: EITHER(MPI_Bcast, MPI_Ibcast, a, n, MPI_BYTE, root); break;
-    case GATHER: case GATHERV: EITHER(MPI_Gather, MPI_Igather, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
-    case SCATTER: case SCATTERV: EITHER(MPI_Scatter, MPI_Iscatter, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
-    case ALLGATHER: case ALLGATHERV: EITHER(MPI_Allgather, MPI_Iallgather, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
-    case ALLTOALL: case ALLTOALLV: case ALLTOALLW: EITHER(MPI_Alltoall, MPI_Ialltoall, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case GATHER:
+    case GATHERV: EITHER(MPI_Gather, MPI_Igather, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case SCATTER:
+    case SCATTERV: EITHER(MPI_Scatter, MPI_Iscatter, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case ALLGATHER:
+    case ALLGATHERV: EITHER(MPI_Allgather, MPI_Iallgather, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case ALLTOALL:
+    case ALLTOALLV:
+    case ALLTOALLW: EITHER(MPI_Alltoall, MPI_Ialltoall, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
     case REDUCE: EITHER(MPI_Reduce, MPI_Ireduce, a, b, count, type, sum, root); break;
     case ALLREDUCE: EITHER(MPI_Allreduce, MPI_Iallreduce, a, b, count, type, sum); break;
-    case REDUCE_SCATTER: case REDUCE_SCATTER_BLOCK:
-        EITHER(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, a, b, count, type, sum); break;
+    case REDUCE_SCATTER:
+    case REDUCE_SCATTER_BLOCK: EITHER(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, a, b, count, type, sum); break;
     case SCAN: EITHER(MPI_Scan, MPI_Iscan, a, b, count, type, sum); break;
     default: fail("unknown collective operation");
     }
@@ -181,7 +186,8 @@ static void perform(const struct record *r)
 {
     MPI_Request request;
     switch (r->kind) {
-    case BURST: case GPU: turn((uint64_t)(r->seconds * turns_a_second)); break;
+    case BURST:
+    case GPU: turn((uint64_t)(r->seconds * turns_a_second)); break;
     case SEND: send(r); break;
     case RECV: MPI_Recv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); break;
     case IRECV:

@@ -3,19 +3,52 @@
 
 #include "functions.h"
 
-static FUNCTION(complex_product) {
+static FUNCTION(complex_product)
+{
     for (int i = 0; i < N; i += 2) {
         const double re = x[i] * y[i] - x[i + 1] * y[i + 1], im = x[i] * y[i + 1] + x[i + 1] * y[i];
         z[i] = re, z[i + 1] = im;
     }
     return z[9];
 }
-static FUNCTION(saxpy_single) { TURNS h[i] = 0.5f * f[i] + g[i]; return h[3]; }
-static FUNCTION(smallest_index) { int r = 0; for (int i = 1; i < N; i++) if (f[i] < f[r]) r = i; return r; }
-static FUNCTION(moving_average) { double r = 0; TURNS { r += 0.1 * (x[i] - r); z[i] = r; } return r; }
-static FUNCTION(histogram) { memset(words, 0, 256 * sizeof *words); TURNS words[s[i]]++; return words[40]; }
-static FUNCTION(transpose) { for (int i = 0; i < 16; i++) for (int j = 0; j < 16; j++) z[16 * j + i] = x[16 * i + j]; return z[8]; }
-static FUNCTION(product_12) {
+static FUNCTION(saxpy_single)
+{
+    TURNS h[i] = 0.5f * f[i] + g[i];
+    return h[3];
+}
+static FUNCTION(smallest_index)
+{
+    int r = 0;
+    for (int i = 1; i < N; i++)
+        if (f[i] < f[r])
+            r = i;
+    return r;
+}
+static FUNCTION(moving_average)
+{
+    double r = 0;
+    TURNS
+    {
+        r += 0.1 * (x[i] - r);
+        z[i] = r;
+    }
+    return r;
+}
+static FUNCTION(histogram)
+{
+    memset(words, 0, 256 * sizeof *words);
+    TURNS words[s[i]]++;
+    return words[40];
+}
+static FUNCTION(transpose)
+{
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++)
+            z[16 * j + i] = x[16 * i + j];
+    return z[8];
+}
+static FUNCTION(product_12)
+{
     for (int i = 0; i < 12; i++)
         for (int j = 0; j < 12; j++) {
             double r = 0;
@@ -25,16 +58,32 @@ static FUNCTION(product_12) {
         }
     return z[30];
 }
-static FUNCTION(five_points) {
+static FUNCTION(five_points)
+{
     for (int i = 1; i < 15; i++)
         for (int j = 1; j < 31; j++)
             z[32 * i + j] = 0.2 * (x[32 * i + j] + x[32 * i + j - 1] + x[32 * i + j + 1] + x[32 * i + j - 32] + x[32 * i + j + 32]);
     return z[100];
 }
-static FUNCTION(reciprocals) { double r = 0; TURNS r += 1.0 / (x[i] + 1.5); return r; }
-static FUNCTION(norm) { double r = 0; TURNS r += x[i] * x[i]; return sqrt(r); }
-static FUNCTION(distances) { TURNS z[i] = sqrt(x[i] * x[i] + y[i] * y[i]); return z[4]; }
-static FUNCTION(heap_sift) {
+static FUNCTION(reciprocals)
+{
+    double r = 0;
+    TURNS r += 1.0 / (x[i] + 1.5);
+    return r;
+}
+static FUNCTION(norm)
+{
+    double r = 0;
+    TURNS r += x[i] * x[i];
+    return sqrt(r);
+}
+static FUNCTION(distances)
+{
+    TURNS z[i] = sqrt(x[i] * x[i] + y[i] * y[i]);
+    return z[4];
+}
+static FUNCTION(heap_sift)
+{
     for (int i = 0; i < 16; i++) {
         int at = 0;
         a[0] = (int)(fresh() & 0xffff);
@@ -51,7 +100,8 @@ static FUNCTION(heap_sift) {
     }
     return a[0];
 }
-static FUNCTION(greatest_divisor) {
+static FUNCTION(greatest_divisor)
+{
     uint32_t r = 0;
     for (int i = 0; i < 16; i++) {
         uint32_t p = fresh() | 1, q = fresh() | 1;
@@ -63,9 +113,24 @@ static FUNCTION(greatest_divisor) {
     }
     return r;
 }
-static FUNCTION(string_hash) { uint64_t r = 5381; TURNS r = r * 33 + s[i]; return (double)r; }
-static FUNCTION(adler) { uint32_t p = 1, q = 0; TURNS { p += s[i]; q += p; } return (q % 65521) << 16 | p % 65521; }
-static FUNCTION(stack_machine) {
+static FUNCTION(string_hash)
+{
+    uint64_t r = 5381;
+    TURNS r = r * 33 + s[i];
+    return (double)r;
+}
+static FUNCTION(adler)
+{
+    uint32_t p = 1, q = 0;
+    TURNS
+    {
+        p += s[i];
+        q += p;
+    }
+    return (q % 65521) << 16 | p % 65521;
+}
+static FUNCTION(stack_machine)
+{
     int64_t stack[16];
     int top = 0;
     stack[0] = 1;
@@ -82,11 +147,13 @@ static FUNCTION(stack_machine) {
     }
     return (double)stack[top];
 }
-static __attribute__((noinline)) int hanoi(int n, int from, int to) {
+static __attribute__((noinline)) int hanoi(int n, int from, int to)
+{
     return n == 0 ? from : hanoi(n - 1, from, 6 - from - to) + hanoi(n - 1, 6 - from - to, to) + to;
 }
 static FUNCTION(towers) { return hanoi(7, 1, 3); }
-static FUNCTION(common_subsequence) {
+static FUNCTION(common_subsequence)
+{
     int row[65] = {0};
     for (int i = 0; i < 16; i++) {
         int before = 0;
@@ -98,7 +165,8 @@ static FUNCTION(common_subsequence) {
     }
     return row[64];
 }
-static FUNCTION(insertion_sort) {
+static FUNCTION(insertion_sort)
+{
     int v[24];
     for (int i = 0; i < 24; i++)
         v[i] = (int)fresh();
@@ -111,7 +179,8 @@ static FUNCTION(insertion_sort) {
     }
     return v[12];
 }
-static FUNCTION(bit_reverse) {
+static FUNCTION(bit_reverse)
+{
     uint32_t r = 0;
     for (int i = 0; i < N; i++) {
         uint32_t v = (uint32_t)a[i];
@@ -122,7 +191,8 @@ static FUNCTION(bit_reverse) {
     }
     return r;
 }
-static FUNCTION(encode_64) {
+static FUNCTION(encode_64)
+{
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     unsigned r = 0;
     for (int i = 0, o = 0; i + 2 < 360; i += 3, o += 4) {
@@ -133,7 +203,8 @@ static FUNCTION(encode_64) {
     }
     return r;
 }
-static FUNCTION(random_walk) {
+static FUNCTION(random_walk)
+{
     int at = 0, highest = 0;
     for (int i = 0; i < 256; i++) {
         at += fresh() & 1 ? 1 : -1;
@@ -144,10 +215,9 @@ static FUNCTION(random_walk) {
 }
 
 /* clang-format off: ENTRY brings its comma */
-const struct entry frozen[] = {
-    ENTRY(complex_product) ENTRY(saxpy_single) ENTRY(smallest_index) ENTRY(moving_average) ENTRY(histogram) ENTRY(transpose)
-    ENTRY(product_12) ENTRY(five_points) ENTRY(reciprocals) ENTRY(norm) ENTRY(distances) ENTRY(heap_sift)
-    ENTRY(greatest_divisor) ENTRY(string_hash) ENTRY(adler) ENTRY(stack_machine) ENTRY(towers) ENTRY(common_subsequence)
-    ENTRY(insertion_sort) ENTRY(bit_reverse) ENTRY(encode_64) ENTRY(random_walk)
-    {0, 0}};
+const struct entry frozen[] = {ENTRY(complex_product) ENTRY(saxpy_single) ENTRY(smallest_index) ENTRY(moving_average) ENTRY(histogram)
+                                   ENTRY(transpose) ENTRY(product_12) ENTRY(five_points) ENTRY(reciprocals) ENTRY(norm) ENTRY(distances)
+                                       ENTRY(heap_sift) ENTRY(greatest_divisor) ENTRY(string_hash) ENTRY(adler) ENTRY(stack_machine)
+                                           ENTRY(towers) ENTRY(common_subsequence) ENTRY(insertion_sort) ENTRY(bit_reverse) ENTRY(encode_64)
+                                               ENTRY(random_walk){0, 0}};
 /* clang-format on */

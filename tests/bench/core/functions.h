@@ -21,7 +21,8 @@ extern uint32_t words[];
 extern uint64_t random_state;
 
 /* Goes on from call to call, so that no predictor can learn what follows. */
-static inline uint32_t fresh(void) {
+static inline uint32_t fresh(void)
+{
     random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(random_state >> 33);
 }

@@ -3,20 +3,82 @@
 
 #include "functions.h"
 
-static FUNCTION(dot) { double r = 0; TURNS r += x[i] * y[i]; return r; }
-static FUNCTION(axpy) { TURNS y[i] = 0.5 * x[i] + 0.25 * y[i]; return y[3]; }
-static FUNCTION(sum_integers) { int r = 0; TURNS r += a[i]; return r; }
-static FUNCTION(largest) { double r = x[0]; TURNS r = x[i] > r ? x[i] : r; return r; }
-static FUNCTION(polynomial) { double r = 0; TURNS r = r * 0.5 + x[i]; return r; }
-static FUNCTION(prefix_sum) { for (int i = 1; i < N; i++) b[i] = b[i - 1] + a[i]; return b[N - 1]; }
-static FUNCTION(count_byte) { int r = 0; TURNS r += s[i] == 'e'; return r; }
-static FUNCTION(copy_words) { TURNS c[i] = a[i]; return c[5]; }
-static FUNCTION(stencil) { for (int i = 1; i < N - 1; i++) z[i] = (x[i - 1] + x[i] + x[i + 1]) * 0.333; return z[7]; }
-static FUNCTION(divide_each) { TURNS z[i] = 1.0 / (x[i] + 2.0); return z[2]; }
-static FUNCTION(root_each) { TURNS z[i] = sqrt(x[i] + 1.0); return z[2]; }
-static FUNCTION(fnv_hash) { uint32_t r = 2166136261u; TURNS r = (r ^ s[i]) * 16777619u; return r; }
-static FUNCTION(table_checksum) { uint32_t r = ~0u; TURNS r = words[(r ^ s[i]) & 255] ^ r >> 8; return r; }
-static FUNCTION(matrix_vector) {
+static FUNCTION(dot)
+{
+    double r = 0;
+    TURNS r += x[i] * y[i];
+    return r;
+}
+static FUNCTION(axpy)
+{
+    TURNS y[i] = 0.5 * x[i] + 0.25 * y[i];
+    return y[3];
+}
+static FUNCTION(sum_integers)
+{
+    int r = 0;
+    TURNS r += a[i];
+    return r;
+}
+static FUNCTION(largest)
+{
+    double r = x[0];
+    TURNS r = x[i] > r ? x[i] : r;
+    return r;
+}
+static FUNCTION(polynomial)
+{
+    double r = 0;
+    TURNS r = r * 0.5 + x[i];
+    return r;
+}
+static FUNCTION(prefix_sum)
+{
+    for (int i = 1; i < N; i++)
+        b[i] = b[i - 1] + a[i];
+    return b[N - 1];
+}
+static FUNCTION(count_byte)
+{
+    int r = 0;
+    TURNS r += s[i] == 'e';
+    return r;
+}
+static FUNCTION(copy_words)
+{
+    TURNS c[i] = a[i];
+    return c[5];
+}
+static FUNCTION(stencil)
+{
+    for (int i = 1; i < N - 1; i++)
+        z[i] = (x[i - 1] + x[i] + x[i + 1]) * 0.333;
+    return z[7];
+}
+static FUNCTION(divide_each)
+{
+    TURNS z[i] = 1.0 / (x[i] + 2.0);
+    return z[2];
+}
+static FUNCTION(root_each)
+{
+    TURNS z[i] = sqrt(x[i] + 1.0);
+    return z[2];
+}
+static FUNCTION(fnv_hash)
+{
+    uint32_t r = 2166136261u;
+    TURNS r = (r ^ s[i]) * 16777619u;
+    return r;
+}
+static FUNCTION(table_checksum)
+{
+    uint32_t r = ~0u;
+    TURNS r = words[(r ^ s[i]) & 255] ^ r >> 8;
+    return r;
+}
+static FUNCTION(matrix_vector)
+{
     for (int i = 0; i < 16; i++) {
         double r = 0;
         for (int j = 0; j < 16; j++)
@@ -25,7 +87,8 @@ static FUNCTION(matrix_vector) {
     }
     return z[3];
 }
-static FUNCTION(binary_search) {
+static FUNCTION(binary_search)
+{
     int r = 0;
     for (int i = 0; i < 32; i++) {
         const int key = (int)(fresh() % (4 * N));
@@ -41,7 +104,8 @@ static FUNCTION(binary_search) {
     }
     return r;
 }
-static FUNCTION(bubble) {
+static FUNCTION(bubble)
+{
     int v[16], r = 0;
     for (int i = 0; i < 16; i++)
         v[i] = (int)fresh();
@@ -55,14 +119,16 @@ static FUNCTION(bubble) {
             }
     return r + v[3];
 }
-static FUNCTION(collatz) {
+static FUNCTION(collatz)
+{
     int r = 0;
     for (int i = 0; i < 8; i++)
         for (uint32_t v = (fresh() & 1023) + 2; v != 1; r++)
             v = v & 1 ? 3 * v + 1 : v / 2;
     return r;
 }
-static FUNCTION(interpreter) {
+static FUNCTION(interpreter)
+{
     uint64_t r = 1;
     for (int i = 0; i < 256; i++)
         switch (s[i] & 7) {
@@ -79,12 +145,20 @@ static FUNCTION(interpreter) {
 }
 static __attribute__((noinline)) int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 static FUNCTION(recursion) { return fib(12); }
-static FUNCTION(list_walk) { int at = 0, r = 0; TURNS { at = b[at] & (N - 1); r += at; } return r; }
+static FUNCTION(list_walk)
+{
+    int at = 0, r = 0;
+    TURNS
+    {
+        at = b[at] & (N - 1);
+        r += at;
+    }
+    return r;
+}
 
 /* clang-format off: ENTRY brings its comma */
-const struct entry looked_at[] = {
-    ENTRY(dot) ENTRY(axpy) ENTRY(sum_integers) ENTRY(largest) ENTRY(polynomial) ENTRY(prefix_sum) ENTRY(count_byte)
-    ENTRY(copy_words) ENTRY(stencil) ENTRY(divide_each) ENTRY(root_each) ENTRY(fnv_hash) ENTRY(table_checksum)
-    ENTRY(matrix_vector) ENTRY(binary_search) ENTRY(bubble) ENTRY(collatz) ENTRY(interpreter) ENTRY(recursion) ENTRY(list_walk)
-    {0, 0}};
+const struct entry looked_at[] = {ENTRY(dot) ENTRY(axpy) ENTRY(sum_integers) ENTRY(largest) ENTRY(polynomial) ENTRY(prefix_sum)
+                                      ENTRY(count_byte) ENTRY(copy_words) ENTRY(stencil) ENTRY(divide_each) ENTRY(root_each) ENTRY(fnv_hash)
+                                          ENTRY(table_checksum) ENTRY(matrix_vector) ENTRY(binary_search) ENTRY(bubble) ENTRY(collatz)
+                                              ENTRY(interpreter) ENTRY(recursion) ENTRY(list_walk){0, 0}};
 /* clang-format on */

@@ -22,13 +22,15 @@ static volatile double sink;
 
 #define SAMPLES 200
 
-static double now(void) {
+static double now(void)
+{
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void prepare(void) {
+static void prepare(void)
+{
     const uint64_t random = random_state;
     random_state = 12345;
     for (int i = 0; i < N; i++) {
@@ -46,7 +48,8 @@ static void prepare(void) {
 #define EIGHT(text) text text text text text text text text
 
 /* Seconds of a cycle: dependent multiplications take three each. (Additions, one each, lose turns to a busy sibling thread.) */
-static double cycle(void) {
+static double cycle(void)
+{
     uint64_t r = 1, one = 1;
     const double begin = now();
     for (int i = 0; i < 1000; i++)
@@ -54,13 +57,15 @@ static double cycle(void) {
     return (now() - begin) / (1000 * 8 * 3);
 }
 
-static int ascending(const void *left, const void *right) {
+static int ascending(const void *left, const void *right)
+{
     const double p = *(const double *)left, q = *(const double *)right;
     return (p > q) - (p < q);
 }
 
 /* The 10th percentile: disturbances add time to a sample, more rarely to the clock's own chain beside it. */
-static double measure(function run, int calls) {
+static double measure(function run, int calls)
+{
     double cycles[SAMPLES];
     int taken = 0;
     for (int turn = 0; turn < 10 * SAMPLES && taken < SAMPLES; turn++) {
@@ -79,7 +84,8 @@ static double measure(function run, int calls) {
     return taken ? cycles[taken / 10] : 0;
 }
 
-int main(int count, char **words_) {
+int main(int count, char **words_)
+{
     const struct entry *const set = count > 2 && !strcmp(words_[2], "frozen") ? frozen : looked_at;
     for (const struct entry *e = set; e->name; e++)
         if (!strcmp(words_[1], "measure")) {

@@ -14,8 +14,9 @@ __attribute__((noinline)) static void smooth(double *a, const double *b, int n)
     for (int i = 1; i < n - 1; i++)
         for (int j = 1; j < n - 1; j++)
             for (int k = 1; k < n - 1; k++)
-                AT(a, n, i, j, k) = (AT(a, n, i - 1, j, k) + AT(a, n, i + 1, j, k) + AT(a, n, i, j - 1, k) + AT(a, n, i, j + 1, k)
-                                     + AT(a, n, i, j, k - 1) + AT(a, n, i, j, k + 1) + AT(b, n, i, j, k)) / 6;
+                AT(a, n, i, j, k) = (AT(a, n, i - 1, j, k) + AT(a, n, i + 1, j, k) + AT(a, n, i, j - 1, k) + AT(a, n, i, j + 1, k) +
+                                     AT(a, n, i, j, k - 1) + AT(a, n, i, j, k + 1) + AT(b, n, i, j, k)) /
+                                    6;
 }
 
 __attribute__((noinline)) static void residual(double *r, const double *a, const double *b, int n)
@@ -23,8 +24,8 @@ __attribute__((noinline)) static void residual(double *r, const double *a, const
     for (int i = 1; i < n - 1; i++)
         for (int j = 1; j < n - 1; j++)
             for (int k = 1; k < n - 1; k++)
-                AT(r, n, i, j, k) = AT(b, n, i, j, k) + AT(a, n, i - 1, j, k) + AT(a, n, i + 1, j, k) + AT(a, n, i, j - 1, k)
-                                    + AT(a, n, i, j + 1, k) + AT(a, n, i, j, k - 1) + AT(a, n, i, j, k + 1) - 6 * AT(a, n, i, j, k);
+                AT(r, n, i, j, k) = AT(b, n, i, j, k) + AT(a, n, i - 1, j, k) + AT(a, n, i + 1, j, k) + AT(a, n, i, j - 1, k) +
+                                    AT(a, n, i, j + 1, k) + AT(a, n, i, j, k - 1) + AT(a, n, i, j, k + 1) - 6 * AT(a, n, i, j, k);
 }
 
 __attribute__((noinline)) static void restrict_to(double *coarse, const double *fine, int n, int m)

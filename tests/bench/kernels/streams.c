@@ -14,10 +14,7 @@ static double a[N][N], b[N][N], c[N][N];
 static double value[ROWS][WIDTH], x[ROWS], y[ROWS], p[ROWS], r[ROWS];
 static int column[ROWS][WIDTH], pointer[ROWS + 1];
 
-static unsigned long next(unsigned long *state)
-{
-    return (*state = *state * 6364136223846793005ul + 1442695040888963407ul) >> 33;
-}
+static unsigned long next(unsigned long *state) { return (*state = *state * 6364136223846793005ul + 1442695040888963407ul) >> 33; }
 
 __attribute__((noinline)) static void stream(long count)
 {

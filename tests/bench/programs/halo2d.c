@@ -8,8 +8,8 @@ static void relax(const double *from, double *to, int rows, int n)
 {
     for (int i = 1; i <= rows; i++)
         for (int j = 1; j < n - 1; j++)
-            to[(size_t)i * n + j] = 0.25 * (from[(size_t)(i - 1) * n + j] + from[(size_t)(i + 1) * n + j] +
-                                            from[(size_t)i * n + j - 1] + from[(size_t)i * n + j + 1]);
+            to[(size_t)i * n + j] = 0.25 * (from[(size_t)(i - 1) * n + j] + from[(size_t)(i + 1) * n + j] + from[(size_t)i * n + j - 1] +
+                                            from[(size_t)i * n + j + 1]);
 }
 
 int main(int argc, char **argv)

@@ -10,10 +10,7 @@
 
 #define PAGE 4096L
 
-static char *map(long pages, int flags)
-{
-    return mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
-}
+static char *map(long pages, int flags) { return mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0); }
 
 static void touch(char *at, long pages)
 {

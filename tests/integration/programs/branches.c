@@ -71,10 +71,7 @@ negate:
     NEXT;
 }
 
-KEEP static uint64_t nest(int depth)
-{
-    return depth ? nest(depth - 1) + draw() : 0;
-}
+KEEP static uint64_t nest(int depth) { return depth ? nest(depth - 1) + draw() : 0; }
 
 KEEP static void copy_bytes(unsigned long count)
 {
@@ -82,10 +79,7 @@ KEEP static void copy_bytes(unsigned long count)
     __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(count) : : "memory");
 }
 
-static int compare(const void *a, const void *b)
-{
-    return *(const uint8_t *)a - *(const uint8_t *)b;
-}
+static int compare(const void *a, const void *b) { return *(const uint8_t *)a - *(const uint8_t *)b; }
 
 int main(int argc, char **argv)
 {

@@ -17,10 +17,7 @@ __attribute__((noinline)) static void do_work(int rounds)
             work[i] += r;
 }
 
-static void jump_back(int signal)
-{
-    siglongjmp(back, signal);
-}
+static void jump_back(int signal) { siglongjmp(back, signal); }
 
 static int fork_child(void)
 {

@@ -16,8 +16,17 @@ __attribute__((noinline)) static long *make_first(void) { return malloc(N * size
 __attribute__((noinline)) static long *make_second(void) { return malloc(N * sizeof(long)); }
 __attribute__((noinline)) static long *make_zeroed(void) { return calloc(N, sizeof(long)); }
 __attribute__((noinline)) static long *make_longer(long *old) { return realloc(old, 4 * N * sizeof(long)); }
-__attribute__((noinline)) static void *own_wrapper(size_t bytes) { void *made = malloc(bytes); return made ? made : abort(), made; }
-__attribute__((noinline)) static long *make_wrapped(void) { long *made = own_wrapper(N * sizeof(long)); sink = 0; return made; }
+__attribute__((noinline)) static void *own_wrapper(size_t bytes)
+{
+    void *made = malloc(bytes);
+    return made ? made : abort(), made;
+}
+__attribute__((noinline)) static long *make_wrapped(void)
+{
+    long *made = own_wrapper(N * sizeof(long));
+    sink = 0;
+    return made;
+}
 
 __attribute__((noinline)) static long *map_memory(void)
 {
