@@ -46,6 +46,7 @@ tables: $(STAMP) ## Write the measured figures of the pages from benchmarks/resu
 	$(BIN)/python tools/result_tables.py
 
 lint: $(STAMP) ## Check style, types, prose and the pages' figures
+	$(BIN)/clang-format --dry-run -Werror $$(find csrc probes tests examples -name '*.[ch]' -o -name '*.cpp')
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
