@@ -20,6 +20,9 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from result_file import write_result
+
 from convolver.execution import core_time as core
 from convolver.execution.program import operations
 from convolver.execution.static import static_cycles
@@ -98,6 +101,18 @@ def rows(folder: Path, which: str, calls: int, rounds: int, table: CoreTable) ->
     return found
 
 
+def summary(found: list[dict[str, Any]], table: str) -> list[list[str]]:
+    """Return the rows of the pages' table: a set with its errors each."""
+    rows = []
+    for which in dict.fromkeys(row["set"] for row in found):
+        errors = np.array([row["error"] for row in found if row["set"] == which])
+        within = np.mean(np.abs(errors) <= 0.2)
+        figures = (np.mean(np.abs(errors)), np.median(np.abs(errors)))
+        cells = [*(f"{100 * one:.1f} %" for one in figures), f"{100 * np.median(errors):+.1f} %", f"{100 * within:.0f} %"]
+        rows.append([f"{which}, {len(errors)}", table, *cells])
+    return rows
+
+
 def report(found: list[dict[str, Any]]) -> None:
     """Print a table and the errors of each set."""
     print("| set | function | build | measured | predicted | error | from the code alone |\n|---|---|---|---|---|---|---|")
@@ -126,6 +141,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of a set, seconds each")
     parser.add_argument("--machine", help="profile whose probes calibrate the core table (default: the table as published)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--store", action="store_true", help="write benchmarks/results/core-time.json for the pages")
     options = parser.parse_args()
     table = core.core_table(find_machine(options.machine))[0] if options.machine else choose_core(describe_cpu())[0]
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
@@ -135,6 +151,9 @@ def main() -> None:
         print(json.dumps(found))
     else:
         report(found)
+    if options.store:
+        name = options.machine or "published"
+        write_result("core-time", ["set", "core table", "mean", "median", "signed median", "within 20 %"], summary(found, name))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from result_file import write_result
 from streams import STREAMS, Arrays
 
 from convolver.simulation.detailed import Details
@@ -62,8 +63,8 @@ def measure(million: float) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Print the table, or JSON."""
-    words = [word for word in sys.argv[1:] if word != "--json"]
+    """Print the table, or JSON; ``--store`` writes the result file of the pages."""
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     results = measure(float(words[0]) if words else 16)
     if "--json" in sys.argv:
         print(json.dumps(results, indent=1))
@@ -71,6 +72,9 @@ def main() -> None:
     print(f"{'M references/s':16s}" + "".join(f"{kind:>15s}" for kind in KINDS))
     for name, rates in results.items():
         print(f"{name:16s}" + "".join(f"{rates[kind]:15.1f}" for kind in KINDS))
+    if "--store" in sys.argv:
+        rows = [[name, *(f"{rates[kind]:.4g}" for kind in KINDS)] for name, rates in results.items()]
+        write_result("level-options", ["stream", *KINDS], rows)
 
 
 if __name__ == "__main__":

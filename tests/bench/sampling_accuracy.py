@@ -17,6 +17,7 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 import polars as pl
+from result_file import write_result
 
 from convolver.simulation.one_pass import simulate
 from convolver.tracing.sampling import SamplingPlan
@@ -106,8 +107,9 @@ def compare(full: Rates, sampled: Rates, least: float = 0.01) -> tuple[float, fl
     return 100 * whole, 100 * block, missing, where
 
 
-def measure(programs: list[str], plans: list[str], scale: float, out: TextIO) -> None:
-    """Trace every program by every plan and print a row each."""
+def measure(programs: list[str], plans: list[str], scale: float, out: TextIO) -> list[list[str]]:
+    """Trace every program by every plan and print a row each; return the rows of the table of the pages."""
+    rows = []
     print(f"{'program':8} {'plan':8} {'recorded':>9} {'whole':>7} {'block':>7}  {'unseen':>7}  worst block", file=out, flush=True)
     with tempfile.TemporaryDirectory() as name:
         for program in programs:
@@ -115,11 +117,15 @@ def measure(programs: list[str], plans: list[str], scale: float, out: TextIO) ->
             subprocess.run(["gcc", "-O2", "-g", "-o", binary, KERNELS / f"{program}.c", "-lm"], check=True)
             command = [str(binary), str(max(1, round(ARGUMENTS[program] * scale)))]
             full = rates(command, SamplingPlan(mode="full"))
+            cells = [program]
             for plan in plans:
                 sampled = rates(command, PLANS[plan])
                 whole, block, missing, where = compare(full, sampled)
                 row = f"{program:8} {plan:8} {sampled.recorded:9.2%} {whole:7.2f} {block:7.2f}  {missing:7.2%}  {where}"
                 print(row, file=out, flush=True)
+                cells.append(f"{whole:.2f} / {block:.2f}")
+            rows.append(cells)
+    return rows
 
 
 def main() -> None:
@@ -128,10 +134,16 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(ARGUMENTS))
     parser.add_argument("--plans", default=",".join(PLANS))
     parser.add_argument("--scale", type=float, default=1.0, help="of the programs' lengths")
+    parser.add_argument(
+        "--store", action="store_true", help="write benchmarks/results/sampling-accuracy.json, from which pages are made"
+    )
     options = parser.parse_args()
     with os.fdopen(os.dup(1), "w") as out, open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 1)  # the programs print there
-        measure(options.only.split(","), options.plans.split(","), options.scale, out)
+        plans = options.plans.split(",")
+        rows = measure(options.only.split(","), plans, options.scale, out)
+    if options.store:
+        write_result("sampling-accuracy", ["program", *plans], rows)
 
 
 if __name__ == "__main__":

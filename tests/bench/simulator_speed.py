@@ -33,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from result_file import write_result
 from streams import STREAMS, Arrays
 
 from convolver._native.simulator import Geometry, Simulator
@@ -164,8 +165,8 @@ def two_threads_at_best() -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table, or JSON."""
-    words = [word for word in sys.argv[1:] if word != "--json"]
+    """Print the table, or JSON; ``--store`` writes the result file of the pages."""
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     million = float(words[0]) if words else 52
     results = measure(million)
     for name, rate in cachegrind(min(million, 20)).items():
@@ -177,6 +178,9 @@ def main() -> None:
     print(f"{'M references/s':16s}" + "".join(f"{kind:>26s}" for kind in kinds))
     for name, rates in results.items():
         print(f"{name:16s}" + "".join(f"{rates[kind]:26.1f}" for kind in kinds))
+    if "--store" in sys.argv:
+        rows = [[name, *(f"{rates[kind]:.4g}" for kind in kinds)] for name, rates in results.items()]
+        write_result("simulator", ["stream", *kinds], rows)
     gains = ", ".join(f"{name} x{gain:.2f}" for name, gain in two_threads_at_best().items())
     print(f"two threads that share nothing: {gains}")
 

@@ -22,6 +22,8 @@ import threading
 import time
 from pathlib import Path
 
+from result_file import write_result
+
 from convolver.tracing import valgrind
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -160,6 +162,9 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, help="file of rows already measured; new ones are added")
     parser.add_argument("--limit", type=float, default=float("inf"), help="begin no program after so many seconds")
     parser.add_argument("--hpl-size", type=int, default=100)
+    parser.add_argument(
+        "--store", action="store_true", help="write benchmarks/results/tracer-slowdown.json, from which pages are made"
+    )
     options = parser.parse_args()
     columns = options.columns.split(",")
     kept = json.loads(options.kept.read_text()) if options.kept and options.kept.exists() else {}
@@ -174,6 +179,14 @@ def main() -> None:
             if options.kept:
                 options.kept.write_text(json.dumps(kept))
             show(program, row, columns)
+    if options.store:
+        cells = {name: [joined(kept[name], column) for column in columns] for name in programs}
+        write_result("tracer-slowdown", ["program", *columns], [[name, *row] for name, row in cells.items()])
+
+
+def joined(row: Row, column: str) -> str:
+    """Return what a page shows: the slowdown of the whole run, and after a comma that without the start where it is known."""
+    return ", ".join(f"{row[kind][column]:.1f}" for kind in ("whole", "running") if column in row.get(kind, {}))
 
 
 if __name__ == "__main__":
