@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.models import CommandInfo, TyperInfo
@@ -15,38 +15,62 @@ from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
 from convolver.tracing.launch import inherited_environment
 
-VERBS: dict[str, str] = {
-    "doctor": "Check what is installed; say how to get what is missing.",
-    "probe": "Measure this machine and write its profile.",
-    "machine": "List, show, compare, check, merge and project machine profiles.",
-    "trace": "Record what a program executes and which memory it touches.",
-    "import_": "Convert references that another tool recorded into a trace.",
-    "merge": "Join traces that were recorded in phases into one.",
-    "simulate": "Simulate the caches of machines on a trace, in one pass.",
-    "explore": "Simulate variants of one cache level of a machine.",
-    "share": "Simulate threads on cores that share their last cache.",
-    "predict": "Predict a program's time and its CPU ratio to targets.",
-    "validate": "Compare predicted with measured times of many programs.",
-    "plot": "Draw a picture from artifacts: PNG, SVG or PDF.",
-    "report": "Show a predicted program, as text or as one HTML page.",
-    "diff": "Compare two runs, machines or versions block by block.",
-    "export": "Write artifacts in other tools' formats.",
-    "info": "Explain and verify a file that Convolver wrote.",
-    "ratio": "CPU ratio of a program on two machines, and what decides it.",
-    "model": "Fit, apply and show statistical models.",
-    "replay": "Replay the messages of a parallel run on a network.",
-    "mpi": "Record and convert the MPI events of parallel programs.",
+if TYPE_CHECKING:
+    from click import HelpFormatter
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Everyday": {
+        "predict": "Predict a program's time and its CPU ratio to targets.",
+        "report": "Show a predicted program, as text or as one HTML page.",
+        "diff": "Compare two runs, machines or versions block by block.",
+        "ratio": "CPU ratio of a program on two machines, and what decides it.",
+        "validate": "Compare predicted with measured times of many programs.",
+        "doctor": "Check what is installed; say how to get what is missing.",
+    },
+    "Machines": {
+        "probe": "Measure this machine and write its profile.",
+        "machine": "List, show, compare, check, merge and project machine profiles.",
+    },
+    "Steps": {
+        "trace": "Record what a program executes and which memory it touches.",
+        "simulate": "Simulate the caches of machines on a trace, in one pass.",
+        "explore": "Simulate variants of one cache level of a machine.",
+        "share": "Simulate threads on cores that share their last cache.",
+        "plot": "Draw a picture from artifacts: PNG, SVG or PDF.",
+        "info": "Explain and verify a file that Convolver wrote.",
+        "export": "Write artifacts in other tools' formats.",
+        "import_": "Convert accesses that another tool recorded into a trace.",
+        "merge": "Join traces that were recorded in phases into one.",
+    },
+    "Parallel": {
+        "mpi": "Record and convert the MPI events of parallel programs.",
+        "replay": "Replay the messages of a parallel run on a network.",
+    },
+    "Models": {
+        "model": "Fit, apply and show statistical models.",
+    },
+}
+"""The groups of ``convolver --help``: modules of this package that hold a verb (each has ``register(app)``), and their words."""
+HIDDEN = {
     "instrument": "Translate CALL's pragmas of a C source into calls.",
     "completion": "Let a shell complete verbs, options and machines.",
 }
-"""Modules of this package that hold a verb (each has ``register(app)``), in the order of ``convolver --help``, and its words."""
+"""Verbs that ``convolver --help`` leaves out."""
+VERBS = {verb: words for group in (*GROUPS.values(), HIDDEN) for verb, words in group.items()}
 
 
 class _AllVerbs(Verbs):
-    """The verbs in the order in which they are used."""
+    """All verbs, by what they are used for."""
 
     def list_commands(self, _ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return [verb.rstrip("_") for verb in VERBS]
+
+    def format_commands(self, _ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+        """Write the verbs group by group, their words in one column."""
+        width = max(len(verb) for verb in VERBS)
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.rstrip("_").ljust(width), words) for verb, words in verbs.items()])
 
 
 app = typer.Typer(

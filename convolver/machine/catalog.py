@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,9 @@ def find_machine(name_or_path: str | Path) -> MachineProfile:
             return MachineProfile.load(entries[name].path)
     if text == HOST:
         raise UnknownMachineError("This machine has no profile yet; run `convolver probe` in this folder first.")
+    near = get_close_matches(text, entries, n=1)
+    known = f"did you mean '{near[0]}'? Known" if near else "known"
     names = ", ".join(entries) or "none"
     raise UnknownMachineError(
-        f"No machine is called '{text}' (known: {names}); give a name, the path of a profile, or probe one."
+        f"No machine is called '{text}' ({known}: {names}); give a name, the path of a profile, or probe one."
     )

@@ -6,7 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from convolver.cli.app import VERBS, app, main
+from convolver.cli.app import GROUPS, HIDDEN, app, main
 from convolver.errors import UsageError
 
 runner = CliRunner()
@@ -16,9 +16,13 @@ def help_of(*words):
     return runner.invoke(app, [*words, "--help"], terminal_width=80).output
 
 
-def test_the_help_lists_every_verb_with_a_whole_line_in_the_order_of_use():
-    listed = help_of().partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == [verb.rstrip("_") for verb in VERBS]
+def test_the_help_lists_every_verb_by_its_use_on_a_whole_line():
+    listed = []
+    for title, verbs in GROUPS.items():
+        block = help_of().partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
+        assert [line.split()[0] for line in block] == [verb.rstrip("_") for verb in verbs]
+        listed += block
+    assert not {line.split()[0] for line in listed} & set(HIDDEN)
     assert all(len(line) <= 80 and line.endswith(".") and not line.endswith("...") for line in listed)
 
 
