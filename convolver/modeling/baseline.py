@@ -15,12 +15,6 @@ Values = npt.NDArray[np.float64]
 SCALING_NAMES = ("P", "p", "np", "procs", "ranks", "processes", "n")
 
 
-def power_law(x: Values, y: Values) -> tuple[float, float]:
-    """Return (c, b) of y = c x^b by least squares in logarithms."""
-    fit = ols(np.log(y), np.column_stack([np.ones_like(x), np.log(x)]), ("1", "log x"))
-    return float(np.exp(fit.coefficients[0])), float(fit.coefficients[1])
-
-
 def amdahl(x: Values, y: Values) -> tuple[float, float]:
     """Return (a, b) >= 0 of y = a + b / x by relative non-negative least squares."""
     fit = nnls(y, np.column_stack([np.ones_like(x), 1 / x]), ("1", "1/x"), relative_weights(y))

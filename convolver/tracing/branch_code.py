@@ -31,7 +31,7 @@ class Codes(NamedTuple):
         return cls(rows.reshape(len(all_codes), LONGEST), np.array([len(code) for code in all_codes], dtype=np.int64))
 
 
-class Branches(NamedTuple):
+class CodeBranches(NamedTuple):
     """Where instructions jump, from the address behind each, where ``known``, and whether they can go on there."""
 
     distance: NDArray[np.int64]
@@ -71,7 +71,7 @@ def _signed(body: NDArray[np.uint8], begin: int, size: NDArray[np.int64]) -> NDA
     return np.asarray(np.where(size > 0, np.left_shift(value, shift) >> shift, 0))
 
 
-def branches(codes: Codes) -> Branches:
+def branches(codes: Codes) -> CodeBranches:
     """Return where instructions jump. Unknown code goes on."""
     body, left = _opcodes(codes)
     first, second = body[:, 0], body[:, 1]
@@ -81,4 +81,4 @@ def branches(codes: Codes) -> Branches:
     distance = np.where(near, _signed(body, 2, left - 2), _signed(body, 1, np.where(short, np.minimum(left - 1, 1), left - 1)))
     indirect = (first == 0xFF) & (left > 1) & np.isin(second >> 3 & 7, (4, 5))
     known = short | jump | near
-    return Branches(np.where(known, distance, 0), known, ~(there & (_ENDS[first] | jump | indirect)))
+    return CodeBranches(np.where(known, distance, 0), known, ~(there & (_ENDS[first] | jump | indirect)))

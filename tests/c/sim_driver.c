@@ -1,7 +1,5 @@
 /* Drives the simulator through its edges under the sanitizers: prints the totals of one deterministic stream. */
-#include "cv_footprint.h"
 #include "cv_sim.h"
-#include "cv_stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +29,7 @@ static void check(cv_status status, const char *what)
 }
 
 /* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
-static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, uint64_t *state, size_t count)
+static void feed(cv_sim *const *sims, uint64_t *state, size_t count)
 {
     uint64_t *address = malloc(count * sizeof *address);
     uint32_t *owner = malloc(count * sizeof *owner);
@@ -53,8 +51,6 @@ static void feed(cv_sim *const *sims, cv_stack *stack, cv_footprint *footprint, 
         if (i > 2)
             check(cv_sim_feed(sims[i], &short_ones), "feed");
     }
-    check(cv_stack_feed(stack, &all), "stack");
-    check(cv_footprint_feed(footprint, &all), "footprint");
     free(address);
     free(owner);
     free(size);
@@ -97,18 +93,10 @@ int main(void)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
     make(sims);
-    cv_stack *stack = NULL;
-    if (cv_stack_new(48, &stack) != CV_ERROR_ARGUMENT)
-        return 4;
-    check(cv_stack_new(64, &stack), "new");
-    cv_footprint *footprint = NULL;
-    if (cv_footprint_new(48, &footprint) != CV_ERROR_ARGUMENT)
-        return 5;
-    check(cv_footprint_new(64, &footprint), "new");
     uint64_t state = 1;
     const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        feed(sims, stack, footprint, &state, sizes[i]);
+        feed(sims, &state, sizes[i]);
     if (cv_sim_counts(sims[0], 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT || cv_sim_group_bursts(sims[0]) != CV_ERROR_ARGUMENT)
         return 3;
     for (int i = 0; i < SIMS; i++) {
@@ -116,14 +104,5 @@ int main(void)
         cv_sim_free(sims[i]);
     }
     cv_sim_free(NULL);
-    uint64_t accesses, distinct;
-    double lines[CV_FOOTPRINT_WINDOWS];
-    uint32_t windows = cv_footprint_result(footprint, &accesses, &distinct, lines);
-    if (lines[0] != (double)accesses || distinct > accesses || windows < 2 || lines[windows - 1] < lines[0])
-        return 6;
-    cv_footprint_free(footprint);
-    cv_footprint_free(NULL);
-    cv_stack_free(stack);
-    cv_stack_free(NULL);
     return 0;
 }

@@ -1,23 +1,10 @@
-"""No module needs, at any time, another that needs it: neither at the top of a file nor inside a function."""
+"""No module needs another that needs it: neither at the top of a file, nor inside a function, nor for types only."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _for_types_only(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-def _statements(node: ast.AST) -> list[ast.AST]:
-    """Return a node and all below it, without what only type checkers read."""
-    found = [node]
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.stmt) and _for_types_only(child)):
-            found += _statements(child)
-    return found
 
 
 def imports(root: Path) -> dict[str, set[str]]:
@@ -27,7 +14,7 @@ def imports(root: Path) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         graph[name] = set()
-        for node in _statements(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 graph[name] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -52,7 +39,7 @@ def test_a_cycle_through_a_function_is_found(tmp_path):
     (package / "first.py").write_text("from package.second import two\n")
     (package / "second.py").write_text("def two():\n    from package import first\n    return first\n")
     assert set(cycle(imports(package))) == {"package.first", "package.second"}
-    (package / "second.py").write_text("if TYPE_CHECKING:\n    from package import first\n")
+    (package / "second.py").write_text("")
     assert cycle(imports(package)) == []
 
 

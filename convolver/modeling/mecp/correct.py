@@ -14,7 +14,7 @@ beats the base model there, the base model is returned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -25,8 +25,7 @@ from convolver.errors import ModelError
 from convolver.modeling.cross_validation import folds
 from convolver.modeling.expression import substitute
 from convolver.modeling.intervals import LeftOut, left_out_residuals
-from convolver.modeling.mecp.evolve import BestTree, Settings, evolve
-from convolver.modeling.mecp.genetic import search_parameters
+from convolver.modeling.mecp.evolve import ScaledTree, Settings, evolve
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
 from convolver.modeling.model_artifact import Model
@@ -51,7 +50,7 @@ class Corrected:
     space: str
     form: SemiEmpirical
     parameters: dict[str, float]
-    found: BestTree
+    found: ScaledTree
     remainder: Remainder
     axes: dict[str, Axis]
     limits: tuple[float, float]
@@ -120,13 +119,33 @@ def trial(
         found, remainder, axes, limits = _term(form, data, use, case, space, seed + 1000 * step, settings)
         result = Corrected(case, space, form, dict(use), found, remainder, axes, limits)
         if step + 1 < rounds:
-            use = search_parameters(form, data, parameters, result, seed=seed, shift=_SHIFT)
+            use = _moved(form, data, parameters, result, seed)
     return result
+
+
+def _moved(
+    form: SemiEmpirical, data: Observations, fitted: Mapping[str, float], corrected: Corrected, seed: int
+) -> dict[str, float]:
+    """Return the parameters near their fit, and within their bounds, that serve the corrected model best."""
+    from scipy.optimize import differential_evolution
+
+    names = list(form.bounds)
+    start, box = np.array([fitted[name] for name in names]), np.array([form.bounds[name] for name in names])
+    ends = np.sort([start * (1 - _SHIFT), start * (1 + _SHIFT)], axis=0)
+
+    def cost(point: Values) -> float:
+        values = replace(corrected, parameters=dict(zip(names, point.tolist(), strict=True)))(data.x)
+        total = float((np.sqrt(data.y) * np.log(np.maximum(values, _LEAST) / data.y) ** 2).sum())
+        return total if np.isfinite(total) else np.inf
+
+    limits = list(zip(np.maximum(ends[0], box[:, 0]), np.minimum(ends[1], box[:, 1]), strict=True))
+    best = differential_evolution(cost, limits, x0=start, popsize=6, maxiter=15, polish=False, seed=seed).x
+    return dict(zip(names, best.tolist(), strict=True))
 
 
 def _term(
     form: SemiEmpirical, data: Observations, parameters: Mapping[str, float], case: int, space: str, seed: int, settings: Settings
-) -> tuple[BestTree, Remainder, dict[str, Axis], tuple[float, float]]:
+) -> tuple[ScaledTree, Remainder, dict[str, Axis], tuple[float, float]]:
     base = np.broadcast_to(form(data.x, parameters), data.y.shape)
     if (base <= 0).any() or (data.y <= 0).any():
         raise ModelError("The correction needs measured and modelled values above 0; leave other points out.")
@@ -252,19 +271,16 @@ def fit_mecp(
     population: int = 150,
     generations: int = 25,
     length: int = 14,
-    search: str = "own",
 ) -> Model:
     """Fit a semi-empirical formula and correct it by the median of ``trials`` evolved terms.
 
-    ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``, ``search`` own or operon (the package pyoperon).
+    ``case`` is 1 to 4 or ``auto``, ``space`` log, raw or ``auto``.
     ``quality`` holds the squared error of every candidate over the base in cross-validation; with ``auto``, the base model
     itself is returned if the chosen candidate's is not below 0.85. The interval is that of the points' errors in the folds of the
     cross-validation that they were left out of.
     """
     form = SemiEmpirical(formula, {k: (float(v[0]), float(v[1])) for k, v in bounds.items()}, dict(fixed or {}))
-    if search not in ("own", "operon"):
-        raise ModelError(f"The search '{search}' is unknown; use own or operon.")
-    settings = Settings(population=population, generations=generations, length=length, search=search)
+    settings = Settings(population=population, generations=generations, length=length)
     fit = form.fit(data, loss=loss, seed=seed)
     base = model_of(form, fit, data, relative=loss != "absolute")
     candidates = _candidates(case, space)

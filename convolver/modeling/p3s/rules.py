@@ -7,9 +7,11 @@ R x C: square where P is a square, else rows and columns as powers of two, or th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from convolver.errors import ModelError
 
 Partner: TypeAlias = int | None
 Grid: TypeAlias = Callable[[int], tuple[int, int] | None]
@@ -156,3 +158,22 @@ def families() -> Iterator[Rule]:
         for level in range(0 if side == "1" else 1, 16):
             yield Rule("exchange", grid, level, 0, side)
     yield Rule("root", "line")
+
+
+def general_equation(partners: Mapping[int, Sequence[Partner]]) -> Rule:
+    """Return the simplest rule that gives the partners of every rank at every traced count.
+
+    Raises :class:`ModelError` when no family does: the pattern is irregular, and P3S does not apply.
+    """
+    for rule in families():
+        if _explains(rule, partners):
+            return rule
+    counts = ", ".join(str(count) for count in partners)
+    raise ModelError(f"No rule gives the partners at {counts} processes; the pattern is irregular or needs other counts.")
+
+
+def _explains(rule: Rule, partners: Mapping[int, Sequence[Partner]]) -> bool:
+    try:
+        return all(rule(rank, count) == to for count, listed in partners.items() for rank, to in enumerate(listed))
+    except ValueError:
+        return False

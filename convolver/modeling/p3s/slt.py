@@ -22,7 +22,6 @@ from convolver.modeling.p3s.face_forms import Sample, fit_faces
 from convolver.modeling.p3s.nests import Where, fit_nest
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
-from convolver.modeling.p3s.phase_instructions import groups
 from convolver.modeling.p3s.points import Rates, RatesAt
 from convolver.modeling.p3s.rooted import ROOTED, fit_rooted
 from convolver.modeling.p3s.rules import GRIDS
@@ -326,7 +325,8 @@ def _places(works: Works, each: Mapping[int, float], grid: str) -> tuple[tuple[P
         sides = GRIDS[grid](processes)
         if sides is not None and largest > 0:
             factors |= {place: mean / largest for place, mean in _by_place(works[processes], sides).items()}
-    return tuple(factors.items()) if len(groups(list(factors.values()), SIMILARITY)) > 1 else ()
+    alike = not factors or min(factors.values()) >= SIMILARITY * max(factors.values())
+    return () if alike else tuple(factors.items())
 
 
 def _grid(root: Part) -> str | None:

@@ -43,13 +43,6 @@ class WeightLine:
         return round(self.intercept + self.slope * int(position))
 
 
-def displacement(processes: int, legal: list[int]) -> int:
-    """Return the position of a count among the legal ones, from 1 (the general form of WD)."""
-    if processes not in legal:
-        raise ModelError(f"{processes} is not among the legal process counts.")
-    return sorted(legal).index(processes) + 1
-
-
 def _line(index: str, weights: Mapping[int, int]) -> WeightLine | None:
     positions = [DISPLACEMENTS[index](count) for count in weights]
     if any(position != int(position) for position in positions):
@@ -83,21 +76,3 @@ def fit_weight(weights: Mapping[int, int], *, tolerance: float = 0.002, index: s
         listed = ", ".join(f"{w} at {p}" for p, w in weights.items())
         raise ModelError(f"No line over the process counts explains the weights {listed}; trace other counts.")
     return best
-
-
-def fit_weights(phases: Mapping[int, Mapping[int, int]]) -> dict[int, WeightLine]:
-    """Return a line for each phase; phases whose weights differ by stray counts only share the exact line of their kin.
-
-    The paper's own table holds such strays (15013 for 15015): fitted alone, that phase predicts 31034 where 31031 is printed.
-    """
-    lines = {phase: fit_weight(weights) for phase, weights in phases.items()}
-    exact = [line for line in lines.values() if line.residual == 0]
-    for phase, line in lines.items():
-        if line.residual == 0:
-            continue
-        for other in exact:
-            worst = max(abs(other(count) - weight) / weight for count, weight in phases[phase].items())
-            if worst <= 0.002:
-                lines[phase] = other
-                break
-    return lines

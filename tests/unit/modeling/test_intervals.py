@@ -1,6 +1,7 @@
 """Intervals from left-out points: the law of ranks, and that they hold the stated share of fresh points from known truths."""
 
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -75,9 +76,11 @@ def measured(seed, count):
     return {"x": x, "y": y, "time": 2 * x**1.2 * y**0.3 * np.exp(rng.normal(0, 0.08, count))}
 
 
+needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="pyoperon is not installed")
 BASE = {"formula": "a*x^b", "bounds": {"a": (0.1, 10), "b": (0.5, 3)}, "loss": "log", "population": 40, "generations": 4}
 
 
+@needs_operon
 def test_intervals_of_a_correction_hold_their_share_of_fresh_points():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -93,6 +96,7 @@ def test_intervals_of_a_correction_hold_their_share_of_fresh_points():
             assert (found.values < found.high).all()
 
 
+@needs_operon
 def test_a_model_left_alone_has_the_intervals_of_its_base_model():
     data = {name: values for name, values in measured(0, 60).items() if name != "y"}
     data["time"] = 2 * data["x"] ** 1.2 * np.exp(np.random.default_rng(5).normal(0, 0.05, 60))

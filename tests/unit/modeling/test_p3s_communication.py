@@ -1,37 +1,16 @@
-"""P3S communication: local equations, rules over process counts, borders, new communications, sizes."""
+"""P3S communication: rules over process counts, borders, sizes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import ModelError
-from convolver.modeling.p3s.communication import EC1, EC2, general_equation, growing_equations, local_equation, pad
-from convolver.modeling.p3s.rules import GRIDS, Rule, families
+from convolver.modeling.p3s.rules import GRIDS, Rule, families, general_equation
 from convolver.modeling.p3s.volume import fit_volume
 
 
 def partners(rule, *counts):
     return {count: [rule(rank, count) for rank in range(count)] for count in counts}
-
-
-def test_the_paper_s_mesh_of_4_by_2_has_the_distances_1_1_1_minus_3_twice():
-    ring_of_four = [rank // 4 * 4 + (rank + 1) % 4 for rank in range(8)]
-    assert local_equation(ring_of_four, 1, 1) == EC2(1, 1, (1, 1, 1, -3), 2)
-
-
-def test_an_exchange_is_dynamic_and_names_its_bits():
-    assert local_equation([rank ^ 4 for rank in range(8)]) == EC1(0, 0, "exchange", (2,))
-    assert local_equation([rank ^ 5 for rank in range(8)]) == EC1(0, 0, "exchange", (0, 2))
-
-
-def test_a_transposition_is_a_permutation_of_bits():
-    assert local_equation([rank % 4 * 4 + rank // 4 for rank in range(16)]) == EC1(0, 0, "permutation", (2, 3, 0, 1))
-
-
-def test_borders_are_completed_with_null_communications_as_in_figure_5():
-    assert pad([[1, 4, -1, -4], [4, -1]]) == [[1, 4, -1, -4], [None, 4, -1, None]]
-    with pytest.raises(ModelError, match="rank 1"):
-        pad([[1, 4], [4, 1]])
 
 
 BT = {"x": (0, 1), "-x": (0, -1), "y": (1, 0), "-y": (-1, 0), "z": (1, -1), "-z": (-1, 1)}
@@ -55,27 +34,6 @@ def test_transposition_on_square_and_oblong_grids_is_one_rule():
     truth = Rule("transpose", "powers")
     found = general_equation(partners(truth, 8, 16, 32))
     assert partners(found, 64, 128) == partners(truth, 64, 128)
-
-
-def test_new_exchanges_appear_with_the_logarithm_of_the_processes():
-    def listed(count):
-        return [[rank ^ (1 << bit) for rank in range(count)] for bit in range(count.bit_length() - 1)]
-
-    growing = growing_equations({count: listed(count) for count in (4, 8, 16)})
-    rules = growing.at(64)
-    assert [partners(rule, 64)[64] for rule in rules] == listed(64)
-
-
-def test_halving_exchanges_within_a_row_grow_too():
-    def columns(count):
-        return 2 ** ((count.bit_length()) // 2)
-
-    def listed(count):
-        steps = columns(count).bit_length() - 1
-        return [[rank ^ (columns(count) >> (step + 1)) for rank in range(count)] for step in range(steps)]
-
-    growing = growing_equations({count: listed(count) for count in (8, 16, 32)})
-    assert [partners(rule, 128)[128] for rule in growing.at(128)] == listed(128)
 
 
 def test_an_irregular_pattern_is_refused():
