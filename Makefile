@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench validate lint docs docs-outputs tables clean
+.PHONY: help setup run test test-all bench validate lint docs docs-outputs tables clean
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -23,7 +23,10 @@ setup: $(STAMP) ## Build everything into .venv/
 run: $(STAMP) ## Predict two real programs on three machines, end to end (artifacts in run/)
 	$(BIN)/python tools/run_demo.py
 
-test: $(STAMP) ## Run the tests
+test: $(STAMP) ## Run the tests, without the slow ones (8 minutes on two cores)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(STAMP) ## Run all tests
 	$(BIN)/python -m pytest
 
 bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
