@@ -10,6 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
 from convolver.errors import UsageError
+from convolver.reporting.verdict import base_check, verdict
 
 if TYPE_CHECKING:
     from convolver.pipeline import Prediction
@@ -27,6 +28,8 @@ Examples:
 """
 ARTIFACTS = (".cvt", ".parquet")
 HOT = 10
+CHECK_FAILED = 6
+"""Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 WIDTH = 108
 """Columns that the tables need: on a narrower terminal lines wrap, which is better than numbers that are cut."""
 
@@ -78,6 +81,7 @@ def predict(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks to show.")] = HOT,
     force: Annotated[bool, typer.Option("--force", help="Overwrite artifacts.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End with status 6 where the check on the base fails.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
@@ -115,6 +119,9 @@ def predict(
         as_json, as_csv, lambda: document(predictions, artifacts, chain.measurement, top), lambda: machine_rows(predictions)
     ):
         show(predictions, artifacts, top)
+    check = base_check(predictions[0].document)
+    if strict and check is not None and not check.passed:
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _is_artifact(words: list[str]) -> bool:
@@ -127,13 +134,22 @@ def document(
     """Return what ``--json`` prints: the first prediction, all targets, the hot blocks and where the artifacts are."""
     first = predictions[0]
     blocks = [] if first.base is None else first.base.table.head(top).to_dicts()
+    check = base_check(first.document)
     return {
         **first.summary(),
-        "targets": [{**one.document["target"], "cpu_ratio": one.cpu_ratio} for one in predictions],
+        "targets": [_target(one) for one in predictions],
+        "check": None if check is None else check._asdict(),
         "measurement": measurement,
         "blocks": blocks,
         "artifacts": artifacts,
     }
+
+
+def _target(prediction: Prediction) -> dict[str, Any]:
+    """Return the target of a prediction with its CPU ratio, the ends of its interval and what they say."""
+    ends = prediction.document["cpu_ratio_interval"]
+    about = {"cpu_ratio": prediction.cpu_ratio, "cpu_ratio_interval": ends, "verdict": verdict(ends)}
+    return {**prediction.document["target"], **about}
 
 
 def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:
@@ -172,6 +188,9 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
         console.print()
     console.print(table([one.document for one in predictions]))
     console.print()
+    check = base_check(first)
+    if check is not None:
+        console.print(check.sentence, style=None if check.passed else "bold", markup=False)
     if not first["complete"]:
         console.print("The trace was cut short: times are those of the part that was recorded.")
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}

@@ -49,13 +49,16 @@ def ratio(
         return
     from convolver.reporting.console import out
     from convolver.reporting.metadata import about_times
+    from convolver.reporting.verdict import from_to, verdict
 
     console = out()
     console.print(about_times([one, other]))
     console.print()
     console.print(ratios(result, by, top))
-    interval = "" if result.interval is None else f" ({result.interval[0]:.3g} .. {result.interval[1]:.3g})"
-    console.print(f"CPU ratio {result.base['machine']} / {result.target['machine']}: [bold]{result.total:.4g}[/bold]{interval}")
+    interval = "" if result.interval is None else f" ({from_to(result.interval)})"
+    words = f"{result.target['machine']} is {verdict(result.interval)}" if result.interval else ""
+    names = f"{result.base['machine']} / {result.target['machine']}"
+    console.print(f"CPU ratio of user time {names}: [bold]{result.total:.4g}[/bold]{interval}" + (f"; {words}" if words else ""))
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,7 @@ from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
 from convolver.reporting.grid import WIDEST, grid
 from convolver.reporting.tables import percent
+from convolver.reporting.verdict import seconds_from_to
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ def hot_functions(times: BlockTimes, count: int) -> Table:
 def by_machine(all_times: Sequence[BlockTimes]) -> Table:
     """Return predicted time, its interval, user and system time and hit rates of every machine, side by side."""
     levels = list(dict.fromkeys(level for times in all_times for level in times.levels))
-    heads = ["predicted", "interval", "user", "system", *(f"{level} hits" for level in levels), "CPU ratio"]
+    heads = ["predicted", "90 % interval", "user", "system", *(f"{level} hits" for level in levels), "CPU ratio"]
     table = grid(["machine"], heads, "Machines", WIDEST)
     for times in all_times:
         whole, low, high = times.total
         ratio = all_times[0].ratio_to(times)
         served = [percent(served_by(times, level)) for level in levels]
         system = "-" if times.system is None else format_seconds(times.system.seconds)
-        spent = [format_seconds(whole), f"{format_seconds(low)} .. {format_seconds(high)}", format_seconds(times.seconds), system]
+        spent = [format_seconds(whole), seconds_from_to((low, high)), format_seconds(times.seconds), system]
         name = machine_label(times.machine, bool(times.header.get("projected")))
         table.add_row(name, *spent, *served, "-" if ratio is None else f"{ratio:.3g}")
     return table

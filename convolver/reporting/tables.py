@@ -10,6 +10,7 @@ import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.reporting.grid import WIDEST, grid
+from convolver.reporting.verdict import from_to, seconds_from_to, verdict
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -66,41 +67,34 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
 
 
 def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
-    """Return predicted seconds per machine, the base first; ``documents`` are predictions with one base.
+    """Return one answer a machine, the base first; ``documents`` are predictions with one base.
 
-    Memory, float(ing point) and instr(uctions) are the parts of user time, which overlap; system time is added to it; scaled is
-    measured / CPU ratio.
+    ``time`` is measured / CPU ratio where the base's time was measured, else the prediction; the prediction, and the system time
+    in it, stand behind.
     """
-    heads = ["predicted", "+-", "memory", "float", "instr.", "system", "measured", "error", "CPU ratio", "scaled"]
+    heads = ["time", "90 % interval", "CPU ratio", "90 % interval", "target is", "predicted", "system"]
     table = grid(["machine"], heads, "Predicted times")
+    table.columns[1].style = "bold"
     first = documents[0]
     measured = first["measured_seconds"]
-    _add(table, first["base"], "-" if measured is None else format_seconds(measured), _signed(first["error"]), "1", "-")
+    own = (first["base"]["seconds"], first["base"]["interval_seconds"]) if measured is None else (measured, None)
+    _add(table, first["base"], own, "1", "-", "measured" if measured is not None else "the base")
     for document in documents:
         side = document["target"]
-        if side["machine"] != first["base"]["machine"]:
-            scaled = side["scaled_seconds"]
-            shown = "-" if scaled is None else format_seconds(scaled)
-            _add(table, side, "", "", f"{document['cpu_ratio']:.3g}", shown)
+        if side["machine"] == first["base"]["machine"]:
+            continue
+        scaled = (side["scaled_seconds"], side["scaled_interval_seconds"])
+        answer = (side["seconds"], side["interval_seconds"]) if scaled[0] is None else scaled
+        ends = document["cpu_ratio_interval"]
+        _add(table, side, answer, f"{document['cpu_ratio']:.3g}", from_to(ends), verdict(ends))
     return table
 
 
-def _signed(error: float | None) -> str:
-    return "-" if error is None else f"{100 * error:+.1f} %"
-
-
-def _add(table: Table, side: Mapping[str, Any], *rest: str) -> None:
-    low, high = side["interval_seconds"]
+def _add(table: Table, side: Mapping[str, Any], answer: tuple[float, Sequence[float] | None], *ratio: str) -> None:
     name = side["machine"] + (" (projected)" if side["projected"] else "")
-    parts = ("memory_seconds", "floating_point_seconds", "instruction_seconds")
-    table.add_row(
-        name,
-        format_seconds(side["seconds"]),
-        f"{50 * (high - low) / side['seconds']:.0f} %" if side["seconds"] else "-",
-        *(format_seconds(side[part]) for part in parts),
-        "-" if side.get("system_seconds") is None else format_seconds(side["system_seconds"]),
-        *rest,
-    )
+    system = "-" if side.get("system_seconds") is None else format_seconds(side["system_seconds"])
+    seconds, ends = answer
+    table.add_row(name, format_seconds(seconds), seconds_from_to(ends), *ratio, format_seconds(side["seconds"]), system)
 
 
 def deciding(ratio: CpuRatio, by: str = "function") -> pl.DataFrame:
@@ -121,9 +115,9 @@ def ratios(ratio: CpuRatio, by: str = "function", count: int = 10) -> Table:
     for row in rows.head(count).iter_rows(named=True):
         shown = "-" if row["ratio"] is None else f"{row['ratio']:.3g}"
         seconds = [format_seconds(row[name]) for name in ("base_seconds", "target_seconds")]
-        ends = "-" if row.get("low") is None else f"{row['low']:.3g} .. {row['high']:.3g}"
+        ends = None if row.get("low") is None else (row["low"], row["high"])
         where = place(row) if by == "block" else Path(row["module"]).name or "?"
-        table.add_row(row["function"] or "?", where, *seconds, shown, ends, f"{row['contribution']:+.3f}")
+        table.add_row(row["function"] or "?", where, *seconds, shown, from_to(ends), f"{row['contribution']:+.3f}")
     sizes = np.abs(rows["contribution"].to_numpy())
     share = float(sizes[:count].sum() / sizes.sum()) if sizes.any() else 1.0
     shown = f"{percent(share)} of what moves the ratio shown; all of it adds up to ratio - 1"
