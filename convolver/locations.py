@@ -22,12 +22,13 @@ def program(name: str, hint: str) -> Path:
 
 
 def machine_folders() -> list[Path]:
-    """Return the folders in which machines are looked up by name: the current one, the user's, the bundled one."""
+    """Return the folders in which machines are looked up by name: the current one, the user's, the bundled ones."""
     import platformdirs
 
     override = os.environ.get("CONVOLVER_MACHINES")
     own = Path(override) if override else Path(platformdirs.user_data_dir("convolver")) / "machines"
-    return [Path.cwd(), own, Path(__file__).parent / "machine" / "data"]
+    bundled = Path(__file__).parent / "machine" / "data"
+    return [Path.cwd(), own, bundled, bundled / "cloud"]
 
 
 def core_folder() -> Path:

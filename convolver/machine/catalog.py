@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from convolver.errors import UnknownMachineError
 from convolver.locations import machine_folders
+from convolver.machine.derived import DERIVED_SUFFIX, Derivation
 from convolver.machine.profile import SUFFIX, MachineProfile
 
 HOST = "host"
@@ -31,10 +32,20 @@ def list_machines() -> list[Entry]:
     """Return every machine that a name finds, by name; an earlier folder hides a later one's machine of the same name."""
     found: dict[str, Entry] = {}
     for folder in machine_folders():
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            name = path.name.removesuffix(SUFFIX)
-            found.setdefault(name, Entry(name, path))
+        for suffix in (SUFFIX, DERIVED_SUFFIX):
+            for path in sorted(folder.glob(f"*{suffix}")):
+                name = path.name.removesuffix(suffix)
+                found.setdefault(name, Entry(name, path))
     return sorted(found.values())
+
+
+def load_machine(path: Path) -> MachineProfile:
+    """Return the profile in a file, that of a derived machine made from its base; raises what :meth:`MachineProfile.load` and
+    :func:`find_machine` raise."""
+    if not path.name.endswith(DERIVED_SUFFIX):
+        return MachineProfile.load(path)
+    derivation = Derivation.load(path)
+    return derivation.apply(find_machine(derivation.base))
 
 
 def find_machine(name_or_path: str | Path) -> MachineProfile:
@@ -45,14 +56,14 @@ def find_machine(name_or_path: str | Path) -> MachineProfile:
     text = str(name_or_path)
     path = Path(text)
     if path.is_file():
-        return MachineProfile.load(path)
+        return load_machine(path)
     if "/" in text or text.endswith(".json"):
         raise UnknownMachineError(f"There is no machine file {text}; `convolver machine list` shows the machines known by name.")
     wanted = [text, host_name()] if text == HOST else [text]
     entries = {entry.name: entry for entry in list_machines()}
     for name in wanted:
         if name in entries:
-            return MachineProfile.load(entries[name].path)
+            return load_machine(entries[name].path)
     if text == HOST:
         raise UnknownMachineError("This machine has no profile yet; run `convolver probe` in this folder first.")
     near = get_close_matches(text, entries, n=1)

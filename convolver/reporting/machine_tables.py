@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from convolver.errors import ConvolverError
-from convolver.machine.catalog import list_machines
+from convolver.machine.catalog import list_machines, load_machine
 from convolver.machine.check import Finding
 from convolver.machine.cores import CoreTable
 from convolver.machine.maps import plateau
@@ -15,18 +15,22 @@ from convolver.reporting.grid import grid
 from convolver.reporting.sparkline import sparkline
 from convolver.units import format_bytes, format_seconds
 
+_KINDS = ("measured", "projected", "derived")
+
 
 def machine_rows() -> list[dict[str, Any]]:
-    """Return name, path, kind and geometry of every machine known by name; a broken file has ``error`` instead."""
+    """Return name, path, kind, CPU and geometry of every machine known by name, the measured ones first, then the projected and
+    the derived ones; a broken file has ``error`` instead."""
     rows: list[dict[str, Any]] = []
     for entry in list_machines():
         row: dict[str, Any] = {"name": entry.name, "path": str(entry.path)}
         try:
-            profile = MachineProfile.load(entry.path)
-            rows.append({**row, "kind": "projected" if profile.projected else "measured", **_geometry(profile)})
+            profile = load_machine(entry.path)
+            kind = profile.provenance.get("kind", "projected") if profile.projected else "measured"
+            rows.append({**row, "kind": kind, "cpu": profile.cpu.get("model", ""), **_geometry(profile)})
         except ConvolverError as error:
             rows.append({**row, "error": str(error)})
-    return rows
+    return sorted(rows, key=lambda row: _KINDS.index(row["kind"]) if row.get("kind") in _KINDS else len(_KINDS))
 
 
 def _geometry(profile: MachineProfile) -> dict[str, Any]:
@@ -35,10 +39,11 @@ def _geometry(profile: MachineProfile) -> dict[str, Any]:
 
 def print_machines(rows: list[dict[str, Any]]) -> None:
     """Print the catalog as a table on stdout."""
-    table = grid(["machine", "kind", "caches", "curves", "file"])
+    table = grid(["machine", "kind", "caches", "curves", "file, or CPU of a derived one"])
     for row in rows:
         levels = ", ".join(f"{name} {format_bytes(size)}" for name, size in row.get("levels", {}).items())
-        table.add_row(row["name"], row.get("kind", "broken"), levels or row["error"], str(row.get("curves", "")), row["path"])
+        where = row["cpu"] if row.get("kind") == "derived" else row["path"]
+        table.add_row(row["name"], row.get("kind", "broken"), levels or row["error"], str(row.get("curves", "")), where)
     out().print(table)
 
 

@@ -1,0 +1,270 @@
+"""Predicts the compression rows of a public table of cloud machines and compares times and CPU ratios with its medians.
+
+The table (Spare Cores, CC BY-SA 4.0) is not part of this repository: `--truth throughput.csv` has the columns cpu, suite,
+workload, unit, threads, median, iqr_over_median, instances. Its programs run here from the same wheels, so the machine code
+is the same:
+
+    python -m venv run/cloud/venv && run/cloud/venv/bin/pip install brotli pyzstd lz4
+    python tests/bench/cloud/cloud_truth.py --truth throughput.csv --python run/cloud/venv/bin/python -o run/cloud
+
+Rows whose interquartile range is above `--most-range` of the median say little and are left out. The time of the interpreter,
+its imports and the reading of the file are predicted from a trace of their own and subtracted. Workloads and CPU models are
+halved by a hash of their names, as programs of a campaign are; `--half looked` leaves the other half of both out, so that who
+changes the model does not see it. The measured machines' own CPU models are in either half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, NamedTuple
+
+from cloud_text import SIZE, write_text
+from compression_job import parse
+
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import ratio_interval
+from convolver.convolution.seconds import core_seconds
+from convolver.machine.catalog import find_machine
+from convolver.machine.profile import MachineProfile
+from convolver.pipeline import load_trace
+from convolver.simulation.cache import hit_rates
+from convolver.validating.statistics import HALVES, half
+
+HERE = Path(__file__).resolve().parent
+MEASURED = {
+    "cloud-server": "Intel(R) Xeon(R) 6975P-C",
+    "cloud-epyc-milan": "AMD EPYC 7R13 Processor",
+    "cloud-epyc-genoa": "AMD EPYC 9R14",
+}
+"""The measured machines, and the row of the table that has their CPU."""
+WORK: dict[str, tuple[int, int]] = {
+    "gzip-1-compress": (SIZE, 2),
+    "gzip-5-compress": (6_000_000, 1),
+    "gzip-9-compress": (2_000_000, 1),
+    "gzip-5-decompress": (SIZE, 4),
+    "bzip2-1-compress": (3_000_000, 1),
+    "bzip2-9-compress": (2_700_000, 1),
+    "bzip2-1-decompress": (6_000_000, 1),
+    "bzip2-9-decompress": (3_600_000, 1),
+    "brotli-0-compress": (SIZE, 3),
+    "brotli-4-compress": (SIZE, 1),
+    "brotli-8-compress": (2_000_000, 1),
+    "brotli-4-decompress": (SIZE, 5),
+    "zstd-1-compress": (SIZE, 4),
+    "zstd-7-compress": (SIZE, 1),
+    "zstd-7-decompress": (SIZE, 12),
+    'lz4-1-compress{"block_size": 65536}': (SIZE, 6),
+    'lz4-1-compress{"block_size": 4194304}': (SIZE, 6),
+    'lz4-6-compress{"block_size": 1048576}': (4_000_000, 1),
+    'lz4-12-compress{"block_size": 4194304}': (2_000_000, 1),
+    'lz4-1-decompress{"block_size": 4194304}': (SIZE, 20),
+}
+"""Bytes of text and how often they are packed: some 0.2 s each."""
+
+
+class Job(NamedTuple):
+    """What is traced: a workload, or the start-up of one (``times`` 0)."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+class Predicted(NamedTuple):
+    """Seconds of a job by machine, and the ends of its CPU ratio's 90 % interval by pair, relative to the ratio."""
+
+    seconds: dict[str, float]
+    ends: dict[tuple[str, str], tuple[float, float]]
+
+
+def jobs(workload: str, python: str, folder: Path) -> tuple[Job, Job]:
+    """Return the workload and its start-up; writes what it unpacks."""
+    library, _, direction, _ = parse(workload)
+    size, times = WORK[workload]
+    text = folder / "text.txt"
+    short = workload.translate(str.maketrans({"{": "-", "}": "", '"': "", ":": "", " ": ""}))
+    if direction == "compress":
+        packed, start = text, f"start-{library}"
+    else:
+        packed, start = folder / f"{short}.{size}", f"start-{short}"
+    script = str(HERE / "compression_job.py")
+
+    def words(count: int) -> tuple[str, ...]:
+        return (script, workload, str(packed), str(size), str(count))
+
+    if not packed.exists():
+        subprocess.run([python, script, workload, str(text), str(size), "1", str(packed)], check=True)
+    return Job(short, words(times)), Job(start, words(0))
+
+
+def trace(job: Job, python: str, folder: Path) -> Path:
+    """Return the job's trace, made unless it is there."""
+    path = folder / f"{job.name}.cvt"
+    if not path.exists():
+        part = path.with_suffix(".part.cvt")
+        options = ["--interval", "1M", "--sample", "30k", "--sets", "32", "--force"]
+        asked = [python, "-c", "import site; print(site.getsitepackages()[0])"]
+        site = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        # Without `site` the interpreter starts with less to trace.
+        command = [sys.executable, "-m", "convolver", "trace", *options, "-o", str(part), "--", python, "-S", *job.words]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": site})
+        part.rename(path)
+        part.with_suffix(".sig.parquet").unlink(missing_ok=True)
+    return path
+
+
+def predict(path: Path, machines: Sequence[MachineProfile]) -> Predicted:
+    """Return what a trace takes on the machines."""
+    traced = load_trace(path)
+    rates = hit_rates(traced, machines)
+    cores = core_seconds(traced, machines, rates=rates) or {}
+    times = {one.name: convolve(traced.signature, rates, one, core=cores.get(one.id)) for one in machines}
+    ends = {}
+    for first, second in combinations(times, 2):
+        known = ratio_interval(times[first], times[second])
+        if known is not None:
+            whole = times[first].seconds / times[second].seconds
+            ends[first, second] = (known[0] / whole, known[1] / whole)
+    return Predicted({name: one.total[0] for name, one in times.items()}, ends)
+
+
+def truth(path: Path, most_range: float) -> dict[str, dict[str, float]]:
+    """Return bytes a second by workload and CPU, of rows that say something."""
+    found: dict[str, dict[str, float]] = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            if row["suite"] == "compression" and row["threads"] == "1" and float(row["iqr_over_median"]) <= most_range:
+                found.setdefault(row["workload"], {})[row["cpu"]] = float(row["median"])
+    return found
+
+
+def rows(
+    results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield one row a workload and ordered pair of machines that the table knows."""
+    for workload, result in results.items():
+        size, times = WORK[workload]
+        names = [name for name in result["seconds"] if cpus.get(name) in known.get(workload, {})]
+        for first in names:
+            one = size * times / known[workload][cpus[first]]
+            yield {"workload": workload, "base": first, "target": "", "predicted": result["seconds"][first], "measured": one}
+            for second in names:
+                if second != first:
+                    other = size * times / known[workload][cpus[second]]
+                    predicted = result["seconds"][first] / result["seconds"][second]
+                    low, high = result["ends"].get(f"{first} {second}", (0.0, 0.0))
+                    inside = low * predicted <= one / other <= high * predicted if high else None
+                    yield {
+                        "workload": workload,
+                        "base": first,
+                        "target": second,
+                        "predicted": predicted,
+                        "measured": one / other,
+                        "covered": inside,
+                    }
+
+
+def line(title: str, errors: Iterable[float]) -> str:
+    """Return the statistics of errors in one line."""
+    sizes = sorted(abs(error) for error in errors)
+    three = (("median", median(sizes)), ("mean", mean(sizes)), ("worst", sizes[-1]))
+    return f"{title:58s} {len(sizes):5d}" + "".join(f"  {name} {100 * value:6.1f} %" for name, value in three)
+
+
+def error(row: Mapping[str, Any]) -> float:
+    """Return the relative error of a row."""
+    return float(row["predicted"] / row["measured"] - 1)
+
+
+def one_factor(pairs: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the errors of the median measured ratio of each pair for all its workloads."""
+    found = []
+    for pair in dict.fromkeys((row["base"], row["target"]) for row in pairs):
+        measured = [row["measured"] for row in pairs if (row["base"], row["target"]) == pair]
+        found += [median(measured) / one - 1 for one in measured]
+    return found
+
+
+def report(found: Sequence[Mapping[str, Any]], cpus: Mapping[str, str]) -> Iterator[str]:
+    """Yield the errors of times and of ratios: over all, by half, by workload, by machine."""
+    times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
+    yield line("time", map(error, times))
+    yield line("CPU ratio, all ordered pairs", map(error, pairs))
+    yield line("  one factor for all workloads of a pair", one_factor(pairs))
+    inside = [row["covered"] for row in pairs if row["covered"] is not None]
+    if inside:
+        yield f"  in the 90 % interval: {sum(inside)} of {len(inside)}"
+    for name in HALVES:
+        chosen = [row for row in pairs if half(row["workload"]) == name]
+        if chosen:
+            yield line(f"  workloads, {name}", map(error, chosen))
+            yield line("    one factor", one_factor(chosen))
+        chosen = [row for row in pairs if {half(cpus[row["base"]]), half(cpus[row["target"]])} == {name}]
+        if chosen:
+            yield line(f"  CPU models, {name}", map(error, chosen))
+    for workload in dict.fromkeys(row["workload"] for row in found):
+        chosen = [row for row in times if row["workload"] == workload]
+        signed = ", ".join(f"{row['base']} {100 * error(row):+.0f}" for row in chosen[:6])
+        ratios = [error(row) for row in pairs if row["workload"] == workload]
+        yield line(f"  {workload}", ratios) + f"  times: {signed} %" if ratios else f"  {workload}: times: {signed} %"
+    for machine in dict.fromkeys(row["base"] for row in found):
+        yield line(f"  time on {machine}", (error(row) for row in times if row["base"] == machine))
+
+
+def main() -> None:
+    """Trace, predict, compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--truth", type=Path, required=True)
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with brotli, pyzstd and lz4")
+    parser.add_argument("--machine", action="append", metavar="NAME=CPU", help="default: the measured machines")
+    parser.add_argument("--workload", action="append", help="this one alone; repeatable")
+    parser.add_argument("--half", choices=["both", "looked"], default="both")
+    parser.add_argument("--most-range", type=float, default=0.03)
+    parser.add_argument("--stop", choices=["traced"])
+    parser.add_argument("-o", "--output", type=Path, default=Path("run/cloud"))
+    options = parser.parse_args()
+    folder = options.output.resolve()
+    (folder / "traces").mkdir(parents=True, exist_ok=True)
+    print(
+        "text:",
+        "the corpus" if write_text(folder / "text.txt") else "generated, of like statistics: the corpus cannot be had here",
+    )
+    cpus = dict(word.split("=", 1) for word in options.machine) if options.machine else MEASURED
+    known = truth(options.truth, options.most_range)
+    if options.half == "looked":
+        cpus = {name: cpu for name, cpu in cpus.items() if name in MEASURED or half(cpu) == HALVES[0]}
+    chosen = [one for one in WORK if one in known and (not options.workload or one in options.workload)]
+    chosen = [one for one in chosen if options.half == "both" or half(one) == HALVES[0]]
+    machines = [find_machine(name) for name in cpus]
+    results: dict[str, dict[str, Any]] = {}
+    starts: dict[str, Predicted] = {}
+    for workload in chosen:
+        job, start = jobs(workload, options.python, folder)
+        paths = [trace(one, options.python, folder / "traces") for one in (job, start)]
+        if options.stop == "traced":
+            continue
+        if start.name not in starts:
+            starts[start.name] = predict(paths[1], machines)
+        whole, idle = predict(paths[0], machines), starts[start.name]
+        seconds = {name: whole.seconds[one.name] - idle.seconds[one.name] for name, one in zip(cpus, machines, strict=True)}
+        names = {one.name: name for name, one in zip(cpus, machines, strict=True)}
+        ends = {f"{names[a]} {names[b]}": end for (a, b), end in whole.ends.items()}
+        ends |= {f"{names[b]} {names[a]}": (1 / high, 1 / low) for (a, b), (low, high) in whole.ends.items()}
+        results[workload] = {"seconds": seconds, "ends": ends}
+        print(workload, {name: round(value, 4) for name, value in seconds.items()}, file=sys.stderr, flush=True)
+    if results:
+        found = list(rows(results, known, cpus))
+        (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
+        print("\n".join(report(found, cpus)))
+
+
+if __name__ == "__main__":
+    main()

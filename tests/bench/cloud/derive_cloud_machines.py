@@ -1,0 +1,248 @@
+"""Derives the cloud machines of `convolver/machine/data/cloud/` from a public table of what cloud CPUs do.
+
+    python tests/bench/cloud/derive_cloud_machines.py machines.csv
+
+The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that licence)
+has caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C
+bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
+the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
+base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take, memory and last
+level by the base's own chase. `--check` derives the measured machines from one another and says how far they are from what
+was measured, point by point.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from scipy.optimize import nnls
+
+from convolver.machine.catalog import find_machine
+from convolver.machine.derived import DERIVED_SUFFIX, Derivation
+from convolver.machine.profile import MEMORY, MachineProfile
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parents[2] / "convolver" / "machine" / "data" / "cloud"
+SOURCE = (
+    "Spare Cores inspector data (github: SpareCores/sc-inspector-data, CC BY-SA 4.0), medians over instances; "
+    "this file keeps that licence."
+)
+DEVIATION = 0.25
+"""Of the logarithm of costs behind L2, about what `--check` shows."""
+MEASURED = {
+    "cloud-server": "Intel(R) Xeon(R) 6975P-C",
+    "cloud-epyc-milan": "AMD EPYC 7R13 Processor",
+    "cloud-epyc-genoa": "AMD EPYC 9V74 80-Core Processor",
+}
+"""The measured machines, and rows of the table with their CPU and a curve."""
+GOLDEN_COVE = (143, 173, 207)
+
+
+class Core(NamedTuple):
+    """The measured machine with the nearest core, the model number of the core table, and the cycles of L1 and L2."""
+
+    base: str
+    model: int
+    cycles: tuple[float, float]
+
+
+def core(family: int, model: int) -> Core:
+    """Return what stands for a CPU's core."""
+    if family > 25 or (family == 25 and model >= 16):
+        return Core("cloud-epyc-genoa", 17, (4, 14))
+    if family != 6:
+        return Core("cloud-epyc-milan", 1, (4, 12))
+    if model in GOLDEN_COVE:
+        return Core("cloud-server", 143, (5, 16))
+    return Core("cloud-server", model if model in (85, 106) else 85, (5, 12) if model == 79 else (5, 14))
+
+
+class Latencies(NamedTuple):
+    """What a row's curve says: nanoseconds of each place, and the effective last level in bytes."""
+
+    l1: float
+    l2: float
+    l3: float
+    memory: float | None
+    capacity: float
+
+
+def latencies(row: dict[str, str]) -> Latencies | None:
+    """Return what the curve of random loads says; None without one."""
+    pairs = [item.split(":") for item in row["chase_ns_by_KiB"].split(";") if item]
+    points = [(int(size) * 1024, float(value)) for size, value in pairs]
+    if len(points) < 6:
+        return None
+    c1, c2, c3 = (float(row[name]) for name in ("l1d_bytes", "l2_bytes", "l3_bytes"))
+    l1 = min(value for size, value in points if size <= c1)
+    near = [(size, value) for size, value in points if 1.5 * c1 <= size <= 0.6 * c2]
+    l2 = median((value - c1 / size * l1) / (1 - c1 / size) for size, value in near)
+    far = [(size, value) for size, value in points if size >= 2 * c2]
+    best: tuple[float, Latencies] | None = None
+    for capacity in np.geomspace(max(0.1 * c3, 3 * c2), c3, 40):
+        one, two, three = (np.minimum(1, size / np.array([s for s, _ in far])) for size in (c1, c2, capacity))
+        left = np.array([value for _, value in far]) - one * l1 - (two - one) * l2
+        weight = 1 / np.array([value for _, value in far])
+        found, cost = nnls(np.column_stack([(three - two) * weight, (1 - three) * weight]), left * weight)
+        memory = float(found[1]) if found[1] > 1.5 * found[0] else None
+        if best is None or cost < best[0] - 1e-9:
+            best = (float(cost), Latencies(l1, l2, float(found[0]), memory, float(capacity)))
+    return None if best is None else best[1]
+
+
+def bandwidths(row: dict[str, str]) -> dict[tuple[int, str, str], float]:
+    """Return bytes a second by working set, operation and number of threads."""
+    found = {}
+    for item in row["MBps_by_KiB/operation/threads"].split(";"):
+        if item:
+            key, value = item.split(":")
+            size, operation, threads = key.split("/")
+            found[int(size) * 1024, operation, threads] = float(value) * 1e6
+    return found
+
+
+def bandwidth_factor(
+    own: dict[str, str], base: dict[str, str], first: float, last: float, base_first: float, base_last: float
+) -> float | None:
+    """Return the bandwidth between two working sets over the base's with as many threads; None where either has none."""
+
+    def level(row: dict[str, str], low: float, high: float) -> dict[tuple[str, str], float]:
+        kept: dict[tuple[str, str], list[float]] = {}
+        for (size, operation, threads), value in bandwidths(row).items():
+            if low <= size <= high:
+                kept.setdefault((operation, threads), []).append(value)
+        return {key: median(values) for key, values in kept.items()}
+
+    ours, theirs = level(own, first, last), level(base, base_first, base_last)
+    factors = [ours[key] / theirs[key] for key in ours.keys() & theirs.keys()]
+    return median(factors) if factors else None
+
+
+def slug(cpu: str) -> str:
+    """Return a name for a CPU: ``cloud-epyc-7r13``."""
+    if cpu.startswith("AMD EPYC-"):  # what a hypervisor calls a CPU, whichever it is
+        cpu = cpu.replace("AMD EPYC-", "kvm-epyc-")
+    words = re.sub(r"\(R\)|CPU|Processor|\d+-Core|GHz|@|AMD|Intel", " ", cpu).lower()
+    return "cloud-" + re.sub(r"[^a-z0-9.]+", "-", words).strip("-").replace(".", "")
+
+
+def level_latencies(profile: MachineProfile) -> tuple[float, float, float, float]:
+    """Return nanoseconds of L1, L2, L3 and memory that the profile's own chase shows, on huge pages where it was there."""
+    levels, chase = profile.hierarchy, profile.curve("chase")
+    by_size = {point.working_set_bytes: 1e9 * point.seconds_per_reference for point in chase.points}
+
+    def at(first: float, last: float) -> float:
+        return median(value for size, value in by_size.items() if first <= size <= last)
+
+    known = profile.calibration
+    l3 = 1e9 * known.latency[1] if known is not None else at(2 * levels[1].size_bytes, levels[2].size_bytes)
+    huge = [curve for curve in profile.huge_maps if curve.pattern == "chase"]
+    memory = median(1e9 * point.seconds_per_reference for point in huge[0].points[-3:]) if huge else by_size[max(by_size)]
+    return at(0, levels[0].size_bytes / 2), at(1.5 * levels[0].size_bytes, 4 * levels[0].size_bytes), l3, memory
+
+
+def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: str = "") -> Derivation | None:
+    """Return the changes that make the base this CPU; None without a curve of it."""
+    own = latencies(row)
+    if own is None:
+        return None
+    like = core(int(row["family"]), int(row["model"]))
+    base_name = base_name or like.base
+    base = find_machine(base_name)
+    base_row = rows[MEASURED[base_name]]
+    base_core, base_own = core(int(base_row["family"]), int(base_row["model"])), latencies(base_row)
+    assert base_own is not None
+    first, _, last, memory = level_latencies(base)
+    near = (first / base_core.cycles[0]) / (own.l1 / like.cycles[0])
+    # L2 by the base's row: how the tool walks costs it some cycles more everywhere.
+    second = near * (base_own.l1 / base_core.cycles[0]) / (first / base_core.cycles[0])
+    through = (base_own.l2 / base_core.cycles[1]) / (own.l2 / like.cycles[1]) * near / second
+    clock = math.sqrt(near * through)
+    far = own.memory if own.memory is not None else base_own.memory
+    assert far is not None
+    c2, c3 = float(row["l2_bytes"]), own.capacity
+    b2, b3 = float(base_row["l2_bytes"]), base_own.capacity
+    streams = bandwidth_factor(row, base_row, 3 * c3, math.inf, 3 * b3, math.inf) or math.sqrt(memory / far)
+    inside = bandwidth_factor(row, base_row, 2 * c2, c3 / 2, 2 * b2, b3 / 2) or last / own.l3
+    step = 2 ** (math.floor(math.log2(c3)) - 2)
+    amd = row["family"] != "6"
+    sets = ["avx", "avx2", "fma", "sse2", *([] if amd or like.model == 79 else ["avx512f"])]
+    cpu: dict[str, Any] = {"model": row["cpu"], "vendor": "AuthenticAMD" if amd else "GenuineIntel"}
+    cpu |= {"family": "25" if amd else "6", "model_number": str(like.model)}
+    cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like.base == "cloud-server" and like.model == 143 else sets
+    return Derivation(
+        name=slug(row["cpu"]),
+        base=base_name,
+        cpu=cpu,
+        sizes={"L1": int(row["l1d_bytes"]), "L2": int(row["l2_bytes"]), "L3": int(round(c3 / step) * step)},
+        latencies={"L3": round(own.l3 / last, 3), MEMORY: round(far / memory, 3)},
+        bandwidths={"L3": round(inside, 3), MEMORY: round(streams, 3)},
+        clock=round(clock, 3),
+        deviation=DEVIATION,
+        source=f"{row['instances']} instances. {SOURCE}",
+    )
+
+
+def check(rows: dict[str, dict[str, str]]) -> None:
+    """Derive each measured machine from each other one and print the errors of its curves by place."""
+    for target, cpu in MEASURED.items():
+        measured = find_machine(target)
+        for base in MEASURED:
+            found = derivation(rows[cpu], rows, base)
+            assert found is not None
+            derived = found.apply(find_machine(base))
+            errors: dict[str, list[float]] = {}
+            for curve in measured.maps:
+                other = next(
+                    (
+                        one
+                        for one in derived.maps
+                        if (one.kernel, one.threads, one.beside) == (curve.kernel, curve.threads, curve.beside)
+                    ),
+                    None,
+                )
+                if other is None or curve.threads != 1 or curve.beside:
+                    continue
+                sizes = np.log([point.working_set_bytes for point in other.points])
+                values = np.log([point.seconds_per_reference for point in other.points])
+                for point in curve.points:
+                    size = point.working_set_bytes
+                    place = next((level.level for level in measured.hierarchy_reported if size <= level.size_bytes), MEMORY)
+                    error = float(np.interp(math.log(size), sizes, values)) - math.log(point.seconds_per_reference)
+                    errors.setdefault(place, []).append(error)
+            text = ", ".join(f"{place} {median(map(abs, found)):.2f} ({median(found):+.2f})" for place, found in errors.items())
+            print(f"{target} from {base}: {text}")
+
+
+def main() -> None:
+    """Write a file for each CPU with a curve, or check the method."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=FOLDER)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    with options.table.open() as file:
+        rows = {row["cpu"]: row for row in csv.DictReader(file)}
+    if options.check:
+        check(rows)
+        return
+    options.output.mkdir(parents=True, exist_ok=True)
+    for row in rows.values():
+        found = derivation(row, rows)
+        if found is not None:
+            path = options.output / f"{found.name}{DERIVED_SUFFIX}"
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+            changes = f"clock {found.clock:5.2f}  latencies {found.latencies}  bandwidths {found.bandwidths}"
+            print(f"{found.name:32s} {found.base:17s} {[size >> 10 for size in found.sizes.values()]} KiB  {changes}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Machines derived from public measurements: the changes, the files, and how a curve becomes latencies."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.errors import SchemaError
+from convolver.machine.catalog import find_machine, list_machines
+from convolver.machine.cores import choose_core
+from convolver.machine.derived import DERIVED_SUFFIX, Derivation
+
+BUNDLED = [entry for entry in list_machines() if entry.path.name.endswith(DERIVED_SUFFIX)]
+
+
+@pytest.fixture(scope="module")
+def deriving():
+    path = Path(__file__).parents[1] / "bench" / "cloud" / "derive_cloud_machines.py"
+    spec = importlib.util.spec_from_file_location("derive_cloud_machines", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_derivation_without_changes_has_the_curves_of_its_base():
+    base = find_machine("cloud-epyc-milan")
+    found = Derivation(name="same", base=base.name, cpu=dict(base.cpu)).apply(base)
+    assert found.projected
+    assert found.provenance["kind"] == "derived"
+    assert found.core == base.core
+    for own, theirs in zip(found.maps, base.maps, strict=True):
+        times = [[point.seconds_per_reference for point in one.points] for one in (own, theirs)]
+        assert times[0] == pytest.approx(times[1], rel=0.05)
+
+
+def test_memory_factors_scale_walks_and_widen_intervals():
+    base = find_machine("cloud-epyc-milan")
+    found = Derivation(name="m", base=base.name, cpu=dict(base.cpu), latencies={"memory": 0.5}, deviation=0.3).apply(base)
+    assert found.calibration.walk_latency == pytest.approx(0.5 * base.calibration.walk_latency)
+    assert found.calibration.latency[-1] == pytest.approx(0.5 * base.calibration.latency[-1])
+    assert min(found.calibration.assumed) >= 0.3
+
+
+def test_another_core_drops_the_figures_of_the_base():
+    base = find_machine("cloud-server")
+    cpu = {"model": "x", "vendor": "GenuineIntel", "family": "6", "model_number": "85", "vector_sets": ["avx", "avx2", "fma"]}
+    found = Derivation(name="m", base=base.name, cpu=cpu).apply(base)
+    assert not found.core
+    assert choose_core(found.cpu)[0].name == "skylake"
+
+
+def test_two_derived_machines_never_share_their_assumed_errors():
+    base = find_machine("cloud-server")
+    found = [Derivation(name=name, base=base.name, cpu={}, deviation=0.2).apply(base).calibration.assumed for name in "ab"]
+    assert found[0] != found[1]
+    assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+def test_every_bundled_derived_machine_loads_and_names_its_source():
+    assert len(BUNDLED) >= 30
+    for entry in BUNDLED:
+        machine = find_machine(entry.name)
+        assert machine.name == entry.name
+        assert "CC BY-SA 4.0" in machine.provenance["note"]
+        latencies = machine.calibration.latency
+        assert machine.calibration.first_latency < latencies[0] < latencies[1] < latencies[2] + machine.calibration.walk_latency
+
+
+@given(st.binary(max_size=200))
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("derived") / f"m{DERIVED_SUFFIX}"
+    path.write_bytes(content)
+    with pytest.raises(SchemaError, match="is no derived machine"):
+        Derivation.load(path)
+
+
+def test_a_derivation_survives_its_file(tmp_path):
+    known = Derivation(name="m", base="cloud-server", cpu={"model": "x"}, sizes={"L3": 1 << 24}, latencies={"L3": 0.5}, clock=1.1)
+    path = tmp_path / f"m{DERIVED_SUFFIX}"
+    path.write_bytes(msgspec.json.encode(known))
+    assert Derivation.load(path) == known
+
+
+def test_latencies_and_capacity_come_back_from_their_curve(deriving):
+    l1, l2, l3, memory, capacity = 1.2, 4.0, 14.0, 120.0, 20 << 20
+    sizes = [16, 64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]
+
+    def time(size):
+        ends = [min(1, one / size) for one in (32768, 524288, capacity)]
+        return ends[0] * l1 + (ends[1] - ends[0]) * l2 + (ends[2] - ends[1]) * l3 + (1 - ends[2]) * memory
+
+    row = {"l1d_bytes": "32768", "l2_bytes": "524288", "l3_bytes": str(32 << 20)}
+    row["chase_ns_by_KiB"] = ";".join(f"{size}:{time(1024 * size):.4f}" for size in sizes)
+    found = deriving.latencies(row)
+    assert (found.l1, found.l2, found.l3, found.memory) == pytest.approx((l1, l2, l3, memory), rel=0.05)
+    assert found.capacity == pytest.approx(capacity, rel=0.06)
