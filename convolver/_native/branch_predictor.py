@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths, PathWindow
 from convolver._native.status import check
 from convolver._native.trace_decoder import Decoder, copied
@@ -28,11 +29,9 @@ KNOWN: int = lib.CV_VISIT_KNOWN
 TAKEN: int = lib.CV_VISIT_TAKEN
 MISPREDICTED: int = lib.CV_VISIT_MISPREDICTED
 
-COUNTS = np.dtype(
-    [(name, "<u8") for name in ("visits", "known", "taken", "mispredicted", "indirect_mispredicted", "repeats", "turns")]
-)
-END = np.dtype([*((name, "<u8") for name in ("branch", "behind", "target")), *((name, "<u4") for name in ("kind", "turn"))])
-EDGE = np.dtype([("from", "<u4"), ("to", "<u4"), ("count", "<u8")])
+COUNTS = layout("cv_branch_counts")
+END = layout("cv_segment_end")
+EDGE = layout("cv_edge")
 
 
 class Branches:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
 from convolver._native.branch_predictor import Branches
+from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths, PathWindow
 from convolver._native.status import check
 
@@ -30,13 +31,7 @@ ADDRESSES: int = lib.CV_CORE_ADDRESSES
 WRITES: int = lib.CV_CORE_WRITES
 PORTS: int = lib.CV_CORE_PORTS
 PLACES: int = lib.CV_CORE_PLACES
-OP = np.dtype(
-    [
-        *(("flags", "<u2"), ("class", "u1"), ("slots", "u1"), ("n_reads", "u1"), ("n_addresses", "u1"), ("n_writes", "u1")),
-        *(("reads", "u1", (READS,)), ("addresses", "u1", (ADDRESSES,)), ("writes", "u1", (WRITES,))),
-    ]
-)
-assert OP.itemsize == ffi.sizeof("cv_core_op")
+OP = layout("cv_core_op")
 
 
 class PortClass(NamedTuple):

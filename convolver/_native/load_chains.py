@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths
 from convolver._native.trace_decoder import Decoder, copied
 
-COUNTS = np.dtype([(name, "<u8") for name in ("references", "split", "forwarded", "serial", "bringing")])
+COUNTS = layout("cv_chain_counts")
 STRETCH: int = lib.CV_CHAIN_STRETCH
 """Instructions that are taken to be in flight together."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.layouts import layout
 from convolver._native.status import check
 from convolver.errors import FormatError
 
@@ -26,50 +27,9 @@ COLUMNS = {
 }
 """Event columns and their types (see :mod:`convolver.mpi.events`)."""
 
-INTERVAL = np.dtype(
-    [
-        ("begin", "f8"),
-        ("end", "f8"),
-        ("record", "i8"),
-        ("message", "i8"),
-        ("rank", "u4"),
-        ("cause", "i4"),
-        ("state", "u4"),
-        ("reserved", "u4"),
-    ]
-)
-MESSAGE = np.dtype(
-    [
-        ("logical_send", "f8"),
-        ("request", "f8"),
-        ("physical_send", "f8"),
-        ("logical_receive", "f8"),
-        ("physical_receive", "f8"),
-        ("bytes", "i8"),
-        ("send_record", "i8"),
-        ("source", "u4"),
-        ("destination", "u4"),
-        ("tag", "i4"),
-        ("comm", "i4"),
-        ("by_receiver", "u4"),
-        ("reserved", "u4"),
-    ]
-)
-RANK = np.dtype(
-    [
-        ("seconds", "f8"),
-        ("compute", "f8"),
-        ("transfer", "f8"),
-        ("wait", "f8"),
-        ("messages_sent", "u8"),
-        ("bytes_sent", "u8"),
-        ("messages_received", "u8"),
-        ("bytes_received", "u8"),
-        ("blocked_record", "i8"),
-        ("blocked_on", "i4"),
-        ("reserved", "i4"),
-    ]
-)
+INTERVAL = layout("cv_replay_interval")
+MESSAGE = layout("cv_replay_message")
+RANK = layout("cv_replay_rank")
 FAULTS = {
     1: "names a task that does not exist",
     2: "uses a communicator that the task does not belong to",

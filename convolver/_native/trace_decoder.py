@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
 from convolver._native.detailed_engine import DetailedSimulator
+from convolver._native.layouts import layout
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.status import check
@@ -29,36 +30,13 @@ REGISTERS: int = lib.CV_TRACE_HLL_REGISTERS
 MAGIC: int = lib.CV_WIRE_MAGIC
 VERSION: int = lib.CV_WIRE_VERSION
 
-MODULE = np.dtype([("address", "<u8"), ("size_bytes", "<u8"), ("file_offset", "<u8"), ("path_bytes", "<u4"), ("reserved", "<u4")])
-SEGMENT = np.dtype(
-    [
-        *((name, "<u8") for name in ("address", "file_offset")),
-        *((name, "<u4") for name in ("id", "module", "counter", "first_site")),
-        *((name, "<u2") for name in ("words", "sites", "instructions", "code_bytes")),
-    ]
-)
-INSTRUCTION = np.dtype([("offset", "<u2"), ("length", "u1"), ("flags", "u1"), ("flops", "<u2"), ("reserved", "<u2")])
-SITE = np.dtype(
-    [
-        *(("displacement", "<i8"), ("guard_counter", "<u4"), ("size_bytes", "<u2"), ("instruction", "<u2"), ("base", "<i2")),
-        *(("flags", "u1"), ("reserved", "u1", (5,))),
-    ]
-)
-FEATURES = np.dtype(
-    [
-        *(("last", "<u8"), ("distance", "<i8")),
-        *((name, "<u8") for name in ("stretch", "skipped", "unit", "strided", "random", "sets")),
-        *(("lines", "<u8", (3,)), ("between", "<u8"), ("coming", "<u8"), ("alone", "<u8")),
-    ]
-)
-OBJECT = np.dtype(
-    [
-        *(("file_offset", "<u8"), ("size_bytes", "<u8")),
-        *((name, "<u4") for name in ("module", "kind", "thread", "reserved")),
-        *((name, "<u8") for name in ("address", "places", "bytes", "live_bytes", "peak_bytes")),
-    ]
-)
-PAIR = np.dtype([("site", "<u4"), ("object", "<u4"), ("references", "<u8"), ("sets", "<u8")])
+MODULE = layout("struct cv_wire_module")
+SEGMENT = layout("struct cv_wire_segment")
+INSTRUCTION = layout("struct cv_wire_instruction")
+SITE = layout("struct cv_wire_site")
+FEATURES = layout("cv_site_features")
+OBJECT = layout("cv_object")
+PAIR = layout("cv_pair")
 
 
 class Batch(NamedTuple):

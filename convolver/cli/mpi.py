@@ -26,7 +26,7 @@ def _write(events: Events, output: Path) -> None:
     elif output.suffix == ".parquet":
         events.save(output)
     else:
-        raise UsageError(f"The format of {output} is unknown; name it *.dim or *.parquet.")
+        raise UsageError(f"The format of {output} is unknown; name it *.dim, *.parquet or *.simgrid.")
     wrote(output)
 
 
@@ -117,71 +117,37 @@ def count_command(
 
 @mpi.command("convert")
 def convert_command(
-    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
+    trace: Annotated[Path, typer.Argument(help="Recording folder, events artifact, .dim, .prv, traces.otf2 or SimGrid's .txt.")],
+    output: Annotated[Path, typer.Argument(help="*.dim, *.parquet, or *.simgrid: a folder of time-independent traces.")],
     clock: Annotated[str, typer.Option(help="What a burst of a recording lasts: cpu or wall.")] = "cpu",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> None:
-    """Convert MPI events between formats.
-
-    \b
-    Examples:
-      convolver mpi convert app.mpi -o app.dim
-      convolver mpi convert extrae.prv -o app.events.parquet
-    """
-    from convolver.errors import UsageError
-    from convolver.mpi.recorded_ranks import read_recording
-    from convolver.mpi.sources import load_events
-
-    if clock not in ("cpu", "wall"):
-        raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")
-    new_file(output, force)
-    events = read_recording(trace, clock="wall" if clock == "wall" else "cpu") if trace.is_dir() else load_events(trace)
-    _write(events, output)
-
-
-@mpi.command("import")
-def import_command(
-    trace: Annotated[Path, typer.Argument(help="Trace of another tool: .prv (Paraver), traces.otf2 or .dim (Dimemas).")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim or *.parquet.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> None:
-    """Make MPI events of another tool's trace.
-
-    \b
-    Examples:
-      convolver mpi import extrae.prv -o app.events.parquet
-      convolver mpi import scorep/traces.otf2 -o app.dim
-    """
-    from convolver.mpi.sources import load_events
-
-    new_file(output, force)
-    _write(load_events(trace), output)
-
-
-@mpi.command("export")
-def export_command(
-    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="*.dim, or a folder for SimGrid's time-independent traces.")],
     config: Annotated[Path | None, typer.Option("--config", help="Network that becomes SimGrid's platform.xml.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
-    """Write MPI events for Dimemas or for SimGrid ('smpirun -replay OUT/trace.txt -platform OUT/platform.xml').
+    """Convert MPI events between formats: Convolver, Dimemas, Paraver and OTF2 (reading), SimGrid.
+
+    'smpirun -replay APP.simgrid/trace.txt -platform APP.simgrid/platform.xml' replays a folder for SimGrid.
 
     \b
     Examples:
-      convolver mpi export app.mpi -o app.dim
-      convolver mpi export app.mpi --config cluster.cfg -o app.simgrid
+      convolver mpi convert extrae.prv app.events.parquet
+      convolver mpi convert app.mpi app.simgrid --config cluster.cfg
     """
+    from convolver.errors import UsageError
+    from convolver.mpi.recorded_ranks import read_recording
     from convolver.mpi.simgrid import write_platform, write_ti
     from convolver.mpi.sources import load_events, load_network
 
-    new_file(output / "trace.txt" if output.is_dir() else output, force)
-    events = load_events(trace)
-    if output.suffix in (".dim", ".parquet"):
+    if clock not in ("cpu", "wall"):
+        raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")
+    simgrid = output.suffix == ".simgrid"
+    if config is not None and not simgrid:
+        raise UsageError("--config belongs to a folder for SimGrid: name the output *.simgrid.")
+    new_file(output / "trace.txt" if simgrid and output.is_dir() else output, force)
+    events = read_recording(trace, clock="wall" if clock == "wall" else "cpu") if trace.is_dir() else load_events(trace)
+    if not simgrid:
         _write(events, output)
         return
-    network = load_network(config, events.ranks) if config is not None else None
+    network = None if config is None else load_network(config, events.ranks)
     wrote(write_ti(events, output))
     if network is not None:
         write_platform(network, events.ranks, output / "platform.xml")

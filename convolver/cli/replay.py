@@ -41,14 +41,21 @@ group = new_group(
 )
 
 
-def read_events(path: Path) -> Events:
-    """Read MPI events from a .dim file, a recording folder or an artifact."""
-    from convolver.mpi.sources import load_events
-
-    return load_events(path)
-
-
-def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
+def _network(
+    config: Path,
+    events: Events,
+    *,
+    eager: str | None,
+    never_rendezvous: bool = False,
+    latency: float | None = None,
+    bandwidth: float | None = None,
+    no_contention: bool = False,
+    wire_latency: float | None = None,
+    gap: float = 0.0,
+    dimemas_quirks: bool = False,
+    share_cpus: bool = False,
+    topology: str | None = None,
+) -> Network:
     from dataclasses import replace
 
     from convolver.errors import UsageError
@@ -58,26 +65,25 @@ def _network(config: Path, events: Events, options: dict[str, Any]) -> Network:
     from convolver.units import parse_bytes
 
     network = load_network(config, events.ranks)
-    if options["eager"] and options["never_rendezvous"]:
+    if eager and never_rendezvous:
         raise UsageError("--eager and --never-rendezvous contradict each other; give one of them.")
-    if options["eager"]:
-        network = replace(network, rendezvous_bytes=parse_bytes(options["eager"]))
-    elif options["never_rendezvous"]:
+    if eager:
+        network = replace(network, rendezvous_bytes=parse_bytes(eager))
+    elif never_rendezvous:
         network = replace(network, rendezvous_bytes=NEVER)
-    wire = options["wire_latency"]
     network = replace(
         network,
-        wire_latency_seconds=network.wire_latency_seconds if wire is None else wire,
-        gap_seconds=options["gap"],
-        quirks=options["dimemas_quirks"],
-        share_cpus=network.share_cpus or bool(options["share_cpus"]),
-        topology=parse_topology(options["topology"]) if options["topology"] else network.topology,
+        gap_seconds=gap,
+        quirks=dimemas_quirks,
+        share_cpus=network.share_cpus or share_cpus,
+        topology=parse_topology(topology) if topology else network.topology,
     )
     return what_if(
         network,
-        latency_seconds=options["latency"],
-        bandwidth_bytes_per_second=options["bandwidth"],
-        contention=not options["no_contention"],
+        latency_seconds=latency,
+        wire_latency_seconds=wire_latency,
+        bandwidth_bytes_per_second=bandwidth,
+        contention=not no_contention,
     )
 
 
@@ -145,14 +151,27 @@ def run_command(
     as_csv: Csv = False,
 ) -> None:
     from convolver.mpi.network_replay import replay
+    from convolver.mpi.sources import load_events
     from convolver.reporting.console import terminal_progress
 
     for path in (output, prv):
         if path is not None:
             new_file(path, force)
-    events = read_events(trace)
-    options = {key: value for key, value in locals().items() if key in _OPTIONS}
-    network = _network(config, events, options)
+    events = load_events(trace)
+    network = _network(
+        config,
+        events,
+        eager=eager,
+        never_rendezvous=never_rendezvous,
+        latency=latency,
+        bandwidth=bandwidth,
+        no_contention=no_contention,
+        wire_latency=wire_latency,
+        gap=gap,
+        dimemas_quirks=dimemas_quirks,
+        share_cpus=share_cpus,
+        topology=topology,
+    )
     if algorithms:
         from convolver.mpi.algorithms import expand, parse_choice
 
@@ -169,20 +188,6 @@ def run_command(
     if not printed(as_json, as_csv, timeline.document, lambda: timeline.document()["ranks"]):
         _about(trace, events, config, network, cpu_ratio)
         _print(timeline)
-
-
-_OPTIONS = (
-    "eager",
-    "never_rendezvous",
-    "latency",
-    "bandwidth",
-    "no_contention",
-    "wire_latency",
-    "gap",
-    "dimemas_quirks",
-    "share_cpus",
-    "topology",
-)
 
 
 Config = Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")]
@@ -207,9 +212,10 @@ def analyze_command(
     """
     from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
     from convolver.mpi.network_replay import Replayer
+    from convolver.mpi.sources import load_events
 
-    events = read_events(trace)
-    network = _network(config, events, {**dict.fromkeys(_OPTIONS), "eager": eager, "gap": 0.0})
+    events = load_events(trace)
+    network = _network(config, events, eager=eager)
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
     path = critical_path(timeline)
@@ -266,14 +272,14 @@ def sweep_command(
       convolver replay sweep app.dim --config net.cfg -o s.parquet --bandwidth 1e8:1e10:log --cpu-ratio 0.5:4 --dask tcp://host:8786
     """
     from convolver.fanout import dask_executor
-    from convolver.mpi.sources import load_network
+    from convolver.mpi.sources import load_events, load_network
     from convolver.mpi.sweep import plan_of, sweep
     from convolver.reporting.console import terminal_progress
 
     new_file(output, force)
     given = {"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth, "cpu_ratio": cpu_ratio}
     plan = plan_of(given, points, seed, design)
-    network = load_network(config, read_events(trace).ranks)
+    network = load_network(config, load_events(trace).ranks)
     with dask_executor(dask) as executor:
         sweep(trace, network, plan, output=output, executor=executor, jobs=jobs, progress=terminal_progress())
     wrote(output)

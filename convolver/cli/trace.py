@@ -50,7 +50,7 @@ def _say_objects(objects: DataObjects) -> None:
     say(f"Most referred to: {'; '.join(f'{label} {percent(share)}' for label, share in most)}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Job:
     command: list[str]
     plan: SamplingPlan
@@ -231,16 +231,36 @@ def trace_command(
     from convolver.tracing.launch import default_name, expand_name
 
     earlier = Signature.load(source) if source else None
-    choice = Choice(top_blocks, cover, function or [], code_range or [], addresses)
+    choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
     blocks = chosen_blocks(choice, earlier, command[0])
-    plan = sampling_plan(interval, sample, full, counts_only, block_limit, sets, phase, blocks, paths, warmup, start_at, stop_at)
+    plan = sampling_plan(
+        interval=interval,
+        sample=sample,
+        full=full,
+        counts_only=counts_only,
+        block_limit=block_limit,
+        sets=sets,
+        phase=phase,
+        blocks=blocks,
+        paths=paths,
+        warmup=warmup,
+        start_at=start_at,
+        stop_at=stop_at,
+    )
     plan = replace(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
     if children and (simulate or addresses):
         raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
-    target = expand_name(output) if output else default_name(command[0])
-    expected = None if earlier is None else int(earlier.totals["memops"])
-    threads = jobs or len(os.sched_getaffinity(0))
-    job = _Job(command, plan, target, force, json, scan, earlier if addresses else None, expected, threads)
+    job = _Job(
+        command=command,
+        plan=plan,
+        output=expand_name(output) if output else default_name(command[0]),
+        force=force,
+        json=json,
+        scan=scan,
+        counts=earlier if addresses else None,
+        expected=None if earlier is None else int(earlier.totals["memops"]),
+        jobs=jobs or len(os.sched_getaffinity(0)),
+    )
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))

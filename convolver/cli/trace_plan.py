@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from convolver.tracing.sampling import SamplingPlan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """Which code is recorded."""
 
@@ -71,6 +71,7 @@ def _phase(text: str | None) -> tuple[int, int] | None:
 
 
 def sampling_plan(
+    *,
     interval: str | None,
     sample: str | None,
     full: bool,

@@ -40,11 +40,18 @@ class MachineCosts:
 def machine_costs(machine: MachineProfile) -> MachineCosts:
     """Derive all costs from a profile.
 
-    Raises :class:`PredictionError` when the profile has no unit-stride load curve: nothing can be said then. Any other curve that
-    is missing is replaced by the nearest that is there, and the replacement is listed among the assumptions.
+    Raises :class:`PredictionError` when the profile has no unit-stride load curve: nothing can be said then; and when a level has
+    a prefetcher, which the curves were measured with. Any other curve that is missing is replaced by the nearest that is there,
+    and the replacement is listed among the assumptions.
     """
     notes: list[str] = []
     levels = machine.hierarchy
+    fetching = [level.level for level in levels if level.prefetcher]
+    if fetching:
+        raise PredictionError(
+            f"The machine '{machine.name}' has a prefetcher in {', '.join(fetching)}, which times would count twice, since the "
+            "curves contain it; use the profile for hit rates, and one without prefetchers for times."
+        )
     loads = _by_width(machine, "load")
     if not loads:
         machine.curve("unit", "load")  # raises with the right words

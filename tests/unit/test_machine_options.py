@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from convolver._native import simulator
-from convolver.errors import HierarchyError, UnsupportedVersionError
-from convolver.machine.hierarchy import POLICIES
+from convolver.convolution.lookup import machine_costs
+from convolver.errors import HierarchyError, PredictionError, UnsupportedVersionError
+from convolver.machine.hierarchy import POLICIES, Prefetcher
 from convolver.machine.memory_system import parse_system
 from convolver.machine.profile import MachineProfile
 from convolver.schema import VERSIONS
+from tests.synthetic import machine
 
 L1 = {"level": "L1", "size_bytes": 4096, "ways": 4}
 L2 = {"level": "L2", "size_bytes": 65536, "ways": 8}
@@ -119,3 +121,11 @@ def test_a_policy_whose_sets_depend_on_each_other_is_not_simulated_on_some():
     geometry = simulator.Geometry(64, 4, 64, POLICIES.index("drrip"))
     with pytest.raises(Exception, match="Selecting"):
         simulator.Simulator([[geometry]]).select(1, 0)
+
+
+def test_a_profile_with_a_prefetcher_is_refused_for_times():
+    plain = machine()
+    machine_costs(plain)
+    first = msgspec.structs.replace(plain.hierarchy[0], prefetcher=Prefetcher(kind="stream"))
+    with pytest.raises(PredictionError, match="prefetcher in L1, which times would count twice"):
+        machine_costs(msgspec.structs.replace(plain, hierarchy=(first, *plain.hierarchy[1:])))

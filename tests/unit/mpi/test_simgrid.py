@@ -63,13 +63,13 @@ def test_the_command_line_exports_and_imports(tmp_path):
     events = EventsBuilder(2).burst(0, 0.5).send(0, 1, 64).receive(1, 0, 64).build()
     events.save(tmp_path / "e.parquet")
     write_cfg(flat_configuration(2, latency_seconds=1e-5, bandwidth_bytes_per_second=1e9), tmp_path / "net.cfg")
-    words = ["mpi", "export", str(tmp_path / "e.parquet"), "-o", str(tmp_path / "sg"), "--config", str(tmp_path / "net.cfg")]
+    words = ["mpi", "convert", str(tmp_path / "e.parquet"), str(tmp_path / "e.simgrid"), "--config", str(tmp_path / "net.cfg")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert {path.name for path in (tmp_path / "sg").iterdir()} == {"rank-0.ti", "rank-1.ti", "trace.txt", "platform.xml"}
+    assert {path.name for path in (tmp_path / "e.simgrid").iterdir()} == {"rank-0.ti", "rank-1.ti", "trace.txt", "platform.xml"}
     assert CliRunner().invoke(app, words).exit_code != 0
-    assert CliRunner().invoke(app, ["mpi", "export", str(tmp_path / "e.parquet"), "-o", str(tmp_path / "e.dim")]).exit_code == 0
-    done = CliRunner().invoke(app, ["mpi", "import", str(tmp_path / "e.dim"), "-o", str(tmp_path / "again.parquet")])
+    assert CliRunner().invoke(app, ["mpi", "convert", str(tmp_path / "e.parquet"), str(tmp_path / "e.dim")]).exit_code == 0
+    done = CliRunner().invoke(app, ["mpi", "convert", str(tmp_path / "e.dim"), str(tmp_path / "again.parquet")])
     assert done.exit_code == 0, done.output
     again = load_events(tmp_path / "again.parquet")
     assert again.columns["bytes"].sum() == events.columns["bytes"].sum() == 128

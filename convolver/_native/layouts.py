@@ -1,0 +1,24 @@
+"""numpy layouts of the C core's structures, from what the compiler says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convolver._native._core import ffi
+
+
+def layout(name: str) -> np.dtype[Any]:
+    """Return the dtype of a C structure of numbers and arrays of numbers, with its field names."""
+    structure = ffi.typeof(name)
+    fields = [(field.rstrip("_"), _format(about.type), about.offset) for field, about in structure.fields]
+    names, formats, offsets = zip(*fields, strict=True)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof(structure)})
+
+
+def _format(ctype: Any) -> Any:
+    if ctype.kind == "array":
+        return (_format(ctype.item), (ctype.length,))
+    letter = "f" if ctype.cname in ("double", "float") else "u" if ctype.cname.startswith("u") else "i"
+    return f"{letter}{ffi.sizeof(ctype)}"
