@@ -59,6 +59,11 @@ def declarations(header: str) -> str:
     return _VALUE.sub("= ...", _NAMED_LENGTH.sub("[...]", "\n".join(lines)))
 
 
+ASSERTS: dict[str, list[object]] = (
+    {"undef_macros": ["NDEBUG"]} if os.environ.get("CONVOLVER_ASSERTS") else {"define_macros": [("NDEBUG", None)]}
+)
+"""The C code checks its invariants in a build with CONVOLVER_ASSERTS=1; in all others that costs nothing."""
+
 ffibuilder = FFI()
 ffibuilder.cdef("\n".join(declarations((INCLUDE / name).read_text()) for name in _headers()))
 ffibuilder.set_source(
@@ -68,5 +73,6 @@ ffibuilder.set_source(
     depends=_depends(),
     include_dirs=["csrc/include"],
     libraries=["m", "pthread"],
+    **ASSERTS,
     extra_compile_args=["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"],
 )

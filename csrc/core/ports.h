@@ -3,6 +3,7 @@
 #ifndef CV_CORE_PORTS_H
 #define CV_CORE_PORTS_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle)
 /* The port of a mask with the least count; among equals the first. */
 static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts)
 {
+    assert(mask);
     uint32_t best = (uint32_t)__builtin_ctz(mask);
     for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) {
         const uint32_t port = (uint32_t)__builtin_ctz(rest);
@@ -61,6 +63,7 @@ static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t 
 {
     calendar_entry *e;
     uint32_t free;
+    assert(mask && busy < CALENDAR);
     while (!(free = mask & ~(e = ports_at(ports, cycle))->taken))
         cycle++;
     const uint32_t port = ports_choose(ports, free);

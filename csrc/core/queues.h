@@ -2,6 +2,7 @@
 #ifndef CV_CORE_QUEUES_H
 #define CV_CORE_QUEUES_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static inline uint64_t queue_room(const queue *q) { return q->free_at[q->next]; 
 
 static inline void queue_put(queue *q, uint64_t free_at)
 {
+    assert(q->next < q->size);
     q->free_at[q->next] = free_at;
     if (++q->next == q->size)
         q->next = 0;

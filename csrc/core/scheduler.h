@@ -38,6 +38,7 @@ static inline void scheduler_clear(scheduler *s)
 
 static inline void scheduler_pop(scheduler *s)
 {
+    assert(s->count > 0 && s->bound[s->leave[0] % SCHEDULER_PORTS] > 0);
     s->bound[s->leave[0] % SCHEDULER_PORTS]--;
     const uint64_t last = s->leave[--s->count];
     uint32_t at = 0;
@@ -54,6 +55,7 @@ static inline void scheduler_pop(scheduler *s)
 /* An instruction starts at `cycle`, on `port` or without one. */
 static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port)
 {
+    assert(s->count < s->size && port < SCHEDULER_PORTS && cycle < UINT64_MAX / SCHEDULER_PORTS - DISPATCH_CYCLES);
     const uint64_t leave = (cycle + DISPATCH_CYCLES) * SCHEDULER_PORTS + port;
     uint32_t at = s->count++;
     for (; at && s->leave[(at - 1) / 2] > leave; at = (at - 1) / 2)

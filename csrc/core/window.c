@@ -190,6 +190,7 @@ static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done)
         queue_put(&c->reorder, c->retired);
     if (op->flags & CV_CORE_LOAD)
         queue_put(&c->loads, c->retired);
+    assert(c->retired >= before && c->retiring <= c->params.retire_width);
     return c->retired - before;
 }
 

@@ -128,6 +128,7 @@ static void drain(simulation *s)
 {
     while (s->queue.count && !s->no_memory) {
         event e = cv_queue_pop(&s->queue);
+        assert(e.time >= s->now);
         s->now = e.time;
         switch (e.order & 7) {
         case EVENT_RANK: cv_rank_resume(s, e.id); break;

@@ -4,6 +4,7 @@
 #ifndef CV_REPLAY_INTERNAL_H
 #define CV_REPLAY_INTERNAL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

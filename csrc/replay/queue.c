@@ -29,6 +29,7 @@ bool cv_queue_push(queue *q, double time, enum event_kind kind, uint32_t id)
 
 event cv_queue_pop(queue *q)
 {
+    assert(q->count > 0);
     event top = q->heap[0], moved = q->heap[--q->count];
     size_t i = 0;
     for (;;) {

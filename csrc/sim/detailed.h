@@ -74,6 +74,7 @@ static inline uint64_t cv_row(const cv_detailed *d, uint32_t owner) { return (ui
 
 static inline uint64_t *cv_counts_of(const cv_node *n, uint32_t owner)
 {
+    assert(n->of->warm || owner < n->of->owners);
     return n->of->warm ? n->of->uncounted : n->of->counts[n->number] + cv_row(n->of, owner) * CV_DETAILED_COUNTS;
 }
 

@@ -40,6 +40,7 @@ static uint64_t count_bytes(const cv_entry *e)
 static void release(cv_node *n, uint32_t index)
 {
     cv_combiner *c = n->combiner;
+    assert(index < c->used && c->used <= n->is.combining);
     cv_entry gone = c->entries[index];
     memmove(&c->entries[index], &c->entries[index + 1], (c->used - index - 1) * sizeof gone);
     c->used--;

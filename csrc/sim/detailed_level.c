@@ -65,6 +65,7 @@ static uint64_t invalidate_above(cv_node *n, uint64_t line, uint32_t owner)
 cv_sectors cv_take_out(cv_node *n, uint64_t set, uint32_t way, uint32_t owner)
 {
     uint64_t at = set * n->is.ways + way;
+    assert(way < n->is.ways && n->tags[at] != NO_TAG);
     cv_sectors sectors = {n->valid[at], n->dirty[at]};
     if (n->is.inclusion == CV_INCLUSIVE)
         sectors.dirty |= invalidate_above(n, n->tags[at], owner);
@@ -80,6 +81,7 @@ void cv_put(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner, bool 
     uint64_t set = cv_set_of(n, line), gone = NO_TAG;
     uint32_t way = cv_find(n, set, NO_TAG);
     cv_sectors victim = {0, 0};
+    assert(cv_find(n, set, line) == NO_WAY);
     if (way == NO_WAY) {
         way = n->policy->victim(&n->memory, set);
         gone = n->tags[set * n->is.ways + way];

@@ -24,7 +24,9 @@ static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level
     uint64_t set = x - q * l->sets;
     /* For x up to 2^48 the rounded-up reciprocal can give one too much. */
     uint64_t above = (uint64_t)((int64_t)set >> 63);
-    return (cv_place){set + (above & l->sets), q + above};
+    set += above & l->sets;
+    assert(set < l->sets);
+    return (cv_place){set, q + above};
 }
 
 static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level *l, uint64_t set, uint64_t tag, bool power_of_two)

@@ -44,6 +44,7 @@ static size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out
             continue;
         }
         way = empty != UINT32_MAX ? empty : NAME(victim)(l, p.set);
+        assert(way < l->ways);
         uint64_t victim = row[way];
         row[way] = p.tag | dirty;
         NAME(fill)(l, p.set, way);

@@ -20,6 +20,7 @@ static inline uint32_t rank_last(const cv_level *l, uint64_t set)
     uint32_t way = 0;
     while (way + 1 < l->ways && ranks[way] != l->ways - 1)
         way++;
+    assert(ranks[way] == l->ways - 1); /* the ranks are the numbers 0 .. ways - 1 */
     return way;
 }
 

@@ -19,6 +19,7 @@ static inline uint32_t rrip_victim(cv_level *l, uint64_t set)
         if (ages[way] == DISTANT && victim == UINT32_MAX)
             victim = way;
     }
+    assert(oldest <= DISTANT && victim != UINT32_MAX);
     return victim;
 }
 

@@ -13,6 +13,7 @@
 #ifndef CV_SIM_INTERNAL_H
 #define CV_SIM_INTERNAL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

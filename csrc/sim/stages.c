@@ -75,6 +75,7 @@ cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const ui
         if (status != CV_OK)
             return status;
         left[depth] = (hits ? l->run_hits : l->run)(l, in, got, out);
+        assert(left[depth] <= (depth + 2) * (size_t)BATCH);
         memset(out + left[depth], 0, PREFETCH * sizeof *out);
         if (count(f, l, owner, out, left[depth]) != CV_OK)
             return CV_ERROR_MEMORY;

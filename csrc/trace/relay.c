@@ -1,6 +1,7 @@
 /* A decoder and simulators side by side: two buffers of batches go round between one writer and several readers. */
 #include "cv_relay.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,7 @@ static cv_status publish(cv_relay *relay, uint64_t unread)
         relay->published++;
         pthread_cond_broadcast(&relay->filled);
     }
+    assert(relay->published - slowest(relay) <= BUFFERS);
     while (relay->published - slowest(relay) > unread)
         pthread_cond_wait(&relay->emptied, &relay->lock);
     cv_status status = relay->status;
@@ -105,6 +107,7 @@ static cv_status publish(cv_relay *relay, uint64_t unread)
 static void append(cv_buffer *to, const cv_refs *refs, const cv_batch *batch)
 {
     size_t first = to->first[to->batches];
+    assert(to->batches < BATCHES && first + refs->count <= ROOM);
     memcpy(to->address + first, refs->address, refs->count * sizeof *to->address);
     memcpy(to->owner + first, refs->owner, refs->count * sizeof *to->owner);
     memcpy(to->size + first, refs->size, refs->count * sizeof *to->size);
