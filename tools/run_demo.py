@@ -40,6 +40,12 @@ def predict(*command: str) -> None:
     step("convolver", "report", f"{name}-run", "--html", f"{name}.html", "--force")
 
 
+def choose(*command: str) -> None:
+    """Rank this machine and the targets for a command that was predicted."""
+    name = Path(command[0]).name
+    step("convolver", "choose", f"{name}-run/{name}.cvt", "--machines", ",".join(("host", *TARGETS)))
+
+
 def found_program() -> list[str]:
     """Return a command of a program that is installed here, with an input of its own."""
     text = FOLDER / "input.txt"
@@ -62,8 +68,11 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     step("cc", "-g", "-O2", "-o", "cg", str(ROOT / "examples" / "cg.c"), "-lm")
     step("convolver", "probe", "--quick", "--force")
-    predict("./cg")
-    predict(*found_program())
+    programs = (["./cg"], found_program())
+    for command in programs:
+        predict(*command)
+    for command in programs:
+        choose(*command)
     print(f"\nAll of this took {time.monotonic() - began:.0f} s; everything lies in {FOLDER}. Look at it:")
     print(f"  a browser   {FOLDER / 'cg.html'}")
     print(f"  a terminal  {Path(sys.executable).parent / 'convolver'} report {FOLDER / 'cg-run'}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 GROUPS: dict[str, dict[str, str]] = {
     "Everyday": {
         "predict": "Predict a program's time and its CPU ratio to targets.",
+        "choose": "Rank machines for a program, by time and by price.",
         "report": "Show a predicted program, as text or as one HTML page.",
         "diff": "Compare two runs, machines or versions block by block.",
         "ratio": "CPU ratio of a program on two machines, and what decides it.",

@@ -1,0 +1,87 @@
+"""``convolver choose``: a ranking of machines for one program, by time and by cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli import completing
+from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.errors import UsageError
+
+HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
+
+Machines are compared by the ratio of their times, whose common errors cancel; those that the remaining errors cannot tell from
+the best are greyed. A machine is efficient if none is both faster and cheaper.
+
+\b
+Examples:
+  convolver choose cg.cvt --machines host,cloud-server,server-hbm
+  convolver choose cg.cvt -m cloud-server,cloud-epyc-milan --prices prices.csv --plot choice.png
+"""
+WIDTH = 132
+"""Columns that the chart needs."""
+
+
+def choose_command(
+    trace: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program.")],
+    machines: Annotated[
+        str,
+        typer.Option("--machines", "-m", help="Machines to rank, comma-separated.", autocompletion=completing.machines),
+    ],
+    prices: Annotated[Path | None, typer.Option("--prices", help="CSV with machine,price_per_hour: adds costs of a run.")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", "-b", help="Machine that --measured is for.", autocompletion=completing.machines),
+    ] = None,
+    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the ranking: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Run the verb."""
+    from convolver.cli.predict_steps import Chain
+    from convolver.reporting.choice import choose, load_prices, rows
+    from convolver.reporting.choice_chart import chart, conclusion
+    from convolver.reporting.console import out
+
+    names = [name.strip() for name in machines.split(",") if name.strip()]
+    if len(names) < 2:
+        raise UsageError("One machine is no choice; give several with --machines, separated by commas.")
+    if (base is None) != (measured is None):
+        raise UsageError("--base and --measured belong together: a native run time and the machine that it is for.")
+    if not trace.is_file():
+        raise UsageError(f"There is no trace {trace}; record one with `convolver trace`.")
+    if plot is not None:
+        from convolver.plotting import style
+
+        new_file(style.check_format(plot), force)
+    known = load_prices(prices) if prices is not None else None
+    first = base or names[0]
+    chain = Chain(base=first, targets=[name for name in names if name != first], output=None, force=False)
+    chain.use(trace, None)
+    predictions = chain.predict(measured, None, "norm")
+    times = {one.machine: one for prediction in predictions for one in (prediction.base, prediction.target) if one is not None}
+    choices = choose(list(times.values()), known, measured)
+    if plot is not None:
+        from convolver.plotting import style
+        from convolver.plotting.choice_picture import draw
+
+        look = style.DARK if dark else style.LIGHT
+        with style.drawing(look):
+            style.save(draw(choices, look), plot)
+        wrote(plot)
+    if not printed(as_json, as_csv, lambda: rows(choices), lambda: rows(choices)):
+        console = out()
+        console.width = max(console.width, WIDTH)
+        console.print(chart(choices))
+        console.print(conclusion(choices), markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("choose", help=HELP)(choose_command)

@@ -1,0 +1,55 @@
+"""The ranking of machines as a picture: dots with intervals of time, and of cost where prices are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from convolver.plotting import style
+from convolver.plotting.style import Look
+from convolver.reporting.choice import Choice
+from convolver.reporting.verdict import CANNOT_TELL
+from convolver.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw(choices: Sequence[Choice], look: Look) -> Figure:
+    """Return the picture of a ranking (:func:`convolver.reporting.choice.choose`), the fastest machine on top."""
+    from matplotlib.figure import Figure
+
+    priced = [one for one in choices if one.cost is not None]
+    drawn = Figure(figsize=(9.0 if not priced else 11.0, 1.6 + 0.42 * len(choices)), layout="constrained")
+    axes = drawn.subplots(1, 2 if priced else 1, sharey=True, squeeze=False)[0]
+    _dots(axes[0], [(one.seconds, one.interval, one.verdict) for one in choices], look)
+    axes[0].set_yticks(range(len(choices)), [one.machine + (" (projected)" if one.projected else "") for one in choices])
+    axes[0].set_ylim(len(choices) - 0.5, -0.5)
+    axes[0].set_title("time of a run")
+    axes[0].xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")
+    if priced:
+        costs = {one.machine: (1000 * one.cost, one.cost_interval, one.cost_verdict) for one in priced if one.cost is not None}
+        places = [place for place, one in enumerate(choices) if one.machine in costs]
+        found = [(value, (1000 * ends[0], 1000 * ends[1]), words or "") for value, ends, words in costs.values() if ends]
+        _dots(axes[1], found, look, places)
+        axes[1].set_title("cost of 1000 runs")
+        for place, one in enumerate(choices):
+            if one.efficient and one.cost is not None:
+                axes[1].annotate(
+                    "efficient", (1000 * one.cost, place), (6, 8), textcoords="offset points", fontsize=8, color=look.muted
+                )
+    style.note(axes[0], look, "Bars: 90 % intervals. Grey: the errors of the prediction cannot tell it from the best.")
+    return drawn
+
+
+def _dots(
+    axes: Axes, values: Sequence[tuple[float, tuple[float, float], str]], look: Look, places: Sequence[int] | None = None
+) -> None:
+    """Draw values with their intervals, one a row; what cannot be told from the best is muted."""
+    for place, (value, (low, high), words) in zip(places if places is not None else range(len(values)), values, strict=True):
+        colour = look.series[5] if words == CANNOT_TELL else look.colour(0)
+        axes.plot((low, high), (place, place), color=colour, linewidth=2.5, solid_capstyle="butt")
+        axes.plot((value,), (place,), "o", color=colour, markersize=8)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)

@@ -1,0 +1,67 @@
+"""A ranking of machines as a chart of dots and intervals on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from convolver.reporting.choice import BEST, Choice
+from convolver.reporting.grid import grid
+from convolver.reporting.verdict import CANNOT_TELL, seconds_from_to
+from convolver.units import format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WIDTH = 40
+"""Columns of the chart, from 0 to the largest end of an interval."""
+
+
+def bar(value: float, ends: tuple[float, float], most: float) -> str:
+    """Return a dot at a value with its interval, 0 at the left edge and ``most`` at the right."""
+    low, dot, high = (round(min(one, most) / most * (WIDTH - 1)) for one in (ends[0], value, ends[1]))
+    cells = [" "] * WIDTH
+    for cell in range(low, high + 1):
+        cells[cell] = "─"
+    cells[dot] = "●"
+    return "".join(cells).rstrip()
+
+
+def chart(choices: Sequence[Choice]) -> Table:
+    """Return the machines by rising time, those that the intervals cannot tell from the best greyed."""
+    priced = any(one.price is not None for one in choices)
+    heads = ["time", "90 % interval", "than the best"]
+    table = grid(["machine"], [*heads, *(["cost of 1000 runs", "cost is"] if priced else [])], "Machines by time")
+    table.add_column("", no_wrap=True)
+    most = max(one.interval[1] for one in choices)
+    for one in choices:
+        name = one.machine + (" (projected)" if one.projected else "")
+        certain = one.interval[0] == one.interval[1]
+        cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval), _words(one)]
+        if priced:
+            costs = "-" if one.cost is None else f"{1000 * one.cost:.3g}"
+            front = " (efficient)" if one.efficient else ""
+            cells += [costs, "-" if one.cost_verdict is None else one.cost_verdict + front]
+        style = "bold" if one.verdict == BEST else "dim" if one.verdict == CANNOT_TELL else None
+        table.add_row(name, *cells, bar(one.seconds, one.interval, most), style=style)
+    return table
+
+
+def _words(one: Choice) -> str:
+    """Return what a machine is beside the best one, in words."""
+    if one.verdict in (BEST, CANNOT_TELL):
+        return one.verdict
+    return f"{100 * (1 / one.ratio - 1):.0f} % {one.verdict}"
+
+
+def conclusion(choices: Sequence[Choice]) -> str:
+    """Return one sentence: the machine to take, and what it cannot be told from."""
+    best, *others = choices
+    near = [one.machine for one in others if one.verdict == CANNOT_TELL]
+    text = f"Fastest: {best.machine}, {format_seconds(best.seconds)} a run"
+    if near:
+        text += f"; the errors of the prediction cannot tell {', '.join(near)} from it"
+    cheapest = next((one for one in choices if one.cost_verdict == BEST), None)
+    if cheapest is not None:
+        text += f". Cheapest a run: {cheapest.machine}"
+    return text + "."

@@ -1,0 +1,105 @@
+"""Rankings of machines: order, verdicts, costs and the Pareto front."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.convolution.system_time import SystemTime
+from convolver.errors import FormatError, UsageError
+from convolver.reporting.choice import BEST, DEARER, HOUR, choose, load_prices
+from convolver.reporting.choice_chart import WIDTH, bar, conclusion
+from convolver.reporting.verdict import CANNOT_TELL, SLOWER
+
+
+@dataclass
+class Times:
+    """What a ranking reads of block times: a whole time with draws and no system time."""
+
+    machine: str
+    seconds: float
+    draws: np.ndarray
+    header: dict = field(default_factory=dict)
+    system: SystemTime | None = None
+
+    @property
+    def total(self):
+        low, high = np.quantile(self.draws, (0.05, 0.95))
+        return self.seconds, float(low), float(high)
+
+    def ratio_to(self, target):
+        return self.seconds / target.seconds if target.seconds else None
+
+
+COMMON = np.linspace(0.7, 1.3, 200)
+OWN = np.random.default_rng(1).normal(1, 0.1, 200)
+
+
+def machine(name, seconds, own=1.0):
+    return Times(name, seconds, seconds * COMMON * own)
+
+
+def test_machines_whose_errors_are_common_are_told_apart_although_intervals_overlap():
+    first, second = choose([machine("b", 1.1), machine("a", 1.0)])
+    assert (first.machine, first.verdict, second.verdict) == ("a", BEST, SLOWER)
+    assert second.interval[0] < first.interval[1]
+
+
+def test_machines_whose_own_errors_are_larger_cannot_be_told_apart():
+    _, second = choose([machine("a", 1.0), machine("b", 1.02, OWN)])
+    assert second.verdict == CANNOT_TELL
+
+
+def test_a_measured_time_scales_the_others_by_the_ratio():
+    found = {one.machine: one for one in choose([machine("a", 1.0), machine("b", 2.0)], measured=3.0)}
+    assert found["a"].interval == (3.0, 3.0)
+    assert found["b"].seconds == pytest.approx(6.0)
+
+
+def test_costs_and_the_front_follow_from_prices():
+    machines = [machine("fast", 1.0), machine("middle", 1.5), machine("slow", 2.0)]
+    found = {one.machine: one for one in choose(machines, {"fast": HOUR, "middle": HOUR * 0.9, "slow": HOUR * 0.3})}
+    assert {name: one.cost for name, one in found.items()} == pytest.approx({"fast": 1.0, "middle": 1.35, "slow": 0.6})
+    assert [one.efficient for one in found.values()] == [True, False, True]
+    assert found["slow"].cost_verdict == BEST
+    assert found["middle"].cost_verdict == DEARER
+    assert "Cheapest a run: slow" in conclusion(list(found.values()))
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=8))
+def test_no_efficient_machine_is_beaten_in_time_and_cost(pairs):
+    machines = [machine(f"m{number}", seconds) for number, (seconds, _) in enumerate(pairs)]
+    found = choose(machines, {f"m{number}": price for number, (_, price) in enumerate(pairs)})
+    for one in found:
+        beaten = any(other.seconds < one.seconds and other.cost < one.cost for other in found)
+        assert not (one.efficient and beaten)
+    assert [one.seconds for one in found] == sorted(one.seconds for one in found)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_bars_hold_their_dot_and_stay_within_their_width(low, value, high):
+    low, value, high = sorted((low, value, high))
+    drawn = bar(value, (low, high), max(high, 1e-9))
+    assert len(drawn) <= WIDTH
+    assert drawn.count("●") == 1
+
+
+def test_prices_are_read_and_comments_skipped(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("# invented\nmachine,price_per_hour\na,0.5\n")
+    assert load_prices(path) == {"a": 0.5}
+
+
+@pytest.mark.parametrize("text", ["machine,price_per_hour\na,free\n", "machine,price_per_hour\na,-1\n", "name,cost\na,1\n"])
+def test_wrong_prices_are_refused_with_their_place(tmp_path, text):
+    path = tmp_path / "prices.csv"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r"prices\.csv"):
+        load_prices(path)
+
+
+def test_prices_of_none_of_the_machines_are_refused():
+    with pytest.raises(UsageError, match="No price is for one of these machines"):
+        choose([machine("a", 1.0), machine("b", 2.0)], {"c": 1.0})
