@@ -71,7 +71,7 @@ def schema_of(path: str | Path) -> str:
         schema = read_json(path).get("schema")
     else:
         raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
-    if schema not in READERS:
+    if not isinstance(schema, str) or schema not in READERS:
         what = "has no 'schema' field" if schema is None else f"has the unknown schema '{schema}'"
         raise SchemaError(f"{path} {what}; known are: {', '.join(VERSIONS)}.")
     return str(schema)
