@@ -9,8 +9,8 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
+from convolver.convolution.verdict import base_check, verdict
 from convolver.errors import UsageError
-from convolver.reporting.verdict import base_check, verdict
 
 if TYPE_CHECKING:
     from convolver.pipeline import Prediction
