@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from convolver.analyzing.core_cycles import CoreCycles, cycle_seconds
+from convolver.analyzing.falls import Array
 
-from convolver.convolution.falls import Array
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
 
 
 class CoreSeconds(NamedTuple):
@@ -18,14 +19,12 @@ class CoreSeconds(NamedTuple):
     waiting: Array
 
     @classmethod
-    def of(cls, near: Array) -> CoreSeconds:
-        """Return seconds of which only those with all data near are known."""
-        return cls(near, near)
+    def of_cycles(cls, core: CoreCycles, machine: MachineProfile) -> CoreSeconds:
+        """Return the seconds on a machine, at its core's usual clock (:attr:`MachineProfile.usual_cycle`).
 
-    def faster(self, clock: float) -> CoreSeconds:
-        """Return the seconds on a core whose clock is so many times as fast; what is waited for does not change."""
-        return CoreSeconds(self.near / clock, self.near / clock + (self.waiting - self.near))
-
-    def of_rows(self, rows: NDArray[np.intp], factor: Array) -> CoreSeconds:
-        """Return the seconds of these blocks, each times its factor."""
-        return CoreSeconds(self.near[rows] * factor, self.waiting[rows] * factor)
+        What is waited for takes as long as on the machine that was analyzed, whatever the clock.
+        """
+        near = core.near * (cycle_seconds(machine) or core.cycle_seconds)
+        waited = core.waiting * core.cycle_seconds - core.near * core.cycle_seconds
+        clock = 1 / machine.usual_cycle
+        return cls(near / clock, near / clock + waited)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.falls import Array
+from convolver.analyzing.falls import Array
 from convolver.convolution.model_errors import CORE_COMMON, Chances, core_errors, drawn_errors
 from convolver.convolution.rates import joined
 from convolver.machine.calibration import Calibration

@@ -25,8 +25,7 @@ from convolver.modeling import Table
 from convolver.modeling.intervals import LeftOut, limits
 from convolver.modeling.mecp.correct import WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
-from convolver.modeling.mecp.semi_empirical import SemiEmpirical
-from tests.semi_empirical_forms import EVH1
+from convolver.modeling.mecp.semi_empirical import EVH1, SemiEmpirical
 
 PROGRAM = r"""
 #include <mpi.h>

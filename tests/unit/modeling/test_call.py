@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -330,9 +331,11 @@ def test_the_elimination_recovers_the_paper_s_second_model_from_noisy_runs():
     assert model.quality["r_squared"] > 0.99
 
 
-def test_collect_and_instrument_work_from_the_command_line(tmp_path, convolver):
+def test_collect_and_instrument_work_from_the_command_line(tmp_path):
     def run(*words):
-        return convolver(*words, cwd=tmp_path)
+        return subprocess.run(
+            [sys.executable, "-m", "convolver", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
 
     (tmp_path / "a.c").write_text(PROGRAM)
     done = run("instrument", "a.c")
