@@ -10,14 +10,12 @@ import pytest
 import convolver as cv
 
 NAMES = [
-    "Analysis",
     "ConvolverError",
     "HitRates",
     "MachineProfile",
     "Prediction",
     "SamplingPlan",
     "Signature",
-    "analyze",
     "convolve",
     "cpu_ratio",
     "fit",
