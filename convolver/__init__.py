@@ -1,6 +1,6 @@
 """Convolver: a binary memory-trace convolver.
 
-How fast will this program run on that machine? Profile the machine, trace the program once, simulate, convolve, predict::
+How fast will this program run on that machine? Profile the machine, trace the program once, analyze, convolve, predict::
 
     import convolver as cv
 
@@ -8,34 +8,23 @@ How fast will this program run on that machine? Profile the machine, trace the p
     trace = cv.trace(["./cg", "60"], output="cg.cvt")
     print(cv.predict(trace, base=host, target="desktop-2024").cpu_ratio)
 
-Names are loaded on first use, so that importing the package costs nothing.
+Names are loaded on first use, so that importing the package costs nothing; ``__init__.pyi`` lists them, typed.
 """
 
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "load": "convolver.artifacts",
-    "probe": "convolver.probing.machine_probe",
-    "trace": "convolver.tracing.tracer",
-    "simulate": "convolver.simulation.one_pass",
-    "simulate_arrays": "convolver.simulation.one_pass",
-    "convolve": "convolver.convolution.convolve",
-    "cpu_ratio": "convolver.convolution.cpu_ratio",
-    "replay": "convolver.mpi.network_replay",
-    "predict": "convolver.pipeline",
-    "fit": "convolver.modeling.base",
-    "MachineProfile": "convolver.machine.profile",
-    "Signature": "convolver.signature.signature",
-    "HitRates": "convolver.simulation.hit_rates",
-    "SamplingPlan": "convolver.tracing.sampling",
-    "Prediction": "convolver.pipeline",
-    "ConvolverError": "convolver.errors",
+    line.split()[-1]: line.split()[1]
+    for line in Path(__file__).with_suffix(".pyi").read_text().splitlines()
+    if line.startswith("from ")
 }
+"""Public name -> its module: what the stub says, so that type checkers and the first use agree."""
 
 __all__ = sorted(_HOMES)
 

@@ -16,6 +16,7 @@ READERS = {
     "convolver.data_objects": "convolver.signature.data_objects:DataObjects",
     "convolver.hit_rates": "convolver.simulation.hit_rates:HitRates",
     "convolver.object_hits": "convolver.simulation.object_hits:ObjectHits",
+    "convolver.analysis": "convolver.analyzing.program_analysis:Analysis",
     "convolver.block_times": "convolver.convolution.block_times:BlockTimes",
     "convolver.cpu_ratio": "convolver.convolution.cpu_ratio:CpuRatio",
     "convolver.prediction": "convolver.pipeline:Prediction",
@@ -35,6 +36,7 @@ MEANINGS = {
     "convolver.data_objects": "data objects: recorded references per block to allocation sites, variables, stacks and mappings",
     "convolver.hit_rates": "hit rates: simulated accesses, hits and misses per block, machine and level",
     "convolver.object_hits": "hits by data object: simulated accesses and misses per data object, block, machine and level",
+    "convolver.analysis": "analysis: where references fall and core cycles, per block and machine",
     "convolver.block_times": "block times: seconds per block on one machine",
     "convolver.cpu_ratio": "CPU ratio: base time / target time; above 1 the target is faster",
     "convolver.prediction": "prediction: times on a base and a target machine",
@@ -71,7 +73,7 @@ def schema_of(path: str | Path) -> str:
         schema = read_json(path).get("schema")
     else:
         raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
-    if schema not in READERS:
+    if not isinstance(schema, str) or schema not in READERS:
         what = "has no 'schema' field" if schema is None else f"has the unknown schema '{schema}'"
         raise SchemaError(f"{path} {what}; known are: {', '.join(VERSIONS)}.")
     return str(schema)

@@ -1,25 +1,24 @@
-"""The whole chain behind one call: simulate, convolve, ratio. The only place in which the parts are composed."""
+"""The whole chain behind one call: analyze, convolve, ratio. The only place in which the parts are composed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from convolver.analyzing.analyze import PredictableTrace, analyze
+from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
-from convolver.convolution.seconds import core_seconds
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
-from convolver.machine.catalog import find_machine
+from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.schema import VERSIONS, DocumentArtifact
 from convolver.signature.signature import Signature
-from convolver.simulation.cache import hit_rates
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.one_pass import TraceLike
 
 if TYPE_CHECKING:
     from convolver.modeling.model_artifact import Model
@@ -27,32 +26,12 @@ if TYPE_CHECKING:
     from convolver.mpi.timeline import Timeline
 
 SCHEMA = "convolver.prediction"
-MachineName = MachineProfile | str | Path
-
-
-class PredictableTrace(TraceLike, Protocol):
-    """What is needed of a trace; :class:`convolver.tracing.reader.Trace` is one."""
-
-    @property
-    def signature(self) -> Signature:
-        """Exact counts and sampled features of its blocks."""
-
-
-def load_trace(path: str | Path) -> PredictableTrace:
-    """Read a ``.cvt`` file; raises :class:`FormatError` when it is damaged or something else."""
-    from convolver.artifacts import TRACE_SCHEMA, load, schema_of
-
-    schema = schema_of(path)
-    if schema != TRACE_SCHEMA:
-        raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
-    trace: PredictableTrace = load(path)
-    return trace
 
 
 class Prediction(DocumentArtifact):
     """Predicted times of one program on a base and a target machine, and what they rest on.
 
-    ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`), ``ratio`` (:class:`CpuRatio`), ``hit_rates``
+    ``document`` is the JSON artifact; ``base``, ``target`` (:class:`BlockTimes`), ``ratio`` (:class:`CpuRatio`), ``analysis``
     and, with MPI events, ``timeline`` are there on a prediction that was just made and None on one read from a file.
     """
 
@@ -65,12 +44,12 @@ class Prediction(DocumentArtifact):
         base: BlockTimes | None = None,
         target: BlockTimes | None = None,
         ratio: CpuRatio | None = None,
-        hit_rates: HitRates | None = None,
+        analysis: Analysis | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         """Take a complete document; :func:`predict` makes one."""
         super().__init__(document)
-        self.base, self.target, self.ratio, self.hit_rates = base, target, ratio, hit_rates
+        self.base, self.target, self.ratio, self.analysis = base, target, ratio, analysis
         self.timeline = timeline
         try:
             self.base_seconds = float(document["base"]["seconds"])
@@ -93,16 +72,12 @@ class Prediction(DocumentArtifact):
         return None if self.base is None else self.base.table
 
 
-def as_machine(machine: MachineName) -> MachineProfile:
-    """Return a profile by name or path, or the profile itself; raises :class:`MachineError` for an unknown one."""
-    return machine if isinstance(machine, MachineProfile) else find_machine(machine)
-
-
 def predict(
-    trace: PredictableTrace | str | Path,
+    program: PredictableTrace | Signature | str | Path,
     *,
     base: MachineName,
     target: MachineName | None = None,
+    hits: HitRates | str | Path | None = None,
     events: Events | str | Path | None = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
@@ -112,21 +87,18 @@ def predict(
 ) -> Prediction:
     """Predict a traced program's time on ``base`` and ``target`` (default: the base alone) and their CPU ratio.
 
+    ``program`` and ``hits`` are as :func:`convolver.analyzing.analyze.analyze` takes them.
     ``measured_seconds`` is the native run time on the base (default: what the signature knows); with it the target's time is also
     given as measured / CPU ratio, which is how the paper uses the ratio. ``correct`` is a model of measured seconds over features
     of a prediction (docs/formats/prediction.md), applied last. ``events`` are MPI events of the base
     machine, to be replayed with the target's network.
 
-    Raises what :func:`convolver.simulation.one_pass.simulate` and :func:`convolver.convolution.convolve.convolve` raise.
+    Raises what :func:`convolver.analyzing.analyze.analyze` and :func:`convolver.convolution.convolve.convolve` raise.
     """
-    if isinstance(trace, (str, Path)):
-        trace = load_trace(trace)
     machines = [as_machine(base), as_machine(target if target is not None else base)]
-    rates = hit_rates(trace, machines, progress=progress)
+    analysis = analyze(program, machines, hits=hits, progress=progress)
     return predict_from(
-        trace.signature,
-        rates,
-        cores=core_seconds(trace, machines, progress, rates=rates),
+        analysis,
         base=machines[0],
         target=machines[1],
         events=events,
@@ -138,26 +110,23 @@ def predict(
 
 
 def predict_from(
-    signature: Signature,
-    hit_rates: HitRates,
+    analysis: Analysis,
     *,
-    base: MachineProfile,
-    target: MachineProfile,
+    base: MachineName,
+    target: MachineName,
     events: Events | str | Path | None = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
     overlap: str = "norm",
     method: str = "calibrated",
-    cores: Mapping[str, Any] | None = None,
 ) -> Prediction:
-    """Predict from hit rates that were already simulated, as :func:`predict` does; ``cores`` is what
-    :func:`convolver.convolution.seconds.core_seconds` says of the machines."""
+    """Predict from an analysis of a program on two machines at least, as :func:`predict` does: convolve twice, take the ratio."""
+    signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 
     def times_by(method: str) -> list[BlockTimes]:
-        options: dict[str, Any] = {"overlap": overlap, "method": method}
-        return [convolve(signature, hit_rates, one, core=(cores or {}).get(one.id), **options) for one in (base, target)]
+        return [convolve(analysis, one, overlap=overlap, method=method) for one in (base, target)]
 
     times = times_by(method)
     ratio = cpu_ratio(*times)
@@ -176,7 +145,7 @@ def predict_from(
         "version": VERSIONS[SCHEMA],
         "inputs": {
             "signature": signature.id,
-            "hit_rates": hit_rates.id,
+            "hit_rates": analysis.inputs.get("hit_rates"),
             "base": base.id,
             "target": target.id,
             "correction": None if correct is None else correct.id,
@@ -201,7 +170,7 @@ def predict_from(
     timeline = None if events is None else _replayed(events, target, total)
     if timeline is not None:
         document["replay"] = timeline.summary()
-    return Prediction(document, base=times[0], target=times[1], ratio=ratio, hit_rates=hit_rates, timeline=timeline)
+    return Prediction(document, base=times[0], target=times[1], ratio=ratio, analysis=analysis, timeline=timeline)
 
 
 def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float) -> Timeline:

@@ -7,14 +7,13 @@ of the content, so the same content has the same id on every machine, and a chan
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from convolver.destination import Destination
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
+from convolver.foreign_text import decode_json, json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +28,7 @@ VERSIONS = {
     "convolver.data_objects": 1,
     "convolver.hit_rates": 1,
     "convolver.object_hits": 1,
+    "convolver.analysis": 1,
     "convolver.block_times": 1,
     "convolver.cpu_ratio": 1,
     "convolver.prediction": 1,
@@ -55,6 +55,7 @@ MAKERS = {
         "`convolver simulate TRACE -m MACHINE --by object` writes them",
     ),
     "convolver.hit_rates": ("hit rates (.hits.parquet)", "`convolver simulate TRACE -m MACHINE` writes them"),
+    "convolver.analysis": ("an analysis (.analysis.parquet)", "`convolver predict TRACE -o FOLDER` writes one"),
     "convolver.block_times": ("block times (.times.parquet)", "`convolver predict TRACE -o FOLDER` writes them"),
     "convolver.cpu_ratio": ("a CPU ratio (.ratio.json)", "`convolver ratio BASE TARGET -o FILE` writes one"),
     "convolver.prediction": ("a prediction (.prediction.json)", "`convolver predict TRACE -o FOLDER` writes one"),
@@ -82,7 +83,7 @@ def missing_file(path: str | Path, schema: str) -> FormatError:
 
 def canonical(document: Any) -> bytes:
     """Return the document as JSON with sorted keys and no spaces."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json_text(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 def document_id(document: Mapping[str, Any]) -> str:
@@ -117,6 +118,8 @@ def check_header(header: Any, schema: str, where: str) -> None:
     """
     if not isinstance(header, Mapping) or "schema" not in header:
         raise SchemaError(f"{where} is no Convolver artifact: it has no 'schema' field.")
+    if not isinstance(header["schema"], str):
+        raise SchemaError(f"{where} is no Convolver artifact: its 'schema' is no text.")
     if header["schema"] != schema:
         held = MAKERS[header["schema"]][0] if header["schema"] in MAKERS else f"'{header['schema']}'"
         raise SchemaError(_instead(where, f"holds {held}", schema))
@@ -132,11 +135,10 @@ def check_header(header: Any, schema: str, where: str) -> None:
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a JSON object from a file; raises :class:`FormatError` when it is missing or none."""
     try:
-        document = json.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is not valid JSON: {error}.") from error
+    document = decode_json(data, str(path))
     if not isinstance(document, dict):
         raise SchemaError(f"{path} does not hold a JSON object.")
     return document
@@ -164,19 +166,18 @@ def load_document(path: str | Path, schema: str) -> dict[str, Any]:
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> None:
-    """Call ``write`` with a temporary path beside ``path`` and rename it into place, so that no half file is ever seen.
+    """Call ``write`` with a temporary path and move what it wrote to ``path``, so that no half file is ever seen.
 
-    Raises :class:`FormatError` when the file cannot be written, for example on a full disk.
+    Links are followed, devices and FIFOs written through, and the mode and owner of a file that is replaced are kept
+    (:class:`convolver.destination.Destination`). Raises :class:`FormatError` when the file cannot be written, for example on a
+    full disk.
     """
-    target = Path(path)
     temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path("."))
-        os.close(handle)
-        temporary = Path(name)
+        target = Destination.find(path)
+        temporary = target.temporary()
         write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        target.take(temporary)
     except OSError as error:
         raise FormatError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
@@ -184,16 +185,10 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def save_document(document: dict[str, Any], path: str | Path) -> str:
     """Write a JSON artifact with its id filled in and return the id."""
     document = {**document, "id": document_id(document)}
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json_text(document, indent=1) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text))
     return str(document["id"])
 
@@ -280,7 +275,7 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
     import polars as pl
 
     try:
-        header = json.loads(pl.read_parquet_metadata(path)[PARQUET_KEY])
+        header = decode_json(pl.read_parquet_metadata(path)[PARQUET_KEY].encode(), str(path))
     except KeyError as error:
         raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:

@@ -13,11 +13,12 @@ prediction = cv.predict(trace_file, base=base, target=target)
 print(f"CPU ratio {prediction.document['cpu_ratio']:.2f}, coverage {prediction.document['coverage']:.1%}")
 print(prediction.table.select("function", "line", "seconds").head(3))
 
-trace = cv.load(trace_file)
-rates = cv.simulate(trace, [base, target])
-for machine in rates.machines:
-    for level in rates.totals(machine):
+analysis = cv.analyze(trace_file, [base, target])
+for machine in analysis.hit_rates.machines:
+    for level in analysis.hit_rates.totals(machine):
         print(f"{machine} {level['level']}: {level['hits'] / level['accesses']:.1%} of {level['accesses']:,} accesses hit")
 
-times = cv.convolve(trace.signature, rates, cv.load(base))
-print(f"{times.machine}: {times.seconds:.3f} s in blocks, core time from counts")
+times = [cv.convolve(analysis, machine) for machine in (base, target)]
+for one in times:
+    print(f"{one.machine}: {one.seconds:.3f} s of user time, system time {one.total[0] - one.seconds:.3f} s")
+assert times[0].ratio_to(times[1]) == prediction.cpu_ratio

@@ -90,7 +90,7 @@ def make_chain(folder: Path, blocks: int = 12, call_seconds: Sequence[float | No
     command = {"command": ["./app", "7"], "measured_seconds": 0.01, **header}
     signature = synthetic.signature(*rows, inputs={"trace": "t" * 32}, **command)
     rates = synthetic.hit_rates(hits, base, target, inputs={"trace": "t" * 32})
-    prediction = predict_from(signature, rates, base=base, target=target)
+    prediction = predict_from(synthetic.analyzed(signature, rates, base, target), base=base, target=target)
     base.save(folder / "base.machine.json")
     target.save(folder / "target.machine.json")
     signature.save(folder / "app.sig.parquet")

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from convolver.analyzing.analyze import analyze
+from convolver.analyzing.core_cycles import CoreCycles
+from convolver.analyzing.program_analysis import Analysis
+from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.convolve import convolve
 from convolver.convolution.costs import kernel_lines
 from convolver.machine.hierarchy import Level
 from convolver.machine.profile import Curve, MachineProfile, Point, Throughput
@@ -93,3 +99,19 @@ def loads(memops: int, *, pattern: str = "unit", sampled: int | None = None, **m
 def signature(*rows: dict[str, Any], **extra: Any) -> Signature:
     """Return a signature of such rows."""
     return Signature(block_rows(list(rows)), **extra)
+
+
+def analyzed(program: Signature, rates: HitRates, *machines: MachineProfile, near: Any = None, waiting: Any = None) -> Analysis:
+    """Return the analysis of a signature and its hit rates, with seconds of each block on the core where they are given."""
+    found = analyze(program, machines, hits=rates)
+    if near is None:
+        return found
+    core = CoreCycles(np.array(near, float), np.array(near if waiting is None else waiting, float), 1.0)
+    return found.with_cores({machine.name: core for machine in machines})
+
+
+def convolved(
+    program: Signature, rates: HitRates, machine: MachineProfile, *, near: Any = None, waiting: Any = None, **options: Any
+) -> BlockTimes:
+    """Return the times of a signature and its hit rates on a machine."""
+    return convolve(analyzed(program, rates, machine, near=near, waiting=waiting), machine, **options)

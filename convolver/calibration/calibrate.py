@@ -8,10 +8,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from convolver.analyzing.analysis_store import code_version
+from convolver.analyzing.falls import Array
 from convolver.calibration.fit import KNOWN, LIKE, TUPLES, WALKS, Start, fit, left_out
 from convolver.calibration.measured_points import MeasuredPoint, Rows, make_rows, measured_points, runs
 from convolver.convolution.costs import pattern_cost
-from convolver.convolution.falls import Array
 from convolver.errors import MachineError, PredictionError
 from convolver.machine.calibration import PAGES, Calibration, Residual, page_cache
 from convolver.machine.hierarchy import resized
@@ -21,7 +22,6 @@ from convolver.probing.record import KernelRuns
 from convolver.probing.runner import list_kernels
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
-from convolver.simulation.cache import REVISION
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
 
@@ -42,7 +42,7 @@ _JACKKNIFE = 1.96
 
 def simulator_id(profile: MachineProfile, run: KernelRuns) -> str:
     """Return the hash of everything that decides the rows but the measured times."""
-    return document_id({"hierarchy": profile.hierarchy_id, "kernels": run.id, "revision": REVISION})
+    return document_id({"hierarchy": profile.hierarchy_id, "kernels": run.id, "code": code_version()})
 
 
 def candidates(profile: MachineProfile, like: MachineProfile | None = None) -> list[MachineProfile]:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from convolver.analyzing.falls import Array
 from convolver.calibration.measured_points import Rows
-from convolver.convolution.falls import Array
 from convolver.convolution.rates import BlockWork, seconds
 from convolver.machine.calibration import Calibration
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.falls import Array, fold
-from convolver.convolution.rates import DEPENDENT, RANDOM, BlockWork, lines_of
+from convolver.analyzing.falls import DEPENDENT, RANDOM, Array, fold, page_misses, with_scattered
+from convolver.convolution.rates import BlockWork
 from convolver.machine.calibration import PAGES, Calibration
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, plateau
@@ -136,12 +136,11 @@ def make_rows(
     levels = [level.level for level in profile.hierarchy]
     where = fold(rates.table, machine, levels, len(points) + 1)
     if scattered:
-        other = fold(rates.table, scattered, levels, len(points) + 1)
-        where = replace(where, scattered=other.served[:, 1:, None] * other.brought)
-    translated = fold(rates.table, pages, [PAGES], len(points) + 1).pages if pages else where.pages
+        where = with_scattered(where, fold(rates.table, scattered, levels, len(points) + 1))
+    translated = page_misses(rates.table, pages, PAGES, len(points) + 1) if pages else where.page_misses
     features = run.features(len(points) + 1)
     seen = features["references"][1:] / REFERENCES  # tables of offsets are read beside the references that are counted
-    lines = lines_of(where, np.concatenate([[0.0], seen]))[1:]
+    lines = where.lines(np.concatenate([[0.0], seen]))[1:]
     core, chases = core_seconds(profile), np.array([is_chase(one.curve) for one in points])
     missing = translated[1:] * seen[:, None]
     missed = (1 - where.served[1:, 0]) * seen

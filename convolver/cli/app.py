@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import traceback
 import warnings
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,13 @@ from typer.models import CommandInfo, TyperInfo
 
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
+from convolver.foreign_text import SHOW
 from convolver.tracing.launch import inherited_environment
+
+DEFECT = 70
+"""Exit code where an error was not foreseen (EX_SOFTWARE of sysexits.h)."""
+TRACEBACK = "CONVOLVER_TRACEBACK"
+"""Environment variable that lets tracebacks through."""
 
 if TYPE_CHECKING:
     from click import HelpFormatter
@@ -118,29 +126,58 @@ def _show_warning(message: Warning | str, category: type[Warning], *_args: objec
         _say(f"warning: {message}")
 
 
-def _of_file(error: OSError) -> str:
-    return f" ({error.filename})" if error.filename else ""
+def _open_streams() -> None:
+    """Let no file that is opened later become a standard stream that was closed, and show what an encoding does not have."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # not inherited: what we start finds the stream closed, as we did
+            if handle != number:
+                os.dup2(handle, number, inheritable=False)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - lives as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=SHOW)
+
+
+def _place(error: BaseException) -> str:
+    """Return the file and line of this package where an error arose."""
+    steps = traceback.extract_tb(error.__traceback__)
+    own = [step for step in steps if "convolver" in step.filename] or steps
+    return f"{os.path.relpath(own[-1].filename, os.path.dirname(os.path.dirname(__file__)))}:{own[-1].lineno}" if own else "?"
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """Return what the user reads about an error, and the exit code: :data:`DEFECT` for one that nobody raised on purpose."""
+    if isinstance(error, ConvolverError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):
+        name = f" ({error.filename})" if error.filename else ""
+        return f"the system refused: {error.strerror or error}{name}; {TRACEBACK}=1 shows where.", 1
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory for what was asked.", 1
+    from convolver import __version__
+
+    lines = str(error).strip().splitlines()
+    what = f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+    sentence = f"a defect of Convolver {__version__} ended this: {what} ({_place(error)})."
+    report = f"Please report it with the command and, where you may, its input; {TRACEBACK}=1 shows what the report needs."
+    return f"{sentence}\nconvolver: {report}", DEFECT
 
 
 def main() -> None:
-    """Run the command line and exit; no traceback reaches the user unless ``CONVOLVER_DEBUG`` is set."""
+    """Run the command line and exit; no traceback reaches the user unless ``CONVOLVER_TRACEBACK`` is set."""
     if "LC_CTYPE" not in inherited_environment():
         os.environ.pop("LC_CTYPE", None)  # or every program that is started from here would have Python's
+    _open_streams()
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
     try:
         app()
-    except ConvolverError as error:
-        if os.environ.get("CONVOLVER_DEBUG"):
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
             raise
-        _say(str(error))
-        sys.exit(error.exit_code)
-    except OSError as error:
-        if os.environ.get("CONVOLVER_DEBUG"):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _say(f"the system refused: {error.strerror or error}{_of_file(error)}; CONVOLVER_DEBUG=1 shows where.")
-        sys.exit(1)
-    except MemoryError:
-        _say("this machine has not enough memory for what was asked.")
-        sys.exit(1)
+        sentence, code = explain(error)
+        if isinstance(error, OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written either
+        _say(sentence)
+        sys.exit(code)

@@ -45,7 +45,7 @@ def choose_command(
 ) -> None:
     """Run the verb."""
     from convolver.cli.predict_steps import Chain
-    from convolver.reporting.choice import choose, load_prices, rows
+    from convolver.convolution.choice import choose, load_prices, rows
     from convolver.reporting.choice_chart import chart, conclusion
     from convolver.reporting.console import out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from convolver.errors import UsageError
+from convolver.foreign_text import json_text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
@@ -20,7 +20,7 @@ Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed sc
 
 def print_json(document: Any) -> None:
     """Print a document as JSON on stdout."""
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+    typer.echo(json_text(document, indent=1))
 
 
 def printed(

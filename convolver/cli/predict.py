@@ -9,8 +9,8 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
+from convolver.convolution.verdict import base_check, verdict
 from convolver.errors import UsageError
-from convolver.reporting.verdict import base_check, verdict
 
 if TYPE_CHECKING:
     from convolver.pipeline import Prediction
@@ -48,7 +48,9 @@ def predict(
         list[str] | None,
         typer.Option("--target", "-t", help="Machine to predict; repeatable.", autocompletion=completing.machines),
     ] = None,
-    hits: Annotated[Path | None, typer.Option("--hits", help="Hit rates, where a signature is given instead of a trace.")] = None,
+    hits: Annotated[
+        Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
+    ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
     interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "1M",
@@ -173,11 +175,11 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     console.width = max(console.width, WIDTH)
     first = predictions[0].document
     assert predictions[0].base is not None
-    given = predictions[0].hit_rates
+    given = predictions[0].analysis
     covered = coverage_words(*(first[name] for name in ("coverage", "sampled_share", "extrapolated_share")))
     sides = list({side["machine"]: side for one in predictions for side in _sides(one)}.values())
     names = ", ".join(machine_label(side["machine"], side["projected"]) for side in sides)
-    recorded = sampling_words(given.header["sampling"]) if given is not None else None
+    recorded = sampling_words(given.sampling) if given is not None else None
     about = [("program", command_words(first["command"])), ("machines", names), ("recorded", recorded)]
     about += [("rates", RATES[first["method"]]), ("coverage", covered)]
     console.print(metadata(*about, inputs={"signature": first["inputs"]["signature"]}))

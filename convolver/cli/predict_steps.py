@@ -9,16 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
+from convolver.analyzing.program_analysis import Analysis
 from convolver.cli.common import new_file, say, wrote
-from convolver.convolution.seconds import core_seconds
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
-from convolver.pipeline import PredictableTrace, Prediction, load_trace, predict_from
+from convolver.pipeline import Prediction, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
-from convolver.simulation.cache import hit_rates
-from convolver.simulation.hit_rates import HitRates
 from convolver.tracing.sampling import SamplingPlan
 
 
@@ -46,7 +45,8 @@ class Chain:
         self.targets: list[MachineProfile]
         self.signature: Signature
         self.trace: PredictableTrace | None = None
-        self.rates: HitRates | None = None
+        self.hits: Path | None = None
+        self.analysis: Analysis
         if output is not None:
             try:
                 output.mkdir(exist_ok=True)
@@ -60,11 +60,11 @@ class Chain:
         if hits is None:
             if path.suffix == ".parquet":
                 raise UsageError(f"{path} is no trace; give the trace (.cvt), or a signature together with --hits.")
-            self.trace = load_trace(path)
+            self.trace = load_program(path)
             self.signature = self.trace.signature
             self.sources = {"trace": str(path)}
             return
-        self.signature, self.rates = Signature.load(path), HitRates.load(hits)
+        self.signature, self.hits = Signature.load(path), hits
         self.sources = {"signature": str(path), "hit rates": str(hits)}
 
     def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
@@ -142,18 +142,12 @@ class Chain:
             from convolver.modeling.model_artifact import Model
 
             model = Model.load(correct)
-        machines = list({machine.name: machine for machine in [self.base, *self.targets]}.values())
-        if self.rates is None:
-            assert self.trace is not None
-            self.rates = hit_rates(self.trace, machines, progress=self.progress)
+        self.analysis = analyze(self.trace or self.signature, [self.base, *self.targets], hits=self.hits, progress=self.progress)
         if measured is None and self.measurement is not None:
             measured = self.measurement["seconds"]
-        cores = core_seconds(self.trace, machines, self.progress, rates=self.rates)
         return [
             predict_from(
-                self.signature,
-                self.rates,
-                cores=cores,
+                self.analysis,
                 base=self.base,
                 target=target,
                 events=events,
@@ -167,7 +161,8 @@ class Chain:
 
     def _names(self) -> list[str]:
         machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])
-        names = [f"{self.stem}.hits.parquet", *(f"{self.stem}@{name}.times.parquet" for name in machines)]
+        names = [f"{self.stem}.{kind}.parquet" for kind in ("hits", "analysis")]
+        names += [f"{self.stem}@{name}.times.parquet" for name in machines]
         for target in self.targets:
             names += [f"{self.stem}@{target.name}.ratio.json", f"{self.stem}@{target.name}.prediction.json"]
         return names
@@ -177,7 +172,9 @@ class Chain:
         found = dict(self.sources)
         if self.output is None:
             return found
-        wanted: dict[str, Any] = {f"{self.stem}.hits.parquet": self.rates}
+        wanted: dict[str, Any] = {f"{self.stem}.analysis.parquet": self.analysis}
+        if self.analysis.hit_rates is not None:
+            wanted[f"{self.stem}.hits.parquet"] = self.analysis.hit_rates
         signature = self.output / f"{self.stem}.sig.parquet"
         if found.get("signature") != str(signature) and (self.force or not signature.exists()):
             wanted[signature.name] = self.signature  # of a trace elsewhere: what makes the folder whole for a report

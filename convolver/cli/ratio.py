@@ -47,9 +47,9 @@ def ratio(
     rows = deciding(result, by).head(top).to_dicts()
     if printed(as_json, as_csv, lambda: {**result.summary(), f"{by}s": rows}, lambda: rows):
         return
+    from convolver.convolution.verdict import from_to, verdict
     from convolver.reporting.console import out
     from convolver.reporting.metadata import about_times
-    from convolver.reporting.verdict import from_to, verdict
 
     console = out()
     console.print(about_times([one, other]))

@@ -32,14 +32,13 @@ def validate_command(
         str | None,
         typer.Option("--export", metavar="NAME", help="Measure only, and write NAME.machine.json and times-NAME.csv."),
     ] = None,
-    page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write beside the one in OUTPUT.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
     csv: Csv = False,
 ) -> None:
     """Predict and measure programs under several conditions and say how good the predictions are.
 
     Profiles, native runs and traces are kept in OUTPUT, so that an interrupted campaign goes on where it was and a changed model
-    is judged by the same measurements. Writes validation.parquet, .json, .md and a parity plot there.
+    is judged by the same measurements. Writes validation.parquet, .json and a parity plot there.
 
     \b
     Examples:
@@ -73,7 +72,7 @@ def validate_command(
     if result is None:
         say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")
         return
-    for path in write_result(result, output, page):
+    for path in write_result(result, output):
         wrote(path)
     _say_busy(result)
     if not printed(json, csv, result.summary, lambda: result.rows):

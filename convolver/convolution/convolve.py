@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.analyzing.falls import Array, Falls
+from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields, functions_of
 from convolver.convolution.core_seconds import CoreSeconds
-from convolver.convolution.falls import Array, Falls, falls
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
@@ -26,7 +27,7 @@ from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
-from convolver.machine.calibration import PAGES
+from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.check import projection_doubt
 from convolver.machine.maps import MEMORY
 from convolver.signature.features import sampled_share
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from convolver.machine.profile import MachineProfile
-    from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
 
 OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
 """Overlap rules by the exponent of the norm that joins a block's times: ``max``, everything overlaps perfectly; ``sum``, nothing
@@ -58,61 +57,60 @@ def check_choices(overlap: str, method: str) -> None:
         raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
 
 
-def convolve(
-    signature: Signature,
-    hit_rates: HitRates,
-    machine: MachineProfile,
-    *,
-    overlap: str = "norm",
-    method: str = "calibrated",
-    core: CoreSeconds | None = None,
-) -> BlockTimes:
-    """Return the time of every executed block on a machine. A pure function.
+def convolve(analysis: Analysis, machine: MachineName, *, overlap: str = "norm", method: str = "calibrated") -> BlockTimes:
+    """Return the time of every executed block on a machine. A pure function of an analysis and a profile.
 
+    The profile may have other speeds than the analyzed one, but not other caches: the time that is waited for lines stays.
     ``overlap`` says how the parts of a block's time combine (:data:`OVERLAPS`), ``method`` where they come from
-    (:data:`METHODS`); for a machine without a calibration the curves stand in. ``core``: seconds of each block on the
-    core, where they are known from executed paths; otherwise they follow from counts and measured rates. Blocks without a sample
-    get the memory rate of the sampled blocks of their function, else module, else program.
+    (:data:`METHODS`); for a machine without a calibration the curves stand in. Where the analysis has no core cycles, core time
+    follows from counts and measured rates. Blocks without a sample get the memory rate of the sampled blocks of their function,
+    else module, else program.
 
-    Raises :class:`ProvenanceError` when the three do not belong together, :class:`CoverageError` when no reference was sampled,
+    Raises :class:`ProvenanceError` for a machine that was not analyzed, :class:`CoverageError` when no reference was sampled,
     :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
     """
     check_choices(overlap, method)
-    where = falls(signature, hit_rates, machine)
-    costs = machine_costs(machine)
+    machine = as_machine(machine)
+    part, signature = analysis.of(machine), analysis.signature
+    where, costs = part.falls, machine_costs(machine)
     memops = signature.table["memops"].to_numpy().astype(float)
     covered = float(memops[where.sampled].sum())
     if memops.sum() and not covered:
         raise CoverageError("No reference of the program was sampled, so nothing is known of its memory; trace it more densely.")
     used = "curves" if method == "calibrated" and machine.calibration is None else method
+    core = None if part.core is None else CoreSeconds.of_cycles(part.core, machine)
     times = _TIMES[used](signature.table, where, costs, machine, overlap, core)
     coverage = covered / memops.sum() if memops.sum() else 1.0
     return BlockTimes.make(
         _rows(signature.table, where, times, machine),
-        inputs={"signature": signature.id, "hit_rates": hit_rates.id, "machine": machine.id},
+        inputs={"signature": signature.id, "hit_rates": analysis.inputs.get("hit_rates"), "machine": machine.id},
         machine=machine.name,
         projected=machine.projected,
         levels=[level.level for level in machine.hierarchy],
         overlap=overlap,
         method=used,
         core="paths" if core is not None and used != "paper" else "rates",
-        core_error=None if core is None or used == "paper" else core.error,
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
         **drawn_fields(times.drawn, times.seconds, signature.table),
-        assumptions=[*costs.assumptions, *_missing_pages(hit_rates, machine), *_projected(machine, used)],
+        assumptions=[*costs.assumptions, *_absent(part, machine, used), *_projected(machine, used)],
         system=None if used == "paper" else system_document(signature.header.get("system"), machine),
         command=signature.header.get("command"),
     )
 
 
-def _missing_pages(hit_rates: HitRates, machine: MachineProfile) -> list[str]:
-    """Return one sentence where the machine's pages cost something that the hit rates do not tell."""
-    known = machine.calibration is None or not machine.calibration.page_entries
-    if known or any(level["level"] == PAGES for level in hit_rates.tlb_totals(machine.name)):
-        return []
-    return ["The hit rates say nothing of pages, which are taken as translated; predict from a trace with bursts."]
+def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list[str]:
+    """Return one sentence for each column that the method uses and the analysis does not have."""
+    known, found = machine.calibration, []
+    if part.core is None and method != "paper":
+        found.append("no executed path is known, so core time follows from counts and measured rates")
+    if method == "calibrated" and known is not None:
+        if known.page_entries and part.falls.pages is None:
+            found.append("pages are taken as translated, since only an analysis of a trace with bursts tells of translations")
+        if machine.scattered_system is not None and part.falls.scattered is None:
+            found.append("lines out of order are taken to find the whole last level, which only an analysis of a trace tells")
+    return found
 
 
 def _projected(machine: MachineProfile, method: str) -> list[str]:
@@ -150,7 +148,7 @@ def _calibrated(
 ) -> Times:
     assert machine.calibration is not None
     rates = NearSeconds(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
-    near, waiting = (rates.seconds, None) if core is None else core[:2]
+    near, waiting = (rates.seconds, None) if core is None else core
     exponents = (machine.calibration.near_exponent, machine.calibration.exponent)
     if overlap != "norm":
         exponents = (OVERLAPS[overlap],) * 2
@@ -188,7 +186,6 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         float(noise),
         core is not None,
         in_other_state,
-        None if core is None else core.errors,
     )
 
 

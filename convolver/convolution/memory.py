@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.analyzing.falls import Array, Falls
 from convolver.convolution.costs import PatternCost
-from convolver.convolution.falls import Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.signature.features import line_capacities, pattern_shares
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.falls import Array
+from convolver.analyzing.falls import Array
 from convolver.machine.calibration import Calibration
 
 CHAINS = "chase"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from convolver.analyzing.falls import Array, Falls
 from convolver.convolution.costs import kernel_lines
-from convolver.convolution.falls import Array, Falls
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve
 from convolver.machine.profile import MachineProfile

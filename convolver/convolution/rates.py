@@ -19,10 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convolver.convolution.falls import Array, Falls
+from convolver.analyzing.falls import DEPENDENT, RANDOM, SEQUENTIAL, STRIDED, Array
 from convolver.machine.calibration import Calibration
-
-SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,6 @@ class BlockWork:
     chains: Array
     walks: Array
     chased_walks: Array
-
-
-def lines_of(where: Falls, references: Array) -> Array:
-    """Return the lines by farther place and class, given the number of references of each block."""
-    shares = where.served[:, 1:, None] * where.brought
-    if where.scattered is not None:
-        shares[:, :, RANDOM:] = where.scattered[:, :, RANDOM:]
-    return np.asarray(shares * references[:, None, None])
 
 
 def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from convolver.convolution.falls import Array, Falls
+from convolver.analyzing.falls import DEPENDENT, RANDOM, Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.convolution.memory import Patterns, carry_over, mean_width, nearest_width, patterns
-from convolver.convolution.rates import DEPENDENT, RANDOM, BlockWork, lines_of
+from convolver.convolution.rates import BlockWork
 from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.features import line_capacities, line_ratios
 
@@ -77,11 +77,12 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> BlockWork:
     ratios, shares = _ratios(table), patterns(table)
     where = replace(where, brought=_known_or_rule(table, where, shares))
     loads = table["loads"].to_numpy().astype(float)
-    waiting = where.pages[:, DEPENDENT] * shares.chased_lines
+    pages = where.page_misses
+    waiting = pages[:, DEPENDENT] * shares.chased_lines
     chased = all_blocks((shares.chased * memops)[:, None])[:, 0]
     return BlockWork(
         core=core,
-        lines=all_blocks(lines_of(where, memops)),
+        lines=all_blocks(where.lines(memops)),
         written=all_blocks(where.written_back * memops[:, None]),
         between=ratios["between"],
         coming=all_blocks((ratios["coming"] * (1 - where.served[:, 0]) * loads)[:, None])[:, 0],
@@ -90,6 +91,6 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> BlockWork:
         chased=np.minimum(chased, loads),
         chased_share=shares.chased_lines,
         chains=np.ones(table.height),
-        walks=all_blocks((where.pages[:, RANDOM] + where.pages[:, DEPENDENT] - waiting)[:, None] * memops[:, None])[:, 0],
+        walks=all_blocks((pages[:, RANDOM] + pages[:, DEPENDENT] - waiting)[:, None] * memops[:, None])[:, 0],
         chased_walks=all_blocks((waiting * memops)[:, None])[:, 0],
     )

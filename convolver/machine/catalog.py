@@ -7,11 +7,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from convolver.errors import UnknownMachineError
+from convolver.errors import UnknownMachineError, UsageError
 from convolver.locations import machine_folders
 from convolver.machine.derived import DERIVED_SUFFIX, Derivation
 from convolver.machine.profile import SUFFIX, MachineProfile
 
+MachineName = MachineProfile | str | Path
+"""How every public function takes a machine: a profile, the name of one, or the path of its file."""
 HOST = "host"
 """Stands for the machine that we run on, as ``convolver probe`` names it."""
 
@@ -72,3 +74,15 @@ def find_machine(name_or_path: str | Path) -> MachineProfile:
     raise UnknownMachineError(
         f"No machine is called '{text}' ({known}: {names}); give a name, the path of a profile, or probe one."
     )
+
+
+def as_machine(machine: MachineName) -> MachineProfile:
+    """Return a profile by name or path, or the profile itself.
+
+    Raises :class:`UnknownMachineError` for an unknown one, :class:`UsageError` for something else.
+    """
+    if isinstance(machine, MachineProfile):
+        return machine
+    if not isinstance(machine, (str, Path)):
+        raise UsageError(f"{type(machine).__name__} is no machine; give a profile, its name or the path of its file.")
+    return find_machine(machine)

@@ -7,7 +7,6 @@ docs/howto/add-a-core.md describes the file.
 from __future__ import annotations
 
 import json
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import MachineError, SchemaError
+from convolver.foreign_text import decode_toml
 from convolver.locations import core_folder
 
 FOLDER = Path(__file__).parent / "data" / "cores"
@@ -90,8 +90,8 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def parse_core(text: str, where: str) -> CoreTable:
     """Return the table in a TOML document; raises :class:`SchemaError` when it is none."""
     try:
-        table = msgspec.convert(tomllib.loads(text), CoreTable)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        table = msgspec.convert(decode_toml(text, where), CoreTable)
+    except msgspec.ValidationError as error:
         raise SchemaError(f"{where} is no core table: {error}.") from error
     if "unknown" not in table.kinds:
         raise SchemaError(f"{where} is no core table: it says nothing of the kind 'unknown'.")
@@ -103,7 +103,7 @@ def parse_core(text: str, where: str) -> CoreTable:
 @lru_cache(maxsize=4)
 def _tables(folder: Path) -> dict[str, CoreTable]:
     try:
-        tables = [parse_core(path.read_text(), str(path)) for path in sorted(folder.glob("*.toml"))]
+        tables = [parse_core(path.read_text(errors="replace"), str(path)) for path in sorted(folder.glob("*.toml"))]
     except OSError as error:
         raise MachineError(f"The core tables in {folder} cannot be read: {error.strerror}.") from error
     return {table.name: table for table in tables}

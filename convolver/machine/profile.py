@@ -23,6 +23,8 @@ __all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate"
 
 SCHEMA = "convolver.machine"
 SUFFIX = ".machine.json"
+SETS = 64
+"""A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,6 +176,23 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def system(self) -> MemorySystem:
         """What simulations use: caches, the TLB for the pages that programs have, what a write does."""
         return make_system(self.hierarchy, self.tlb, self.semantics, self.page_bytes)
+
+    @property
+    def translations(self) -> MemorySystem | None:
+        """What keeps translations of pages, as a cache of pages; None where the calibration found no cost in them."""
+        levels = self.calibration.translation if self.calibration else ()
+        return MemorySystem(levels) if levels else None
+
+    @property
+    def scattered_system(self) -> MemorySystem | None:
+        """The caches as lines out of order find them: with a smaller last level; None where streams find the same."""
+        share = self.calibration.scattered_share if self.calibration else 0.0
+        *inner, last = self.hierarchy
+        if not 0 < share < 1 or not self.system.plain:
+            return None
+        step = last.ways * last.line_bytes * SETS
+        size = max(round(share * last.size_bytes / step), 1) * step
+        return MemorySystem((*inner, msgspec.structs.replace(last, size_bytes=size)))
 
     def curve(
         self,

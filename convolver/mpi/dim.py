@@ -23,7 +23,7 @@ from convolver.schema import write_atomically
 CHUNK_BYTES = 4 << 20
 MAX_TASKS = 1 << 24
 _HEADER = re.compile(
-    rb'#DIMEMAS:"([^"\n]*)":([01])(?:,\s*(\d{1,18}))?:(\d{1,9})\(([\d,]*)\),(\d{1,9})((?:,\d{1,9}(?:\([\d,]*\))?){0,2})\s*'
+    rb'#DIMEMAS:"([^"\n]*)":([01])(?:,\s*(\d{1,20}))?:(\d{1,9})\(([\d,]*)\),(\d{1,9})((?:,\d{1,9}(?:\([\d,]*\))?){0,2})\s*'
 )
 _KINDS = {EventKind.NOOP: 0, EventKind.BURST: 1, EventKind.GPU: 11}
 
@@ -73,7 +73,10 @@ class _Reader:
             raise self.wrong(f"the header announces {tasks} tasks but lists the threads of {len(threads)}")
         if any(int(count) != 1 for count in threads):
             raise self.wrong("a task has not exactly one thread; such traces are not supported")
-        return match[1].decode(errors="replace"), int(match[3] or 0), tasks, comms
+        offset = int(match[3] or 0)
+        if offset >= 1 << 63:
+            raise self.wrong(f"the header's table offset {offset} lies behind the end of any file")
+        return match[1].decode(errors="replace"), offset, tasks, comms
 
     def _communicators(self, tasks: int, count: int) -> dict[int, NDArray[np.int32]]:
         found: dict[int, NDArray[np.int32]] = {}
@@ -144,7 +147,7 @@ class _Reader:
             fields = text.strip().split(b":")
             if fields == [b""] or text.startswith(b"#"):
                 continue
-            if fields[0] != b"s" or len(fields) != 3 or not all(f.isdigit() and len(f) < 19 for f in fields[1:]):
+            if fields[0] != b"s" or len(fields) != 3 or not all(f.isdigit() and len(f) <= 20 for f in fields[1:]):
                 raise self.wrong("an offset (s:task:byte offset) was expected here")
             seen.add(int(fields[1]))
         if seen != set(range(tasks)):

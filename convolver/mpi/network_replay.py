@@ -100,6 +100,11 @@ class Replayer:
         result = packed.run(native, record)
         if result.deadlock:
             raise ReplayError(explain_deadlock(self.events, result.ranks))
+        if not np.all(np.isfinite(result.ranks["seconds"])):
+            raise ReplayError(
+                f"{self.events.name} has no finite time here: its bursts, divided by the ratios given, or its messages at the "
+                "network's latencies and bandwidths, last longer than any number; correct these."
+            )
         return result, {"name": self.events.name, "records": self.events.records, "queue_events": result.events}
 
     def seconds(self, network: Network | Configuration, ratio: Ratio = 1.0) -> NDArray[np.float64]:

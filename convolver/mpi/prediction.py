@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
-from convolver.convolution.seconds import core_seconds
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
@@ -22,7 +22,6 @@ from convolver.mpi.network import Network, what_if
 from convolver.mpi.network_replay import as_network
 from convolver.progress import SILENT, Progress
 from convolver.schema import VERSIONS, DocumentArtifact
-from convolver.simulation.cache import hit_rates
 
 if TYPE_CHECKING:
     from convolver.mpi.timeline import Timeline
@@ -52,12 +51,10 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
     """Return the function that simulates and convolves one rank's trace for both machines."""
 
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
-        machines = list({machine.name: machine for machine in (base, target)}.values())
-        rates = hit_rates(trace, machines)
-        cores = core_seconds(trace, machines, rates=rates) or {}
+        machines = (base, target)
+        analysis = analyze(trace, machines)
         method = "calibrated" if all(one.calibration for one in machines) else "curves"  # one and the same for both
-        options: dict[str, Any] = {"overlap": overlap, "method": method}
-        found = {one.name: convolve(trace.signature, rates, one, core=cores.get(one.id), **options) for one in machines}
+        found = {one.name: convolve(analysis, one, overlap=overlap, method=method) for one in machines}
         return found[base.name], found[target.name]
 
     return times

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from convolver.convolution.choice import RankedMachine
+from convolver.convolution.verdict import CANNOT_TELL
 from convolver.plotting import style
 from convolver.plotting.style import Look
-from convolver.reporting.choice import Choice
-from convolver.reporting.verdict import CANNOT_TELL
 from convolver.units import format_seconds
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw(choices: Sequence[Choice], look: Look) -> Figure:
+def draw(choices: Sequence[RankedMachine], look: Look) -> Figure:
     """Return the picture of a ranking (:func:`convolver.reporting.choice.choose`), the fastest machine on top."""
     from matplotlib.figure import Figure
 

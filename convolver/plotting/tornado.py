@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver.convolution.convolve import convolve
-from convolver.convolution.core_seconds import CoreSeconds
 from convolver.machine.maps import MEMORY
 from convolver.machine.project import Changes, project
 from convolver.plotting import style
@@ -18,9 +17,8 @@ from convolver.units import format_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from convolver.analyzing.program_analysis import Analysis
     from convolver.machine.profile import MachineProfile
-    from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
 
 FACTOR = 1.25
 
@@ -33,36 +31,21 @@ def changes(machine: MachineProfile, factor: float) -> dict[str, Changes]:
     return found | {"core clock": Changes(clock=factor), "floating-point rate": Changes(flops=factor)}
 
 
-def swings(
-    signature: Signature, rates: HitRates, machine: MachineProfile, factor: float = FACTOR, *, core: CoreSeconds | None = None
-) -> dict[str, tuple[float, float]]:
-    """Return for each number the seconds with it better and with it worse by ``factor``, the widest swing first.
-
-    ``core``: seconds of each block on the machine, from executed paths
-    (:func:`convolver.convolution.seconds.core_seconds`); the clock scales them, nothing else does.
-    """
+def swings(analysis: Analysis, machine: MachineProfile, factor: float = FACTOR) -> dict[str, tuple[float, float]]:
+    """Return for each number the seconds with it better and with it worse by ``factor``, the widest swing first."""
 
     def seconds(change: Changes) -> float:
-        changed = project(machine, machine.name, change)
-        return convolve(signature, rates, changed, core=None if core is None else core.faster(change.clock)).seconds
+        return convolve(analysis, project(machine, machine.name, change)).seconds
 
     better, worse = changes(machine, factor), changes(machine, 1 / factor)
     found = {name: (seconds(change), seconds(worse[name])) for name, change in better.items()}
     return dict(sorted(found.items(), key=lambda item: abs(item[1][1] - item[1][0]), reverse=True))
 
 
-def draw(
-    signature: Signature,
-    rates: HitRates,
-    machine: MachineProfile,
-    look: Look,
-    *,
-    factor: float = FACTOR,
-    core: CoreSeconds | None = None,
-) -> Figure:
-    """Return the picture; ``core`` as for :func:`swings`. Raises what :func:`convolver.convolution.convolve.convolve` does."""
-    base = convolve(signature, rates, machine, core=core).seconds
-    found = swings(signature, rates, machine, factor, core=core)
+def draw(analysis: Analysis, machine: MachineProfile, look: Look, *, factor: float = FACTOR) -> Figure:
+    """Return the picture; raises what :func:`convolver.convolution.convolve.convolve` does."""
+    base = convolve(analysis, machine).seconds
+    found = swings(analysis, machine, factor)
     drawn, axes = style.figure(9, 1.9 + 0.42 * len(found))
     ys = np.arange(len(found))
     for index, label in enumerate((f"better by {factor:g}x", f"worse by {factor:g}x")):
@@ -76,7 +59,7 @@ def draw(
     axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value))
     axes.set_xlabel("predicted user time")
     name = machine_label(machine.name, machine.projected)
-    axes.set_title(f"What moves {command_label(signature.header.get('command'))} on {name}: {format_seconds(base)}")
+    axes.set_title(f"What moves {command_label(analysis.signature.header.get('command'))} on {name}: {format_seconds(base)}")
     axes.legend(loc="lower right")
     style.note(
         axes,

@@ -15,8 +15,9 @@ from convolver.plotting.style import Look
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
-    f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")
+MACHINE, TIMES, SIGNATURE, HITS, ANALYSIS, PREDICTION, TIMELINE, MODEL = (
+    f"convolver.{name}"
+    for name in ("machine", "block_times", "signature", "hit_rates", "analysis", "prediction", "timeline", "model")
 )
 FILES = {
     MACHINE: "a machine (name or .machine.json)",
@@ -24,6 +25,7 @@ FILES = {
     TRACE: "a trace (.cvt)",
     SIGNATURE: "a signature (.sig.parquet)",
     HITS: "hit rates (.hits.parquet)",
+    ANALYSIS: "an analysis (.analysis.parquet)",
     PREDICTION: "a prediction (.prediction.json)",
     TIMELINE: "a timeline (.timeline.parquet)",
     MODEL: "a model (.model.json)",
@@ -100,20 +102,14 @@ def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.convolution.seconds import core_seconds
+    from convolver.analyzing.analyze import analyze
     from convolver.plotting.tornado import draw
-    from convolver.simulation.cache import hit_rates
 
-    machine = inputs[MACHINE][0]
-    if inputs[TRACE]:
-        # As `convolver predict` does it: only a trace has executed paths, and so core times.
-        trace = inputs[TRACE][0]
-        rates = hit_rates(trace, [machine])
-        core = (core_seconds(trace, [machine], rates=rates) or {}).get(machine.id)
-        return draw(trace.signature, rates, machine, look, core=core)
-    if not (inputs[SIGNATURE] and inputs[HITS]):
-        raise UsageError("A tornado takes a machine and a trace (.cvt), or a machine, a signature and its hit rates.")
-    return draw(inputs[SIGNATURE][0], inputs[HITS][0], machine, look)
+    machine, (program, *more) = inputs[MACHINE][0], [*inputs[TRACE], *inputs[SIGNATURE], None]
+    hits = next(iter([*inputs[ANALYSIS], *inputs[HITS]]), None)
+    if program is None or len(more) > 1 or (inputs[SIGNATURE] and hits is None):
+        raise UsageError("A tornado takes a machine and a trace (.cvt), or a machine, a signature and its analysis or hit rates.")
+    return draw(analyze(program, machine, hits=hits), machine, look)
 
 
 ONE, OPTIONAL = (1, 1), (0, 1)
@@ -126,7 +122,9 @@ VIEWS: dict[str, View] = {
     "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
     "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
     "tornado": View(
-        "what moves the predicted time", {TRACE: OPTIONAL, SIGNATURE: OPTIONAL, HITS: OPTIONAL, MACHINE: ONE}, _tornado
+        "what moves the predicted time",
+        {TRACE: OPTIONAL, SIGNATURE: OPTIONAL, ANALYSIS: OPTIONAL, HITS: OPTIONAL, MACHINE: ONE},
+        _tornado,
     ),
 }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from convolver.reporting.choice import BEST, Choice
+from convolver.convolution.choice import BEST, RankedMachine
+from convolver.convolution.verdict import CANNOT_TELL, seconds_from_to
 from convolver.reporting.grid import grid
-from convolver.reporting.verdict import CANNOT_TELL, seconds_from_to
 from convolver.units import format_seconds
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def bar(value: float, ends: tuple[float, float], most: float) -> str:
     return "".join(cells).rstrip()
 
 
-def chart(choices: Sequence[Choice]) -> Table:
+def chart(choices: Sequence[RankedMachine]) -> Table:
     """Return the machines by rising time, those that the intervals cannot tell from the best greyed."""
     priced = any(one.price is not None for one in choices)
     heads = ["time", "90 % interval", "than the best"]
@@ -47,14 +47,14 @@ def chart(choices: Sequence[Choice]) -> Table:
     return table
 
 
-def _words(one: Choice) -> str:
+def _words(one: RankedMachine) -> str:
     """Return what a machine is beside the best one, in words."""
     if one.verdict in (BEST, CANNOT_TELL):
         return one.verdict
     return f"{100 * (1 / one.ratio - 1):.0f} % {one.verdict}"
 
 
-def conclusion(choices: Sequence[Choice]) -> str:
+def conclusion(choices: Sequence[RankedMachine]) -> str:
     """Return one sentence: the machine to take, and what it cannot be told from."""
     best, *others = choices
     near = [one.machine for one in others if one.verdict == CANNOT_TELL]

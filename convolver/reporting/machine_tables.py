@@ -20,7 +20,7 @@ _KINDS = ("measured", "projected", "derived")
 
 def machine_rows() -> list[dict[str, Any]]:
     """Return name, path, kind, CPU and geometry of every machine known by name, the measured ones first, then the projected and
-    the derived ones; a broken file has ``error`` instead."""
+    the derived ones; a damaged file has ``error`` instead."""
     rows: list[dict[str, Any]] = []
     for entry in list_machines():
         row: dict[str, Any] = {"name": entry.name, "path": str(entry.path)}
@@ -43,7 +43,7 @@ def print_machines(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         levels = ", ".join(f"{name} {format_bytes(size)}" for name, size in row.get("levels", {}).items())
         where = row["cpu"] if row.get("kind") == "derived" else row["path"]
-        table.add_row(row["name"], row.get("kind", "broken"), levels or row["error"], str(row.get("curves", "")), where)
+        table.add_row(row["name"], row.get("kind", "damaged"), levels or row["error"], str(row.get("curves", "")), where)
     out().print(table)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.convolution.verdict import from_to, seconds_from_to, verdict
 from convolver.reporting.grid import WIDEST, grid
-from convolver.reporting.verdict import from_to, seconds_from_to, verdict
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.errors import SchemaError, UsageError
+from convolver.errors import ProvenanceError, SchemaError, UsageError
 from convolver.schema import TableArtifact, load_table, table_header
 
 if TYPE_CHECKING:
@@ -87,6 +87,40 @@ class HitRates(TableArtifact):
         """Return the artifact of a table; ``machines`` are documents with machine, hierarchy_id and hierarchy."""
         extra = {"machines": machines, "references": references, "sampling": sampling}
         return cls(table, table_header(SCHEMA, table, inputs, extra))
+
+    def renamed(self, names: Mapping[str, str]) -> HitRates:
+        """Return the rows of some machines under new names, in the order of the names."""
+        import polars as pl
+
+        documents = {document["machine"]: document for document in self.header["machines"]}
+        column = pl.col("machine")
+        rows = [self.table.filter(column == old).with_columns(machine=pl.lit(new)) for old, new in names.items()]
+        return HitRates.make(
+            pl.concat(rows),
+            machines=[{**documents[old], "machine": new} for old, new in names.items()],
+            references=self.references,
+            inputs=self.inputs,
+            sampling=self.header["sampling"],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[HitRates]) -> HitRates:
+        """Return the hit rates of several machines on one trace as one artifact.
+
+        Raises :class:`ProvenanceError` for two traces.
+        """
+        import polars as pl
+
+        first = parts[0]
+        if any(part.inputs != first.inputs for part in parts):
+            raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
+        return cls.make(
+            pl.concat([part.table for part in parts], how="diagonal"),
+            machines=[document for part in parts for document in part.header["machines"]],
+            references=first.references,
+            inputs=first.inputs,
+            sampling=first.header["sampling"],
+        )
 
     @property
     def machines(self) -> list[str]:

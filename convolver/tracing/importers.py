@@ -26,6 +26,7 @@ from convolver.tracing.writer import TraceWriter
 
 BATCH = 1 << 16
 LONGEST = 65535
+MOST_THREADS = (1 << 32) - 1
 
 
 class Event(NamedTuple):
@@ -62,7 +63,7 @@ def _lines(path: Path, file: IO[str] | None) -> Iterator[tuple[int, str]]:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-_LACKEY = re.compile(r"^(I | L| S| M)\s+([0-9a-fA-F]+),(\d+)$")
+_LACKEY = re.compile(r"^(I | L| S| M)\s+([0-9a-fA-F]{1,16}),([0-9]{1,9})$")
 
 
 def read_lackey(path: Path, file: IO[str] | None) -> Iterator[Event]:
@@ -106,8 +107,8 @@ def read_din(path: Path, file: IO[str] | None) -> Iterator[Event]:
             raise _bad(str(path), number, line)
 
 
-_DRMEMTRACE = re.compile(r"T(\d+)\s+(ifetch|read|write)\s+(\d+) byte\(s\) @ (0x[0-9a-f]+)")
-_BY_PC = re.compile(r"by PC (0x[0-9a-f]+)")
+_DRMEMTRACE = re.compile(r"T(\d+)\s+(ifetch|read|write)\s+([0-9]{1,9}) byte\(s\) @ (0x[0-9a-f]{1,16})\b")
+_BY_PC = re.compile(r"by PC (0x[0-9a-f]{1,16})\b")
 
 
 def read_drmemtrace(path: Path, file: IO[str] | None) -> Iterator[Event]:
@@ -157,10 +158,13 @@ def _row(row: dict[str, Any], where: str, number: int) -> Event:
 def read_csv(path: Path, file: IO[str] | None) -> Iterator[Event]:
     """Events of a CSV file with a header: address, and optionally size (8), write (0), pc (0), thread (1)."""
     rows = csv.DictReader(line for _, line in _lines(path, file))
-    if "address" not in (rows.fieldnames or ()):
-        raise FormatError(f"{path} has no column 'address' in its first line; see docs/cli/import.md.")
-    for number, row in enumerate(rows, 2):
-        yield _row(row, str(path), number)
+    try:
+        if "address" not in (rows.fieldnames or ()):
+            raise FormatError(f"{path} has no column 'address' in its first line; see docs/cli/import.md.")
+        for number, row in enumerate(rows, 2):
+            yield _row(row, str(path), number)
+    except csv.Error as error:
+        raise FormatError(f"{path} cannot be read as CSV behind line {rows.line_num}: {error}.") from error
 
 
 def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
@@ -211,6 +215,8 @@ def _wire(events: Iterable[Event], writer: WireWriter) -> Iterator[tuple[bytes, 
     for event in events:
         if not 0 <= event.size <= LONGEST or not 0 <= event.address < 1 << 64:
             raise FormatError(f"A reference of {event.size} bytes at {event.address:#x} is impossible; check --format.")
+        if not 0 <= event.pc < 1 << 64 or not 0 <= event.thread <= MOST_THREADS:
+            raise FormatError(f"An instruction at {event.pc:#x} of thread {event.thread} is impossible; check --format.")
         if event.thread != thread or len(keys) >= BATCH:
             yield writer.records(keys, np.array(addresses, dtype=np.uint64), thread), len(keys)
             keys, addresses, thread = [], [], event.thread

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from convolver._native.path_builder import Paths, PathWindow
 from convolver._native.sinks import Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
+from convolver.foreign_text import decode_json
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
 from convolver.signature.data_objects import HOW_TO
@@ -314,10 +314,7 @@ def read_chunks(path: Path) -> Iterator[cvt.Chunk]:
 
 
 def _document(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} holds a description that is not valid JSON: {error}.") from error
+    document = decode_json(content, f"The description in {path}")
     if not isinstance(document, dict):
         raise SchemaError(f"{path} holds a description that is no JSON object.")
     return document

@@ -7,14 +7,16 @@ import errno
 import fcntl
 import hashlib
 import io
-import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from convolver._native.trace_decoder import TracePayloads
+from convolver.destination import Destination
 from convolver.errors import FormatError
+from convolver.foreign_text import json_text
 from convolver.schema import VERSIONS
 from convolver.tracing import format as cvt
 
@@ -28,6 +30,13 @@ def _lock(file: io.FileIO) -> None:
             raise
 
 
+def _refuse_planted(file: io.FileIO, part: Path) -> None:
+    """Raise :class:`FormatError` for a part that another user, or a hard link, put there."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+        raise FormatError(f"{part} cannot be written: it is no file of this user's own; remove it or choose another name.")
+
+
 class TraceWriter:
     """Streams a trace to ``path``: memory does not grow with its length.
 
@@ -39,7 +48,10 @@ class TraceWriter:
     def __init__(self, path: str | Path, meta: Mapping[str, Any]) -> None:
         """Create the file and write ``meta`` (JSON-able: command, sampling, ...)."""
         self.path = Path(path)
-        self.part = self.path.with_name(self.path.name + ".part")
+        self._target = Destination.find(path)
+        if self._target.is_stream:
+            raise FormatError(f"{self.path} cannot take a trace: it is a device or a FIFO; give the name of a file.")
+        self.part = self._target.path.with_name(self._target.path.name + ".part")
         self._digest = hashlib.sha256()
         self._whole = 0
         try:
@@ -50,12 +62,14 @@ class TraceWriter:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}.") from error
         header = {"schema": cvt.SCHEMA, "version": VERSIONS[cvt.SCHEMA], **meta}
         self._put(cvt.pack_header())
-        self.put(cvt.META, json.dumps(header, ensure_ascii=False, sort_keys=True).encode(), cvt.CRITICAL)
+        self.put(cvt.META, json_text(header, sort_keys=True).encode(), cvt.CRITICAL)
 
     def _open_alone(self) -> io.FileIO:
         """Open the part, emptied; BlockingIOError while another writer has it. The lock ends with the file, or its process."""
-        file = open(self.part, "ab", buffering=0)  # noqa: SIM115 - stays open until finish() or keep()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = io.FileIO(os.open(self.part, flags, 0o666), "a")
         try:
+            _refuse_planted(file, self.part)
             _lock(file)
             if not self.part.exists() or not os.path.samestat(os.fstat(file.fileno()), self.part.stat()):
                 raise BlockingIOError  # the other writer moved it to its place in between
@@ -112,13 +126,13 @@ class TraceWriter:
 
     def finish(self, trailer: Mapping[str, Any]) -> None:
         """Write the trailer (JSON-able) with the id and move the file to its place."""
-        self.put(cvt.TRAILER, json.dumps({**trailer, "id": self.id}, ensure_ascii=False, sort_keys=True).encode(), cvt.CRITICAL)
+        self.put(cvt.TRAILER, json_text({**trailer, "id": self.id}, sort_keys=True).encode(), cvt.CRITICAL)
         self.keep()
 
     def keep(self) -> None:
         """Move the file to its place as it is: without a trailer it reads as an incomplete trace."""
         try:
-            os.replace(self.part, self.path)  # while the lock is held
+            self._target.take(self.part)  # while the lock is held
             self._file.close()
         except OSError as error:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}; the trace is in {self.part}.") from error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from convolver.errors import FormatError, SchemaError, UsageError
+from convolver.foreign_text import decode_toml
 from convolver.schema import document_id
 
 Pages = Literal["default", "4k", "thp"]
@@ -103,11 +103,9 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def load(cls, path: str | Path) -> Campaign:
         """Read and check a campaign file; raises :class:`FormatError` and its kinds."""
         try:
-            document: dict[str, Any] = tomllib.loads(Path(path).read_text())
+            document = decode_toml(Path(path).read_bytes(), str(path))
         except OSError as error:
             raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FormatError(f"{path} is not valid TOML: {error}.") from error
         try:
             return msgspec.convert(document, cls)._checked(str(path))
         except msgspec.ValidationError as error:

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from convolver.analyzing.analyze import analyze
+from convolver.analyzing.core_cycles import CoreCycles
+from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.convolve import convolve
-from convolver.convolution.core_seconds import CoreSeconds
-from convolver.convolution.seconds import core_seconds
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.machine.profile import MachineProfile
-from convolver.pipeline import load_trace
 from convolver.progress import SILENT, Progress
 from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
-from convolver.simulation.cache import hit_rates
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machine_pairs import pair_rows, whole_machines
 from convolver.validating.measuring import CampaignRuns
@@ -39,27 +38,21 @@ class JobRows(NamedTuple):
     pairs: list[dict[str, Any]]
 
 
-class _Paths(NamedTuple):
-    """Core times from a trace with paths, and the blocks whose they are."""
-
-    signature: Signature
-    cores: dict[str, CoreSeconds]
-
-    def of(self, signature: Signature) -> dict[str, CoreSeconds]:
-        """Return them for another trace of the same program; none where its blocks are others."""
-        columns = [*IDENTITY, "executions"]
-        joined = signature.table.select(*columns).join(
-            self.signature.table.select(*columns).with_row_index("row"),
-            on=list(IDENTITY),
-            how="left",
-            maintain_order="left",
-            suffix="_known",
-        )
-        if joined.height != signature.table.height:
-            return {}
-        rows = joined["row"].fill_null(0).to_numpy().astype(np.intp)
-        share = (joined["executions"] / joined["executions_known"]).fill_nan(0).fill_null(0).to_numpy()
-        return {key: seconds.of_rows(rows, share) for key, seconds in self.cores.items()}
+def cores_for(signature: Signature, known: Analysis) -> dict[str, CoreCycles]:
+    """Return the core cycles of an analysis, by machine, for another trace of the same program; none if its blocks differ."""
+    columns = [*IDENTITY, "executions"]
+    joined = signature.table.select(*columns).join(
+        known.signature.table.select(*columns).with_row_index("row"),
+        on=list(IDENTITY),
+        how="left",
+        maintain_order="left",
+        suffix="_known",
+    )
+    if joined.height != signature.table.height:
+        return {}
+    rows = joined["row"].fill_null(0).to_numpy().astype(np.intp)
+    share = (joined["executions"] / joined["executions_known"]).fill_nan(0).fill_null(0).to_numpy()
+    return {part.machine: part.core.of_rows(rows, share) for part in known.parts if part.core is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +74,7 @@ class Predictor:
             return JobRows(rows, {job.name: "no run of it ended well"}, [])
         pairs: list[dict[str, Any]] = []
         left_out: dict[str, str] = {}
-        paths: _Paths | None = None
+        paths: Analysis | None = None
         for mode in job_modes(self.campaign, job):
             try:
                 own, paths = self._of_trace(job, mode, measured, paths)
@@ -93,32 +86,28 @@ class Predictor:
         return JobRows(rows, left_out, pairs)
 
     def _of_trace(
-        self, job: Job, mode: Mode, measured: Mapping[str, dict[str, Any]], paths: _Paths | None
-    ) -> tuple[JobRows, _Paths | None]:
-        """Return the rows of a job from one of its traces, and the core times of its paths.
+        self, job: Job, mode: Mode, measured: Mapping[str, dict[str, Any]], paths: Analysis | None
+    ) -> tuple[JobRows, Analysis | None]:
+        """Return the rows of a job from one of its traces, and its analysis with core cycles along paths.
 
         A trace with every reference has no paths and takes those of the one before, ``paths``: what is compared is what sampling
         does to the memory.
         """
         conditions = [one for one in self.campaign.condition if one.name in measured]
         traced = trace_job(job, self.campaign, mode, self.traces)
-        trace = load_trace(traced.path)
         machines = [self.machines[one.name] for one in conditions]
-        rates = hit_rates(trace, machines)
-        cores = core_seconds(trace, machines, rates=rates) or {}
-        if cores:
-            paths = _Paths(trace.signature, cores)
+        analysis = analyze(traced.path, machines)
+        signature = analysis.signature
+        if all(part.core is not None for part in analysis.parts):
+            paths = analysis
         elif paths is not None:
-            cores = paths.of(trace.signature)
+            analysis = analysis.with_cores(cores_for(signature, paths))
         native = (self._measured(job, self.campaign.base_condition) or {}).get("measured_seconds")
         found = JobRows([], {}, [])
         for method, options in self._methods().items():
-            times = {
-                one.name: convolve(trace.signature, rates, machine, core=cores.get(machine.id), **options)
-                for one, machine in zip(conditions, machines, strict=True)
-            }
+            times = {one.name: convolve(analysis, machine, **options) for one, machine in zip(conditions, machines, strict=True)}
             for one in conditions:
-                total = with_its_pages(one, self.campaign.base_condition, times, trace.signature) if method == "model" else None
+                total = with_its_pages(one, self.campaign.base_condition, times, signature) if method == "model" else None
                 pairs, waited = self._pairs(job, one), self._waited(job)
                 seconds = traced.processor_seconds
                 found.rows.append(

@@ -1,44 +1,24 @@
-"""Writes the result of a campaign (Parquet, JSON, Markdown, parity plot) and prints it."""
+"""Writes the result of a campaign (Parquet, JSON, parity plot) and prints it."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from convolver.errors import ToolNotFoundError
-from convolver.schema import write_atomically
 from convolver.units import counted, format_seconds
-from convolver.validating.markdown import markdown
 from convolver.validating.validation import Validation
 
 PICTURE = "parity.svg"
 
 
-def write_result(result: Validation, folder: Path, page: Path | None = None) -> list[Path]:
-    """Write everything into the folder, and the Markdown page also to ``page``; returns what was written.
-
-    Without matplotlib there is no picture.
-    """
-    table, document, text = (folder / f"validation.{suffix}" for suffix in ("parquet", "json", "md"))
+def write_result(result: Validation, folder: Path) -> list[Path]:
+    """Write everything into the folder; returns what was written. Without matplotlib there is no picture."""
+    table, document = (folder / f"validation.{suffix}" for suffix in ("parquet", "json"))
     result.save(table)
     result.save_json(document)
-    picture = _draw(result, folder / PICTURE)
-    _write(text, markdown(result, PICTURE if picture else None))
-    written = [table, document, text, *([folder / PICTURE] if picture else [])]
-    if page is not None:
-        drawn = page.parent / "pictures" / "validation.svg"
-        if picture and drawn.parent.is_dir():
-            write_atomically(drawn, lambda temporary: temporary.write_bytes((folder / PICTURE).read_bytes()))
-            written.append(drawn)
-        link = os.path.relpath(drawn, page.parent) if picture else None
-        _write(page, markdown(result, link))
-        written.append(page)
-    return written
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda temporary: temporary.write_text(text))
+    picture = folder / PICTURE
+    return [table, document, *([picture] if _draw(result, picture) else [])]
 
 
 def _draw(result: Validation, path: Path) -> bool:

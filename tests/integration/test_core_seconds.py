@@ -8,7 +8,9 @@ import subprocess
 import msgspec
 import pytest
 
-from convolver.convolution.seconds import core_seconds
+from convolver.analyzing.analyze import analyze
+from convolver.convolution.core_seconds import CoreSeconds
+from convolver.errors import CoverageError
 from convolver.execution.core_time import core_time
 from convolver.machine.cores import find_core
 from convolver.machine.profile import Throughput
@@ -62,16 +64,16 @@ def test_chains_of_known_latency_take_their_cycles(folder, paths):
     assert _cycles(table, signature, "chain") == pytest.approx(12 * TURNS, rel=0.03)
     assert _cycles(table, signature, "chase") == pytest.approx(10 * TURNS, rel=0.01)
     if paths:
-        assert (table["share"].to_numpy()[hot] > 0.1).all()
-        assert (table["error"].to_numpy()[hot] < 0.03).all()
+        assert (table["share"].to_numpy()[hot] == 1).all()
 
 
 def test_no_seconds_without_paths_or_clock(folder):
     bare = machine("m")
     counts = trace([str(folder / "loops")], output=folder / "counts.cvt", sampling=SamplingPlan(mode="counts"))
-    assert core_seconds(counts, [bare]) is None
+    with pytest.raises(CoverageError):
+        analyze(counts, bare)
     sampled = trace([str(folder / "loops")], output=folder / "sampled.cvt", sampling=SamplingPlan())
-    assert core_seconds(sampled, [bare]) is None
+    assert analyze(sampled, bare).parts[0].core is None
 
 
 def test_the_core_runs_at_the_clock_that_there_usually_is(folder):
@@ -84,8 +86,7 @@ def test_the_core_runs_at_the_clock_that_there_usually_is(folder):
         )
         for name, clock in (("fastest", 1.0), ("usual", 1.08))
     )
-    found = core_seconds(traced, [fastest, usual])
-    assert found is not None
-    near = [found[one.id].near for one in (fastest, usual)]
+    found = analyze(traced, [fastest, usual])
+    near = [CoreSeconds.of_cycles(found.of(one).core, one).near for one in (fastest, usual)]
     assert near[1] == pytest.approx(1.08 * near[0])
     assert near[0].sum() > 22 * TURNS * cycle.seconds

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.simulation.one_pass import simulate_arrays
 from tests.strategies import block_rows, signature_rows
-from tests.synthetic import hit_rates, loads, machine, signature
+from tests.synthetic import convolved, hit_rates, loads, machine, signature
 
 M, SLOW = machine("m"), machine("slow", scale=2.0)
 
@@ -31,7 +30,7 @@ def programs(draw):
 
 @given(programs())
 def test_time_is_the_sum_over_blocks_and_shares_add_up(program):
-    times = convolve(*program, M)
+    times = convolved(*program, M)
     assert times.seconds == pytest.approx(times.table["seconds"].sum())
     assert times.coverage + times.extrapolated_share == pytest.approx(1)
     assert (times.table["seconds"] >= times.table["memory_seconds"]).all()
@@ -39,14 +38,14 @@ def test_time_is_the_sum_over_blocks_and_shares_add_up(program):
 
 @given(programs())
 def test_halving_every_rate_doubles_every_time(program):
-    fast, slow = convolve(*program, M), convolve(*program, SLOW)
+    fast, slow = convolved(*program, M), convolved(*program, SLOW)
     assert slow.seconds == pytest.approx(2 * fast.seconds)
     assert slow.table["memory_seconds"].sum() == pytest.approx(2 * fast.table["memory_seconds"].sum())
 
 
 @given(programs())
 def test_faster_everywhere_means_a_ratio_above_one_and_equal_machines_exactly_one(program):
-    fast, slow = convolve(*program, M), convolve(*program, SLOW)
+    fast, slow = convolved(*program, M), convolved(*program, SLOW)
     assert cpu_ratio(slow, fast).total > 1
     assert cpu_ratio(fast, fast).total == 1.0
     assert set(cpu_ratio(fast, fast).table["ratio"].to_list()) <= {1.0, None}
@@ -54,26 +53,26 @@ def test_faster_everywhere_means_a_ratio_above_one_and_equal_machines_exactly_on
 
 @given(programs())
 def test_the_less_overlaps_the_longer_it_takes(program):
-    most, some, none = (convolve(*program, M, overlap=rule).seconds for rule in ("max", "norm", "sum"))
+    most, some, none = (convolved(*program, M, overlap=rule).seconds for rule in ("max", "norm", "sum"))
     assert most * (1 - 1e-12) <= some <= none * (1 + 1e-12)
 
 
 @given(programs())
 def test_convolution_is_a_function_of_its_inputs(program):
     before = program[0].table.clone()
-    assert convolve(*program, M).id == convolve(*program, M).id
+    assert convolved(*program, M).id == convolved(*program, M).id
     assert program[0].table.equals(before)
 
 
 @given(signature_rows(max_blocks=3), st.integers(0, 100), st.integers(0, 10))
 def test_repeating_a_block_as_two_rows_changes_nothing(rows, l1_misses, l2_misses):
     row = {**loads(1000), **{name: rows[0][name] for name in ("instructions", "flops")}}
-    whole = convolve(signature(row), hit_rates([(0, 1000, l1_misses, min(l1_misses, l2_misses))], M), M)
+    whole = convolved(signature(row), hit_rates([(0, 1000, l1_misses, min(l1_misses, l2_misses))], M), M)
     table = pl.concat([block_rows([row]), block_rows([row]).with_columns(pl.lit(1, pl.UInt32).alias("block"))])
     from convolver.signature.signature import Signature
 
     counts = [(block, 1000, l1_misses, min(l1_misses, l2_misses)) for block in (0, 1)]
-    assert convolve(Signature(table), hit_rates(counts, M), M).seconds == pytest.approx(2 * whole.seconds)
+    assert convolved(Signature(table), hit_rates(counts, M), M).seconds == pytest.approx(2 * whole.seconds)
 
 
 def _stream(pattern, working_set_bytes, references):
@@ -98,4 +97,4 @@ def test_a_probe_kernel_convolved_with_its_own_hit_rates_gives_its_own_time(patt
     program = signature(loads(references, pattern=kind))
     measured = M.curve(pattern, "load").at(working_set_bytes).seconds_per_reference
     # Sets of few ways conflict a little under random addresses, and the first pass misses in all levels.
-    assert convolve(program, rates, M).seconds / references == pytest.approx(measured, rel=0.12)
+    assert convolved(program, rates, M).seconds / references == pytest.approx(measured, rel=0.12)

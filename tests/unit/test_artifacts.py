@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from convolver.artifacts import describe, load, schema_of
 from convolver.cli.app import app
-from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import FormatError, SchemaError
 from convolver.modeling.base import fit
@@ -16,7 +15,7 @@ from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder
 from convolver.pipeline import predict_from
 from convolver.schema import VERSIONS
-from tests.synthetic import hit_rates, loads, machine, signature
+from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
 PROGRAM = signature(loads(1000), command=["./app"])
@@ -27,7 +26,7 @@ EVENTS = EventsBuilder(2).burst(0, 1.0).send(0, 1, 1000).receive(1, 0, 1000).bui
 
 @pytest.fixture
 def files(tmp_path):
-    times = [convolve(PROGRAM, RATES, one) for one in (M, FAST)]
+    times = [convolved(PROGRAM, RATES, one) for one in (M, FAST)]
     artifacts = {
         "m.machine.json": M,
         "a.sig.parquet": PROGRAM,
@@ -38,7 +37,7 @@ def files(tmp_path):
         "a.table.parquet": MEASURED,
         "a.model.json": fit("power-law", MEASURED, target="time", features=["P"]),
         "a.events.parquet": EVENTS,
-        "a.prediction.json": predict_from(PROGRAM, RATES, base=M, target=FAST),
+        "a.prediction.json": predict_from(analyzed(PROGRAM, RATES, M, FAST), base=M, target=FAST),
     }
     for name, artifact in artifacts.items():
         artifact.save(tmp_path / name)

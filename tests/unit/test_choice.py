@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convolver.convolution.choice import BEST, DEARER, HOUR, choose, load_prices
 from convolver.convolution.system_time import SystemTime
+from convolver.convolution.verdict import CANNOT_TELL, SLOWER
 from convolver.errors import FormatError, UsageError
-from convolver.reporting.choice import BEST, DEARER, HOUR, choose, load_prices
 from convolver.reporting.choice_chart import WIDTH, bar, conclusion
-from convolver.reporting.verdict import CANNOT_TELL, SLOWER
 
 
 @dataclass

@@ -64,4 +64,4 @@ def test_a_full_disk_is_one_sentence_and_no_traceback():
             [sys.executable, "-m", "convolver", "machine", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 1
-    assert done.stderr == "convolver: the system refused: No space left on device; CONVOLVER_DEBUG=1 shows where.\n"
+    assert done.stderr == "convolver: the system refused: No space left on device; CONVOLVER_TRACEBACK=1 shows where.\n"

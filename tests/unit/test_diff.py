@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from typer.testing import CliRunner
 
 from convolver.cli.app import app
-from convolver.convolution.convolve import convolve
 from convolver.errors import UsageError
 from convolver.reporting.differences import difference
 from convolver.units import format_seconds
 from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain
 from tests.strategies import signature_rows
+from tests.synthetic import convolved
 
 RUNNER = CliRunner()
 
@@ -58,7 +58,7 @@ def test_a_change_within_the_errors_is_not_significant_and_one_beyond_them_is():
     signature = synthetic.signature(*rows)
     sides = [synthetic.machine(name, scale=scale, spread=spread) for name, scale in (("a", 1.0), ("b", 1.1), ("c", 3.0))]
     hits = synthetic.hit_rates([(0, 1000, 200, 100)], *sides)
-    one, near, far = (convolve(signature, hits, machine) for machine in sides)
+    one, near, far = (convolved(signature, hits, machine) for machine in sides)
     assert not difference(one, near).table["significant"].any()
     assert difference(one, far).table["significant"].all()
 

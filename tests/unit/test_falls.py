@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver.convolution.falls import fold
+from convolver.analyzing.falls import fold
 
 
 def _table(**columns) -> pl.DataFrame:

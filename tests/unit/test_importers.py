@@ -138,3 +138,33 @@ def test_windows_of_a_trace_without_paths_code_and_flows_hold_its_references(tmp
     assert [code for code in trace.segments["code"].to_list() if code] == []
     assert "path_visits" not in trace.signature.table.columns
     assert trace.summary()["paths"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("csv", "address,pc\n0x10,99999999999999999999999\n"),
+        ("csv", "address,pc\n0x10,-1\n"),
+        ("csv", "address,thread\n0x10,-5\n"),
+        ("csv", "address,thread\n0x10,999999999999999999999\n"),
+        ("csv", "address\n" + "1" * 200000 + "\n"),
+        ("csv", "address" + "1" * 200000 + "\n"),
+        ("csv", "address\n" + "1" * 5000 + "\n"),
+        ("din", "2 fffffffffffffffffffffff\n0 10 4\n"),
+        ("din", "0 10 fffff\n"),
+        ("din", "0 -10\n"),
+        ("lackey", "I  04001000," + "3" * 5000 + "\n"),
+        ("lackey", "I  0400100004001000040010000,3\n L 10,4\n"),
+        ("drmemtrace", DRMEMTRACE.replace("8 byte", "8" * 5000 + " byte").replace("T100 <", "record <")),
+    ],
+)
+def test_numbers_out_of_range_are_refused(tmp_path, name, text):
+    path = tmp_path / "r"
+    path.write_text(text)
+    try:
+        trace = import_trace(path, output=tmp_path / "a.cvt", format=name)
+    except FormatError:
+        assert not list(tmp_path.glob("*.part"))
+    else:
+        assert name == "drmemtrace"  # a line that is none of its records is passed over
+        trace.verify()

@@ -6,8 +6,9 @@ from pathlib import Path
 import convolver
 
 ORDER = (
-    "errors units schema locations config progress fanout | _native | machine signature | tracing probing simulation | "
-    "execution | convolution | calibration | mpi | modeling | pipeline artifacts | plotting | reporting | validating | cli"
+    "errors units foreign_text destination schema artifacts locations progress fanout | _native | machine signature | "
+    "tracing probing simulation | execution | analyzing | convolution | calibration | mpi | "
+    "modeling | pipeline | plotting | reporting | validating | cli"
 )
 RANK = {name: rank for rank, group in enumerate(ORDER.split("|")) for name in group.split()}
 ROOT = Path(convolver.__file__).parent

@@ -3,11 +3,10 @@
 import msgspec
 import pytest
 
-from convolver.convolution.convolve import convolve
 from convolver.machine.kernel_costs import KernelCost
 from convolver.validating.campaign import Condition
 from convolver.validating.pages import PredictedSeconds, differ_in_pages, huge_share, of_both, with_its_pages
-from tests.synthetic import hit_rates, loads, machine, signature
+from tests.synthetic import convolved, hit_rates, loads, machine, signature
 
 BASE, HUGE = Condition(name="quiet"), Condition(name="huge", pages="thp")
 
@@ -27,7 +26,7 @@ def times(own):
     small = msgspec.structs.replace(machine("quiet", scale=3.0), kernel=kernel, provenance={"pages": "default"})
     huge = msgspec.structs.replace(machine("huge"), kernel=kernel, provenance={"pages": "thp"})
     rates = hit_rates([(0, 100_000, 100_000, 100_000)], small, huge)
-    return {one.name: convolve(own, rates, one, method="curves") for one in (small, huge)}
+    return {one.name: convolved(own, rates, one, method="curves") for one in (small, huge)}
 
 
 def user(predicted):

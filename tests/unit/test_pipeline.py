@@ -4,12 +4,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaError
+from convolver.analyzing.analyze import analyze
+from convolver.analyzing.program_analysis import Analysis
+from convolver.convolution.convolve import convolve
+from convolver.convolution.cpu_ratio import cpu_ratio
+from convolver.errors import FormatError, ProvenanceError, ReplayError, SchemaError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.pipeline import Prediction, predict
 from convolver.reporting.program_report import no_system_time
-from convolver.simulation.cache import hit_rates, join_hit_rates
+from convolver.simulation.hit_rates import HitRates
 from tests.synthetic import LEVELS, NS, loads, machine, signature
 
 
@@ -154,10 +158,44 @@ def test_one_name_for_two_hierarchies_is_refused(trace):
 
 
 def test_hit_rates_of_two_traces_do_not_join(trace):
-    one = hit_rates(trace, [machine("a")])
+    one = analyze(trace, machine("a")).hit_rates
     trace.id = "another"
     with pytest.raises(ProvenanceError, match="one trace"):
-        join_hit_rates([one, hit_rates(trace, [machine("b")])])
+        HitRates.joined([one, analyze(trace, machine("b")).hit_rates])
+
+
+def test_steps_by_hand_equal_predict_to_the_last_bit(trace):
+    base, target = machine("a"), machine("b", scale=0.5)
+    prediction = predict(trace, base=base, target=target)
+    analysis = analyze(trace, [base, target])
+    times = [convolve(analysis, one) for one in (base, target)]
+    assert [one.seconds for one in times] == [prediction.base.seconds, prediction.target.seconds]
+    assert cpu_ratio(*times).document == prediction.ratio.document
+    assert times[0].ratio_to(times[1]) == prediction.cpu_ratio
+
+
+def test_an_analysis_survives_a_file(trace, tmp_path):
+    base, target = machine("a"), machine("b", levels=(LEVELS[0], Level(level="LLC", size_bytes=131072, ways=8)))
+    analysis = analyze(trace, [base, target])
+    analysis.save(tmp_path / "a.analysis.parquet")
+    again = Analysis.load(tmp_path / "a.analysis.parquet", trace.signature)
+    assert (again.id, again.machines) == (analysis.id, ["a", "b"])
+    for one in (base, target):
+        assert convolve(again, one).table.equals(convolve(analysis, one).table)
+    with pytest.raises(ProvenanceError, match="without its signature"):
+        convolve(Analysis.load(tmp_path / "a.analysis.parquet"), base)
+
+
+@pytest.mark.parametrize("wrong", [42, None, [], b"cg.cvt"])
+def test_what_is_no_program_is_refused(wrong):
+    with pytest.raises(UsageError):
+        analyze(wrong, machine())
+
+
+@pytest.mark.parametrize("wrong", [42, [], [None]])
+def test_what_is_no_machine_is_refused(trace, wrong):
+    with pytest.raises(UsageError):
+        analyze(trace, wrong)
 
 
 def test_prediction_survives_a_file(trace, tmp_path):
@@ -171,8 +209,11 @@ def test_prediction_survives_a_file(trace, tmp_path):
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path):
     signature(loads(10)).save(tmp_path / "a.sig.parquet")
-    with pytest.raises(SchemaError, match=r"convolver\.signature"):
+    with pytest.raises(UsageError, match="hit rates"):
         predict(tmp_path / "a.sig.parquet", base=machine())
+    machine().save(tmp_path / "m.machine.json")
+    with pytest.raises(SchemaError, match=r"convolver\.machine"):
+        predict(tmp_path / "m.machine.json", base=machine())
     with pytest.raises(FormatError):
         predict(tmp_path / "missing.cvt", base=machine())
 

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -9,9 +10,9 @@ from typer.testing import CliRunner
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'convolver[plot]'")
 
 from convolver.cli.app import app
-from convolver.convolution.core_seconds import CoreSeconds
 from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
+from convolver.machine.profile import Throughput
 from convolver.modeling.model_artifact import Model
 from convolver.mpi.timeline import Timeline
 from convolver.plotting import compared_blocks as blocks
@@ -23,6 +24,7 @@ from convolver.plotting import scaling_curve as scaling
 from convolver.plotting.views import VIEWS
 from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain, make_model, make_timeline
+from tests.synthetic import analyzed
 
 RUNNER = CliRunner()
 
@@ -130,7 +132,7 @@ def test_bars_are_ordered_by_what_decides_the_ratio_and_add_up_to_the_whole(chai
 
 
 def test_a_tornado_is_widest_first_and_better_is_never_slower(chain):
-    found = tornado.swings(chain.signature, chain.hits, chain.base)
+    found = tornado.swings(analyzed(chain.signature, chain.hits, chain.base), chain.base)
     widths = [worse - better for better, worse in found.values()]
     assert list(map(abs, widths)) == sorted(map(abs, widths), reverse=True)
     assert widths[0] > 0
@@ -262,8 +264,10 @@ def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path
 
 
 def test_a_tornado_with_core_time_is_the_prediction_with_core_time_and_the_clock_moves_it(chain):
-    core = CoreSeconds.of(np.full(chain.signature.table.height, chain.prediction.base.seconds))
-    found = tornado.swings(chain.signature, chain.hits, chain.base, core=core)
+    cycle = Throughput(kernel="cycle", operation="cycle", seconds=1.0)
+    base = msgspec.structs.replace(chain.base, floating_point=(*chain.base.floating_point, cycle))
+    near = np.full(chain.signature.table.height, chain.prediction.base.seconds)
+    found = tornado.swings(analyzed(chain.signature, chain.hits, base, near=near), base)
     faster, slower = found["core clock"]
     assert next(iter(found)) == "core clock"
     assert slower / faster == pytest.approx(tornado.FACTOR**2, rel=0.05)

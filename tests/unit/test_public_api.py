@@ -10,12 +10,14 @@ import pytest
 import convolver as cv
 
 NAMES = [
+    "Analysis",
     "ConvolverError",
     "HitRates",
     "MachineProfile",
     "Prediction",
     "SamplingPlan",
     "Signature",
+    "analyze",
     "convolve",
     "cpu_ratio",
     "fit",

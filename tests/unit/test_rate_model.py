@@ -5,18 +5,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver.convolution.convolve import convolve
+from convolver.analyzing.core_cycles import CoreCycles
+from convolver.analyzing.falls import fold, with_scattered
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
-from convolver.convolution.falls import fold
 from convolver.convolution.paper import kernel_hit_rates
-from convolver.convolution.rates import joined, lines_of
+from convolver.convolution.rates import joined
 from convolver.errors import ProvenanceError, UsageError
-from convolver.machine.calibration import SCATTERED, Calibration, Residual
-from convolver.machine.profile import MachineProfile
+from convolver.machine.calibration import Calibration, Residual
+from convolver.machine.profile import MachineProfile, Throughput
 from convolver.machine.project import parse_changes, project
 from convolver.pipeline import predict_from
-from tests.synthetic import NS, hit_rates, loads, machine, signature
+from tests.synthetic import NS, analyzed, convolved, hit_rates, loads, machine, signature
 
 ERRORS = np.linspace(-0.1, 0.1, 21)
 KNOWN = Calibration(
@@ -48,7 +48,7 @@ def known(name="m", **changes) -> MachineProfile:
 
 def test_a_stream_pays_core_and_lines_by_the_norm():
     one = known()
-    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
     core, lines = 1000 * 0.5, 125 * 16
     assert times.seconds == pytest.approx(np.hypot(core, lines) * NS)
     assert times.header["method"] == "calibrated"
@@ -56,7 +56,7 @@ def test_a_stream_pays_core_and_lines_by_the_norm():
 
 def test_random_lines_pay_for_places_and_one_latency_a_window():
     one = known()
-    times = convolve(signature(loads(1000, pattern="random")), hit_rates([(0, 1000, 800, 300)], one), one)
+    times = convolved(signature(loads(1000, pattern="random")), hit_rates([(0, 1000, 800, 300)], one), one)
     places = [500 * 3, 300 * 40]
     window = 10 * 82  # every window of a hundred loads has a line from memory
     assert times.seconds == pytest.approx(np.sqrt((500 + places[0]) ** 2 + places[1] ** 2 + window**2) * NS)
@@ -64,14 +64,14 @@ def test_random_lines_pay_for_places_and_one_latency_a_window():
 
 def test_a_chase_waits_for_every_load():
     one = known(exponent=1.0, random=(0.0, 0.0), window=1e12)
-    times = convolve(signature(loads(1000, pattern="dependent")), hit_rates([(0, 1000, 1000, 900)], one), one)
+    times = convolved(signature(loads(1000, pattern="dependent")), hit_rates([(0, 1000, 1000, 900)], one), one)
     assert times.seconds == pytest.approx((1000 * 2 + 100 * 5 + 900 * 80) * NS)
 
 
 def test_lines_left_out_and_lines_on_their_way_cost_extra():
     one = known(exponent=1.0)
     row = loads(1000, pattern="strided", new_lines=500, strided_lines=500, skipped_lines=1000, coming_references=250)
-    times = convolve(signature(row), hit_rates([(0, 1000, 500, 0)], one), one)
+    times = convolved(signature(row), hit_rates([(0, 1000, 500, 0)], one), one)
     assert times.seconds == pytest.approx((1000 * 0.5 + 500 * 4 * (1 + 0.5 * 2) + 0.5 * 500 * 0.1) * NS)
 
 
@@ -80,31 +80,31 @@ def test_lines_from_memory_cost_more_in_a_stream_alone_that_many_references_shar
     one = known(exponent=1.0, alone=0.5)
     streams = {"strided_lines": 0, "skipped_lines": 0, "coming_references": 0, "sequential_lines": 100, "alone_lines": alone}
     row = loads(1000, new_lines=100, **streams)
-    times = convolve(signature(row), hit_rates([(0, 1000, missing, missing)], one), one)
+    times = convolved(signature(row), hit_rates([(0, 1000, missing, missing)], one), one)
     assert times.seconds == pytest.approx((1000 * 0.5 + missing * 16 * (1 + 0.5 * more)) * NS)
 
 
 def test_blocks_without_a_sample_take_the_lines_of_their_function():
     one = known()
     rows = [loads(1000, function="f"), loads(500, sampled=0, function="f")]
-    times = convolve(signature(*rows), hit_rates([(0, 1000, 125, 125)], one), one)
+    times = convolved(signature(*rows), hit_rates([(0, 1000, 125, 125)], one), one)
     by_block = dict(times.table.select("block", "seconds").iter_rows())
     assert by_block[1] == pytest.approx(by_block[0] / 2)
 
 
 def test_without_a_calibration_the_curves_stand_in():
     one = machine()
-    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
     assert times.header["method"] == "curves"
     with pytest.raises(UsageError, match="no method"):
-        convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one, method="guess")
+        convolved(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one, method="guess")
 
 
 def test_the_interval_holds_the_prediction_and_grows_with_the_models_error():
     wide = tuple(msgspec.structs.replace(one, error=5 * one.error) for one in KNOWN.residuals)
     sizes = []
     for one in (known(), known(residuals=wide)):
-        times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one)
+        times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one)
         low, high = times.interval
         assert low < times.seconds < high
         sizes.append((high - low) / times.seconds)
@@ -118,7 +118,7 @@ def test_errors_of_chains_widen_chains_alone():
     for one in (known(), known(residuals=KNOWN.residuals + chains)):
         for pattern in ("unit", "dependent"):
             rates = hit_rates([(0, 1000, 1000, 1000)], one)
-            times = convolve(signature(loads(1000, pattern=pattern)), rates, one)
+            times = convolved(signature(loads(1000, pattern=pattern)), rates, one)
             sizes.append((times.interval[1] - times.interval[0]) / times.seconds)
     assert sizes[2] == pytest.approx(sizes[0], rel=0.1)  # the profile's noise is another one
     assert sizes[3] > 2 * sizes[1]
@@ -127,8 +127,7 @@ def test_errors_of_chains_widen_chains_alone():
 def test_an_interval_lies_where_the_model_erred():
     low = tuple(msgspec.structs.replace(one, error=one.error - 0.3) for one in KNOWN.residuals)  # predicted too short
     one = known(residuals=low)
-    core = CoreSeconds.of(np.array([1e-12]))
-    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one, core=core)
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 1000, 1000)], one), one, near=[1e-12])
     assert np.log(np.median(times.draws) / times.seconds) == pytest.approx(0.3, abs=0.05)
     assert times.interval[0] == times.seconds
 
@@ -136,7 +135,7 @@ def test_an_interval_lies_where_the_model_erred():
 def test_what_both_machines_err_alike_cancels_in_the_ratio():
     base, target = known("base"), known("target", sequential=(4 * NS, 8 * NS))
     rates = hit_rates([(0, 1000, 125, 125)], base, target)
-    times = [convolve(signature(loads(1000)), rates, one) for one in (base, target)]
+    times = [convolved(signature(loads(1000)), rates, one) for one in (base, target)]
     ratio = cpu_ratio(*times)
     low, high = ratio.interval
     assert low <= ratio.total <= high
@@ -146,15 +145,15 @@ def test_what_both_machines_err_alike_cancels_in_the_ratio():
 
 def test_a_machine_against_itself_has_a_ratio_without_doubt():
     one = known()
-    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
     assert cpu_ratio(times, times).interval == pytest.approx((1.0, 1.0))
 
 
 def test_a_block_errs_alike_whatever_is_drawn_beside_it():
     one = known()
     rates = hit_rates([(0, 1000, 0, 0), (1, 900, 0, 0)], one)
-    alone = convolve(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
-    beside = convolve(signature(loads(1000), loads(900)), rates, one)
+    alone = convolved(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one)
+    beside = convolved(signature(loads(1000), loads(900)), rates, one)
     assert beside.block_draws[0] == pytest.approx(alone.block_draws[0], rel=1e-2)
 
 
@@ -163,7 +162,7 @@ def test_functions_of_many_small_blocks_have_an_interval():
     rows = [loads(1000 + block, function=f"f{block % 2}", module="m") for block in range(300)]
     program = signature(*rows)
     hits = [(block, 1000 + block, 100, 100) for block in range(300)]
-    base, target = (convolve(program, hit_rates(hits, machine), machine) for machine in (one, other))
+    base, target = (convolved(program, hit_rates(hits, machine), machine) for machine in (one, other))
     seconds = {(function, module): value for function, module, _, value in base.by_function().iter_rows()}
     assert set(base.function_draws) == set(seconds)
     # Nearly all the time is drawn block by block, and what is not varies as the rest of its function.
@@ -178,7 +177,7 @@ def test_functions_of_many_small_blocks_have_an_interval():
 def test_ratios_of_two_methods_are_refused():
     one = known()
     rates = hit_rates([(0, 1000, 125, 125)], one)
-    times = [convolve(signature(loads(1000)), rates, one, method=method) for method in ("calibrated", "paper")]
+    times = [convolved(signature(loads(1000)), rates, one, method=method) for method in ("calibrated", "paper")]
     with pytest.raises(ProvenanceError, match="methods"):
         cpu_ratio(*times)
 
@@ -188,7 +187,7 @@ def test_the_papers_method_reads_the_nearest_point_of_the_curves():
     curve = one.curve("unit", "load")
     # A unit-stride kernel in L2 misses L1 with every eighth reference and nothing else.
     rates = hit_rates([(0, 1000, 125, 0)], one)
-    times = convolve(signature(loads(1000)), rates, one, method="paper", overlap="max")
+    times = convolved(signature(loads(1000)), rates, one, method="paper", overlap="max")
     inside = [p.seconds_per_reference for p in curve.points if 4096 < p.working_set_bytes <= 65536]
     assert times.seconds == pytest.approx(1000 * np.median(inside))
     assert kernel_hit_rates(curve, one.hierarchy)[0] == pytest.approx([1.0, 1.0])
@@ -198,7 +197,9 @@ def test_predictions_tell_the_papers_time_and_the_anchored_one():
     base = known("base")
     target = project(base, "target", parse_changes([], ["memory.latency=2"]))
     rates = hit_rates([(0, 1000, 1000, 1000)], base, target)
-    found = predict_from(signature(loads(1000, pattern="random")), rates, base=base, target=target, measured_seconds=1.0).document
+    found = predict_from(
+        analyzed(signature(loads(1000, pattern="random")), rates, base, target), base=base, target=target, measured_seconds=1.0
+    ).document
     assert found["method"] == "calibrated"
     assert found["target"]["scaled_seconds"] == pytest.approx(1 / found["cpu_ratio"])
     low, high = found["target"]["scaled_interval_seconds"]
@@ -208,7 +209,9 @@ def test_predictions_tell_the_papers_time_and_the_anchored_one():
 
 def test_one_machine_without_a_calibration_puts_both_on_the_curves():
     base, target = known("base"), machine("target")
-    found = predict_from(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base=base, target=target)
+    found = predict_from(
+        analyzed(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base, target), base=base, target=target
+    )
     assert found.document["method"] == "curves"
 
 
@@ -233,7 +236,7 @@ def test_a_projection_scales_the_intervals_with_their_coefficients():
 
 
 def half_width(one):
-    times = convolve(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
     low, high = times.interval
     return (high - low) / 2 / times.seconds
 
@@ -252,7 +255,9 @@ def test_the_interval_of_a_projected_machine_is_wider_the_more_was_assumed():
 def test_what_a_projection_assumed_is_said_and_does_not_cancel_in_the_ratio():
     base = known("base")
     target = project(base, "target", parse_changes([], ["memory.bandwidth=2"]))
-    found = predict_from(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base=base, target=target)
+    found = predict_from(
+        analyzed(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target), base, target), base=base, target=target
+    )
     assert any("memory 28 %" in note for note in found.document["target"]["assumptions"])
     low, high = found.document["cpu_ratio_interval"]
     assert high / low > 1.2
@@ -275,8 +280,8 @@ def test_lines_of_stores_do_not_hold_the_loads_up():
     one = known(exponent=1.0, near_exponent=np.inf)
     row = {**loads(1000), "loads": 250, "stores": 750}
     rates = hit_rates([(0, 1000, 400, 0, [300, 0])], one)
-    times = convolve(signature(row), rates, one)
-    rest = convolve(signature(row), hit_rates([(0, 1000, 0, 0)], one), one).seconds
+    times = convolved(signature(row), rates, one)
+    rest = convolved(signature(row), hit_rates([(0, 1000, 0, 0)], one), one).seconds
     assert times.seconds - rest == pytest.approx(100 * 4 * NS)
 
 
@@ -284,14 +289,16 @@ def test_a_path_that_waits_longer_than_the_parts_say_counts():
     one = known()
     near = np.array([100 * NS])
     program, rates = signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one)
-    short = convolve(program, rates, one, core=CoreSeconds.of(near)).seconds
+    short = convolved(program, rates, one, near=near).seconds
     assert short == pytest.approx(np.hypot(100, 125 * 16) * NS)
-    assert convolve(program, rates, one, core=CoreSeconds(near, np.array([3 * short]))).seconds == pytest.approx(3 * short)
+    assert convolved(program, rates, one, near=near, waiting=[3 * short]).seconds == pytest.approx(3 * short)
 
 
 def test_a_faster_clock_leaves_what_is_waited_for():
-    seconds = CoreSeconds(np.array([4.0]), np.array([7.0]))
-    assert [value.tolist() for value in seconds.faster(2.0)[:2]] == [[2.0], [5.0]]
+    cycle = Throughput(kernel="cycle", operation="cycle", seconds=0.5)
+    faster = msgspec.structs.replace(machine(), floating_point=(cycle,))
+    seconds = CoreSeconds.of_cycles(CoreCycles(np.array([4.0]), np.array([7.0]), 1.0), faster)
+    assert [value.tolist() for value in seconds] == [[2.0], [5.0]]
 
 
 def test_lines_out_of_order_come_from_the_smaller_last_level_and_streams_do_not():
@@ -306,17 +313,18 @@ def test_lines_out_of_order_come_from_the_smaller_last_level_and_streams_do_not(
         ]
 
     plain = pl.DataFrame([*rows("L1", 100), *rows("L2", 10)])
-    both = pl.concat([plain, pl.DataFrame(rows(SCATTERED, 80))])
+    smaller = pl.DataFrame([*rows("L1", 100), *rows("L2", 80)])
     references = np.array([100.0, 100.0])
-    one, other = (lines_of(fold(table, "m", levels, 2), references) for table in (plain, both))
+    where = fold(plain, "m", levels, 2)
+    one, other = (each.lines(references) for each in (where, with_scattered(where, fold(smaller, "m", levels, 2))))
     assert one[:, 1].tolist() == [[10, 0, 0, 0], [0, 0, 10, 0]]
     assert other[:, 1] == pytest.approx(np.array([[10, 0, 0, 0], [0, 0, 80, 0]]))
-    assert fold(plain, "m", levels, 2).scattered is None
+    assert where.scattered is None
 
 
 def test_hit_rates_without_pages_are_said_to_be_so():
     slow = known(page_entries=2048, walk=5 * NS, walk_latency=100 * NS)
     program = signature(loads(1000, pattern="random", function="g"))
     rates = hit_rates([(0, 1000, 500, 500)], slow)
-    assert any("pages" in sentence for sentence in convolve(program, rates, slow).header["assumptions"])
+    assert any("pages" in sentence for sentence in convolved(program, rates, slow).header["assumptions"])
     assert [level.line_bytes for level in slow.calibration.translation] == [4096]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convolver.reporting.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, from_to, verdict
+from convolver.convolution.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, from_to, verdict
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,11 @@ from typing import Any, NamedTuple
 from cloud_text import SIZE, write_text
 from compression_job import parse
 
+from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import ratio_interval
-from convolver.convolution.seconds import core_seconds
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
-from convolver.pipeline import load_trace
-from convolver.simulation.cache import hit_rates
 from convolver.validating.statistics import HALVES, half
 
 HERE = Path(__file__).resolve().parent
@@ -123,10 +121,8 @@ def trace(job: Job, python: str, folder: Path) -> Path:
 
 def predict(path: Path, machines: Sequence[MachineProfile]) -> Predicted:
     """Return what a trace takes on the machines."""
-    traced = load_trace(path)
-    rates = hit_rates(traced, machines)
-    cores = core_seconds(traced, machines, rates=rates) or {}
-    times = {one.name: convolve(traced.signature, rates, one, core=cores.get(one.id)) for one in machines}
+    analysis = analyze(path, machines)
+    times = {one.name: convolve(analysis, one) for one in machines}
     ends = {}
     for first, second in combinations(times, 2):
         known = ratio_interval(times[first], times[second])

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.errors import ProvenanceError
-from convolver.machine.calibration import PAGES, SCATTERED
 from convolver.simulation.hit_rates import PATTERN_MISSES
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from convolver.machine.profile import MachineProfile
-    from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
-
 Array = NDArray[np.float64]
+SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
+"""The patterns by which lines are asked for, in the order of all arrays that have one column for each."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Falls:
     errors of ``served`` beyond the first level: 0 where all was simulated, nan where they are not known. ``brought`` says which
     pattern brings the lines of each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do
     not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
-    (blocks, 4); zeros where that was not simulated. ``scattered``, where a smaller last level was simulated for lines out of
+    (blocks, 4); None where that was not simulated. ``scattered``, where a smaller last level was simulated for lines out of
     order: lines per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled
     mean nothing.
     """
@@ -42,26 +38,21 @@ class Falls:
     written_back: Array
     errors: Array
     brought: Array
-    pages: Array
+    pages: Array | None = None
     scattered: Array | None = None
 
+    @property
+    def page_misses(self) -> Array:
+        """:attr:`pages`, zeros where they were not simulated."""
+        return np.zeros((len(self.sampled), 4)) if self.pages is None else self.pages
 
-def check_belong(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> None:
-    """Raise :class:`ProvenanceError` unless the three belong together: one trace, one hierarchy, blocks that exist."""
-    pairs = {"trace": signature.inputs.get("trace"), "signature": signature.id}
-    for kind, own in pairs.items():
-        named = hit_rates.inputs.get(kind)
-        if own is not None and named is not None and own != named:
-            raise ProvenanceError(f"The hit rates come from another {kind} ({named}, not {own}); simulate the right one.")
-    blocks = hit_rates.table["block"]
-    if len(blocks) and int(blocks.max()) >= signature.table.height:  # type: ignore[arg-type]
-        raise ProvenanceError("The hit rates name blocks that the signature does not have; simulate the trace of this signature.")
-    documents = {document["machine"]: document for document in hit_rates.header.get("machines", [])}
-    if machine.name not in documents:
-        known = ", ".join(documents) or "none"
-        raise ProvenanceError(f"The hit rates are not of the machine '{machine.name}' (they are of: {known}); simulate it first.")
-    if documents[machine.name]["hierarchy_id"] != machine.hierarchy_id:
-        raise ProvenanceError(f"The caches of '{machine.name}' changed after the hit rates were simulated; simulate it again.")
+    def lines(self, references: Array) -> Array:
+        """Return the lines by farther place and pattern, shape (blocks, places - 1, 4), given the number of references of each
+        block; those out of order from the last level as they find it."""
+        shares = self.served[:, 1:, None] * self.brought
+        if self.scattered is not None:
+            shares[:, :, RANDOM:] = self.scattered[:, :, RANDOM:]
+        return np.asarray(shares * references[:, None, None])
 
 
 def _errors(rows: pl.DataFrame) -> Array:
@@ -96,13 +87,6 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
     return result
 
 
-def falls(signature: Signature, hit_rates: HitRates, machine: MachineProfile) -> Falls:
-    """Fold the hit rates of one machine into shares per block; raises :class:`ProvenanceError` when they do not belong
-    together."""
-    check_belong(signature, hit_rates, machine)
-    return fold(hit_rates.table, machine.name, [level.level for level in machine.hierarchy], signature.table.height)
-
-
 def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> Falls:
     """Fold a table of hit rates into shares per block.
 
@@ -111,11 +95,7 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
     """
     import polars as pl
 
-    own = table.filter(pl.col("machine") == machine)
-    counts = _counts(own, levels, blocks)
-    scattered = None
-    if levels[-1] != SCATTERED and (own["level"] == SCATTERED).any():
-        scattered = fold(table, machine, [*levels[:-1], SCATTERED], blocks)
+    counts = _counts(table.filter(pl.col("machine") == machine), levels, blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     whole = misses.sum(axis=0) / np.maximum(accesses.sum(axis=0), 1)
     local = np.where(accesses > 0, misses / np.maximum(accesses, 1), whole)
@@ -129,19 +109,23 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
-        pages=_pages(table.filter(pl.col("machine") == machine), blocks),
-        scattered=None if scattered is None else _scattered(scattered),
     )
 
 
-def _scattered(where: Falls) -> Array | None:
-    """Return the lines per reference by farther place and pattern; None where the hit rates know no patterns."""
-    return np.asarray(where.served[:, 1:, None] * where.brought) if where.brought.any() else None
+def with_scattered(where: Falls, other: Falls) -> Falls:
+    """Return shares in which lines out of order find the last level that ``other`` was simulated with; the same where the hit
+    rates know no patterns."""
+    return replace(where, scattered=other.lines(np.ones(len(other.sampled)))) if other.brought.any() else where
 
 
-def _pages(table: pl.DataFrame, blocks: int) -> Array:
-    """Return the misses of the pages' translations by pattern, per reference; a block that their sample missed takes the mean."""
-    counts = _counts(table, [PAGES], blocks)
+def page_misses(table: pl.DataFrame, machine: str, level: str, blocks: int) -> Array:
+    """Return the misses of a cache of translations (the one level of ``machine``) by pattern, per reference, shape (blocks, 4).
+
+    A block that their sample missed takes the mean.
+    """
+    import polars as pl
+
+    counts = _counts(table.filter(pl.col("machine") == machine), [level], blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     others = np.concatenate([counts[name] for name in PATTERN_MISSES], axis=1)
     by_pattern = np.concatenate([np.maximum(misses - others.sum(axis=1, keepdims=True), 0.0), others], axis=1)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convolver.convolution.falls import Falls
-from convolver.convolution.rates import DEPENDENT, RANDOM, lines_of
+from convolver.analyzing.falls import DEPENDENT, RANDOM, Falls
 from convolver.errors import PredictionError
 from convolver.execution.core_time import Places
 
@@ -27,9 +26,10 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
     if calibration is None:
         raise PredictionError(f"'{machine.name}' is not calibrated, so the latencies of its places are not known.")
     cycle = machine.throughput("cycle").seconds
-    lines = lines_of(where, np.ones(len(where.sampled)))[:, :, RANDOM:].sum(axis=2)
+    lines = where.lines(np.ones(len(where.sampled)))[:, :, RANDOM:].sum(axis=2)
     lines = np.where(where.sampled[:, None], np.minimum(lines, 1.0), 0.0)
-    walks = where.pages[:, RANDOM] + where.pages[:, DEPENDENT]
+    pages = where.page_misses
+    walks = pages[:, RANDOM] + pages[:, DEPENDENT]
     walked = np.minimum(walks / np.maximum(lines.sum(axis=1), 1e-12), 1.0) * calibration.walk_latency
     walk, far = (
         np.minimum(np.rint(seconds / cycle), MOST_CYCLES).astype(np.uint16)

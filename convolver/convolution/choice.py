@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.cpu_ratio import ratio_interval
 from convolver.convolution.system_time import ratio_with_system
+from convolver.convolution.verdict import CANNOT_TELL, SLOWER, verdict
 from convolver.errors import FormatError, UsageError
-from convolver.reporting.verdict import CANNOT_TELL, SLOWER, verdict
 
 BEST = "best"
 DEARER = "dearer"
 HOUR = 3600.0
 
 
-class Choice(NamedTuple):
+class RankedMachine(NamedTuple):
     """One machine of a ranking.
 
     ``seconds`` and ``interval`` (90 %, s) are of one run; ``ratio`` is the best machine's time over this one's, with its 90 %
@@ -83,7 +83,9 @@ def compared(best: BlockTimes, other: BlockTimes) -> tuple[float, tuple[float, f
     return ratio, (low, high)
 
 
-def choose(times: Sequence[BlockTimes], prices: Mapping[str, float] | None = None, measured: float | None = None) -> list[Choice]:
+def choose(
+    times: Sequence[BlockTimes], prices: Mapping[str, float] | None = None, measured: float | None = None
+) -> list[RankedMachine]:
     """Return the machines by rising time.
 
     ``measured`` is the native time (s) on the machine of the first of ``times``: others then take measured / CPU ratio.
@@ -107,11 +109,11 @@ def choose(times: Sequence[BlockTimes], prices: Mapping[str, float] | None = Non
         ratio, ends = compared(order[0], one)
         words = BEST if one is order[0] else verdict(ends)
         projected = bool(one.header.get("projected"))
-        found.append(Choice(one.machine, projected, seconds, (low, high), ratio, ends, words, prices.get(one.machine)))
+        found.append(RankedMachine(one.machine, projected, seconds, (low, high), ratio, ends, words, prices.get(one.machine)))
     return _with_costs(found, {one.machine: one for one in order})
 
 
-def _with_costs(choices: Sequence[Choice], times: Mapping[str, BlockTimes]) -> list[Choice]:
+def _with_costs(choices: Sequence[RankedMachine], times: Mapping[str, BlockTimes]) -> list[RankedMachine]:
     """Return the choices with what a run costs on those that have a price."""
     costs = {one.machine: one.price * one.seconds / HOUR for one in choices if one.price is not None}
     if not costs:
@@ -131,7 +133,7 @@ def _with_costs(choices: Sequence[Choice], times: Mapping[str, BlockTimes]) -> l
     return found
 
 
-def _dearer(times: Mapping[str, BlockTimes], cheapest: str, one: Choice, costs: Mapping[str, float]) -> str:
+def _dearer(times: Mapping[str, BlockTimes], cheapest: str, one: RankedMachine, costs: Mapping[str, float]) -> str:
     """Return whether a run surely costs more than on the cheapest machine."""
     ratio, ends = compared(times[cheapest], times[one.machine])
     if ends is None:
@@ -141,6 +143,6 @@ def _dearer(times: Mapping[str, BlockTimes], cheapest: str, one: Choice, costs: 
     return DEARER if words == SLOWER else words
 
 
-def rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+def rows(choices: Sequence[RankedMachine]) -> list[dict[str, Any]]:
     """Return the choices as rows of data, the best first."""
     return [one._asdict() for one in choices]

@@ -1,0 +1,204 @@
+"""From a trace and machines to an :class:`Analysis`: caches simulated, translations, core cycles, in one pass and only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from convolver.analyzing import analysis_store
+from convolver.analyzing.analysis_store import StoredAnalysis
+from convolver.analyzing.core_cycles import core_cycles, cycle_seconds
+from convolver.analyzing.falls import Falls, fold, page_misses, with_scattered
+from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
+from convolver.artifacts import TRACE_SCHEMA, load, schema_of
+from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
+from convolver.execution.core_time import core_table
+from convolver.machine.calibration import PAGES
+from convolver.machine.catalog import MachineName, as_machine
+from convolver.machine.memory_system import MemorySystem
+from convolver.machine.profile import MachineProfile
+from convolver.progress import SILENT, Progress
+from convolver.schema import document_id
+from convolver.signature.signature import Signature
+from convolver.simulation.hit_rates import HitRates
+from convolver.simulation.level_samples import sampled
+from convolver.simulation.one_pass import TraceLike, simulate
+from convolver.simulation.targets import Target
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@runtime_checkable
+class PredictableTrace(TraceLike, Protocol):
+    """What is needed of a trace; :class:`convolver.tracing.reader.Trace` is one."""
+
+    @property
+    def signature(self) -> Signature:
+        """Exact counts and sampled features of its blocks."""
+
+
+class _Systems(NamedTuple):
+    """What is simulated for a machine: its caches, what keeps translations, and its caches as lines out of order find them."""
+
+    caches: MemorySystem
+    pages: MemorySystem | None
+    scattered: MemorySystem | None
+
+
+def analyze(
+    program: PredictableTrace | Signature | str | Path,
+    machines: MachineName | Iterable[MachineName],
+    *,
+    hits: HitRates | str | Path | None = None,
+    progress: Progress = SILENT,
+) -> Analysis:
+    """Return everything that predictions of a program on machines need, from its trace.
+
+    What was once found out of a trace on a machine comes from a store. A signature instead of a trace takes ``hits``, its
+    simulated hit rates (:func:`convolver.simulate`) or an analysis that was saved; with hit rates alone translations and core
+    cycles are not known, and predictions say so among their assumptions.
+
+    Raises :class:`CoverageError` for a trace that holds no address, :class:`ProvenanceError` when signature and hit rates do not
+    belong together, :class:`UsageError` for something that is no program, and what :func:`convolver.simulate` raises.
+    """
+    named = machines if isinstance(machines, Iterable) and not isinstance(machines, str) else [machines]
+    profiles = list({(one.name, one.id): one for one in map(as_machine, named)}.values())
+    if not profiles:
+        raise UsageError("No machine is given; name at least one to analyze the program for.")
+    if isinstance(program, (str, Path)):
+        program = load_program(program)
+    if isinstance(program, Signature):
+        if hits is None:
+            raise UsageError("A signature alone has no addresses; give its hit rates, too, or the trace instead.")
+        return _of_hits(program, hits, profiles)
+    if hits is not None:
+        raise UsageError("A trace needs no hit rates; give them with a signature, or leave them out.")
+    if not isinstance(program, PredictableTrace):
+        raise UsageError(
+            f"{type(program).__name__} is no program; give a trace, the path of one, or a signature and its hit rates."
+        )
+    return _of_trace(program, profiles, progress)
+
+
+def load_program(path: str | Path) -> Any:
+    """Read a trace or a signature; raises :class:`FormatError` when it is damaged, :class:`SchemaError` for something else."""
+    schema = schema_of(path)
+    if schema not in (TRACE_SCHEMA, "convolver.signature"):
+        raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
+    return load(path)
+
+
+def _of_hits(signature: Signature, hits: HitRates | str | Path, machines: Sequence[MachineProfile]) -> Analysis:
+    if isinstance(hits, (str, Path)):
+        if schema_of(hits) == "convolver.analysis":
+            return Analysis.load(hits, signature)
+        hits = HitRates.load(hits)
+    check_belong(signature, hits)
+    documents = {document["machine"]: document for document in hits.header.get("machines", [])}
+    parts = []
+    for machine in machines:
+        if machine.name not in documents:
+            known = ", ".join(documents) or "none"
+            raise ProvenanceError(
+                f"The hit rates are not of the machine '{machine.name}' (they are of: {known}); simulate it first."
+            )
+        levels = tuple(level["level"] for level in documents[machine.name]["hierarchy"])
+        where = fold(hits.table, machine.name, list(levels), signature.table.height)
+        parts.append(MachineAnalysis(machine.name, documents[machine.name]["hierarchy_id"], levels, where))
+    inputs = {"trace": hits.inputs.get("trace"), "signature": signature.id, "hit_rates": hits.id}
+    return Analysis(parts, inputs, signature=signature, hit_rates=hits, sampling=hits.header.get("sampling"))
+
+
+def check_belong(signature: Signature, hits: HitRates) -> None:
+    """Raise :class:`ProvenanceError` unless the two are of one trace, and the blocks exist."""
+    for kind, own in {"trace": signature.inputs.get("trace"), "signature": signature.id}.items():
+        named = hits.inputs.get(kind)
+        if own is not None and named is not None and own != named:
+            raise ProvenanceError(f"The hit rates come from another {kind} ({named}, not {own}); simulate the right one.")
+    blocks = hits.table["block"]
+    if len(blocks) and int(blocks.max()) >= signature.table.height:  # type: ignore[arg-type]
+        raise ProvenanceError("The hit rates name blocks that the signature does not have; simulate the trace of this signature.")
+
+
+def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], progress: Progress) -> Analysis:
+    holds = sampled(trace.header.get("sampling"))
+    if holds.windows is None and not holds.classes:
+        raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
+    systems = [_systems(machine, bool(holds.windows)) for machine in machines]
+    keys = [_key(machine, own) for machine, own in zip(machines, systems, strict=True)]
+    one_each = {machine.name: key for machine, key in zip(machines, keys, strict=True)}
+    if any(one_each[machine.name] != key for machine, key in zip(machines, keys, strict=True)):
+        raise ProvenanceError("Two machines with one name have different caches or cores; rename one of the profiles.")
+    known = {key: analysis_store.find(trace.id, key, trace.signature) for key in keys}
+    missing = {key: number for number, key in enumerate(keys) if known[key] is None}
+    fresh = _found([(machines[number], systems[number], key) for key, number in missing.items()], trace, progress)
+    for one in fresh:
+        analysis_store.keep(trace.id, one, trace.signature)
+    found = known | {one.part.key: one for one in fresh}
+    entries = [(machine, entry) for machine, key in zip(machines, keys, strict=True) if (entry := found[key]) is not None]
+    named = {machine.name: entry.hit_rates.renamed({entry.part.key: machine.name}) for machine, entry in entries}
+    hits = HitRates.joined(list(named.values()))
+    parts = {(machine.name, entry.part.key): replace(entry.part, machine=machine.name) for machine, entry in entries}
+    inputs = {"trace": trace.id, "signature": trace.signature.id, "hit_rates": hits.id}
+    sampling = trace.header.get("sampling")
+    return Analysis(list(parts.values()), inputs, signature=trace.signature, hit_rates=hits, sampling=sampling)
+
+
+def _found(
+    wanted: Sequence[tuple[MachineProfile, _Systems, str]], trace: PredictableTrace, progress: Progress
+) -> list[StoredAnalysis]:
+    """Return what the trace says of machines, from one pass over it."""
+    if not wanted:
+        return []
+    every: dict[str, Target] = {}  # by memory system, under the name of the first machine that has it
+    for machine, systems, _ in wanted:
+        for what, system in zip(("", " (translations)", " (out of order)"), systems, strict=True):
+            if system is not None:
+                every.setdefault(system.id, Target(machine.name + what, system))
+    rates = simulate(trace, list(every.values()), progress=progress)
+    blocks = trace.signature.table.height
+    named = [[None if system is None else every[system.id].name for system in systems] for _, systems, _ in wanted]
+    falls = [_falls(rates.table, machine, names, blocks) for (machine, _, _), names in zip(wanted, named, strict=True)]
+    cores = core_cycles(trace, [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)], progress)
+    found = []
+    for (machine, systems, key), where, core in zip(wanted, falls, cores, strict=True):
+        levels = tuple(level.level for level in machine.hierarchy)
+        part = MachineAnalysis(machine.name, machine.hierarchy_id, levels, where, core, key)
+        found.append(StoredAnalysis(part, rates.renamed({every[systems.caches.id].name: key})))
+    return found
+
+
+def _falls(table: pl.DataFrame, machine: MachineProfile, names: Sequence[str | None], blocks: int) -> Falls:
+    """Return where the references fall, from the counts of a machine's memory systems by their names (None: has no such one)."""
+    import polars as pl
+
+    levels = [level.level for level in machine.hierarchy]
+    caches, pages, scattered = names
+    assert caches is not None
+    where = fold(table, caches, levels, blocks)
+    if pages is not None:
+        where = replace(where, pages=page_misses(table, pages, PAGES, blocks))
+    if scattered is not None:
+        last, name = pl.col("level") == levels[-1], pl.col("machine")
+        rows = table.filter(((name == caches) & ~last) | ((name == scattered) & last)).with_columns(machine=pl.lit(caches))
+        where = with_scattered(where, fold(rows, caches, levels, blocks))
+    return where
+
+
+def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
+    """Return what is simulated for a machine; translations only from references in order."""
+    return _Systems(machine.system, machine.translations if in_order else None, machine.scattered_system)
+
+
+def _key(machine: MachineProfile, systems: _Systems) -> str:
+    """Return a hash of all that an analysis takes from a profile."""
+    known, cycle = machine.calibration, cycle_seconds(machine)
+    core = None if cycle is None else [core_table(machine)[0], machine.hierarchy[0].line_bytes, cycle]
+    far = None if known is None or cycle is None else [known.latency, known.walk_latency]
+    document = {"systems": [None if system is None else system.id for system in systems], "core": core, "far": far}
+    return document_id(msgspec.to_builtins(document))

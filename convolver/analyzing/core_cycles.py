@@ -1,0 +1,83 @@
+"""Cycles of blocks on the cores of machines, along the executed paths of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.analyzing.falls import Array, Falls
+from convolver.analyzing.waiting import places_of
+from convolver.errors import PredictionError
+from convolver.execution.core_time import Walk, core_table, core_times
+from convolver.progress import SILENT, Progress
+from convolver.tracing.reader import Trace
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
+
+
+@dataclass(frozen=True)
+class CoreCycles:
+    """Cycles of each block (row of the signature) in the whole run, shape (blocks), along executed paths.
+
+    ``near``: all data in the first level. ``waiting``: lines that come out of order are as far away as they are; the same as
+    ``near`` for a machine without a calibration. ``cycle_seconds``: how long the cycles of ``waiting`` beyond ``near`` take,
+    which another clock of the core does not change.
+    """
+
+    near: Array
+    waiting: Array
+    cycle_seconds: float
+
+    def of_rows(self, rows: NDArray[np.intp], factor: Array) -> CoreCycles:
+        """Return the cycles of these blocks, each times its factor."""
+        return CoreCycles(self.near[rows] * factor, self.waiting[rows] * factor, self.cycle_seconds)
+
+
+def cycle_seconds(machine: MachineProfile) -> float | None:
+    """Return how long a cycle takes at the clock of the profile's near figures; None where the profile does not say."""
+    try:
+        return machine.throughput("cycle").seconds
+    except PredictionError:
+        return None
+
+
+def core_cycles(
+    trace: Any, machines: Sequence[tuple[MachineProfile, Falls]], progress: Progress = SILENT
+) -> list[CoreCycles | None]:
+    """Return the cycles of a trace's blocks on each machine, given where its lines are found.
+
+    None for a machine whose profile does not say how long a cycle takes, and for all where the trace holds no executed paths
+    (counts alone, a trace of another tool, a run that was not stored).
+    """
+    cycles = [cycle_seconds(machine) for machine, _ in machines]
+    if not isinstance(trace, Trace) or not trace.whole_paths or not len(trace.definitions.segments):
+        return [None] * len(machines)
+    walks: dict[tuple[bytes, int | None], Walk] = {}  # by core, and by machine where its lines are waited for
+    keys = []
+    for number, ((machine, where), cycle) in enumerate(zip(machines, cycles, strict=True)):
+        if cycle is None:
+            continue
+        near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes)
+        core = msgspec.json.encode((near.table, near.line_bytes))
+        walks.setdefault((core, None), near)
+        own = None if machine.calibration is None else number
+        if own is not None:
+            walks[core, own] = near._replace(places=places_of(where, machine))
+        keys.append((number, core, own))
+    if not walks:
+        return [None] * len(machines)
+    frames = dict(zip(walks, core_times(trace, list(walks.values()), progress), strict=True))
+    executions = trace.blocks.counts["executions"].astype(float)
+    totals = {key: frame["cycles_per_execution"].to_numpy() * executions for key, frame in frames.items()}
+    found: list[CoreCycles | None] = [None] * len(machines)
+    for number, core, own in keys:
+        cycle = cycles[number]
+        assert cycle is not None
+        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle)
+    return found

@@ -1,0 +1,87 @@
+"""Text and JSON from outside: bytes that are not UTF-8 survive as lone surrogates in memory and are shown escaped.
+
+A name of a file or an argument may hold any bytes. Python keeps those that are not UTF-8 as U+DC80 to U+DCFF (PEP 383); our JSON
+keeps them as ``\\udc80`` to ``\\udcff``, and every stream and table shows them as ``\\x80`` to ``\\xff``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+import tomllib
+from typing import Any, NoReturn
+
+import msgspec
+
+from convolver.errors import FormatError
+
+SHOW = "convolver-show"
+"""Name of the error handler that writes what cannot be encoded as an escape."""
+
+_BYTES = re.compile("[\udc80-\udcff]")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    part = error.object[error.start : error.end]
+    escaped = (
+        f"\\x{ord(c) - 0xDC00:02x}" if _BYTES.match(c) else c.encode("ascii", "backslashreplace").decode("ascii") for c in part
+    )
+    return "".join(escaped), error.end
+
+
+codecs.register_error(SHOW, _escape)
+
+
+def visible(text: str) -> str:
+    """Return text that every encoder takes: a byte that is not UTF-8 becomes ``\\xe9``."""
+    return text.encode("utf-8", SHOW).decode("utf-8")
+
+
+def json_text(document: Any, **options: Any) -> str:
+    """Return JSON; bytes that are not UTF-8 are escapes. Raises :class:`ValueError` for what JSON cannot hold."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, **options)
+    return text if text.isascii() else _BYTES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number that JSON knows")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    return number if math.isfinite(number) else _refuse(word)
+
+
+def decode_json(data: bytes, where: str) -> Any:
+    """Return the value of strict JSON.
+
+    Raises :class:`FormatError` for other text, for NaN, infinities and numbers out of range, and for too much nesting.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if not isinstance(error, RecursionError) and b"\\udc" in data:
+            return _with_bytes(data, where)
+        raise FormatError(f"{where} is not valid JSON: {error}.") from error
+
+
+def _with_bytes(data: bytes, where: str) -> Any:
+    """Decode JSON with escapes of bytes that are not UTF-8, which msgspec refuses."""
+    try:
+        document = json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        json_text(document).encode()  # no other lone surrogates
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not valid JSON: {error}.") from error
+    return document
+
+
+def decode_toml(data: bytes | str, where: str) -> dict[str, Any]:
+    """Return the table of a TOML document; raises :class:`FormatError` as :func:`decode_json` does."""
+    try:
+        return tomllib.loads(data.decode() if isinstance(data, bytes) else data, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not valid TOML: {error}.") from error

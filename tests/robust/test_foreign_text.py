@@ -1,0 +1,93 @@
+"""JSON, TOML and names from outside: strict where they are data, and every byte survives where they are names."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.cli.app import DEFECT, explain
+from convolver.errors import FormatError
+from convolver.foreign_text import decode_json, decode_toml, json_text, visible
+from convolver.schema import canonical
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"[NaN]", b"[Infinity]", b"[-Infinity]", b"[1e999]", b'["\\ud800"]', b'["\\udcff", NaN]', b'["\\udcff", 1e999]'),
+        *(
+            b'["\\udcff\\ud801"]',
+            b"[" * 100000,
+            b'["\\udcff",' + b"[" * 100000,
+            b'"\xff"',
+            b"",
+            b"{",
+            b'{"a":1}x',
+            b"\xef\xbb\xbf{}",
+        ),
+        b"[1" + b"0" * 5000 + b"]",
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_what_is_no_strict_json_is_a_format_error(text):
+    with pytest.raises(FormatError, match="here is not valid JSON"):
+        decode_json(text, "here")
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 50000, "a = nan", "a = inf", "a = 1e999", "a = 1" + "0" * 6000, b"\xff", "a", "a = 1\na = 2"]
+)
+def test_what_is_no_plain_toml_is_a_format_error(text):
+    with pytest.raises(FormatError, match="here is not valid TOML"):
+        decode_toml(text, "here")
+
+
+@given(st.lists(st.binary(max_size=8)))
+def test_names_of_any_bytes_survive_documents(names):
+    words = [os.fsdecode(name) for name in names]
+    text = json_text({"command": words})
+    assert [os.fsencode(word) for word in decode_json(text.encode(), "here")["command"]] == names
+    assert json.loads(text)["command"] == words
+    canonical(words)
+    for word in words:
+        visible(word).encode()
+
+
+def test_a_name_is_shown_with_escapes():
+    assert visible("ev\udce9l µ") == "ev\\xe9l µ"
+
+
+def _main(what, **environment):
+    program = f"import convolver.cli.app as a\na.app = lambda: {what}\na.main()"
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, env={**os.environ, **environment}, encoding="utf-8"
+    )
+
+
+def test_a_defect_is_one_sentence_with_how_to_report_it():
+    done = _main("{}['x']")
+    assert done.returncode == DEFECT == 70
+    assert done.stderr.splitlines() == [
+        f"convolver: {line}" if number == 0 else line
+        for number, line in enumerate(done.stderr.removeprefix("convolver: ").splitlines())
+    ]
+    assert "KeyError: 'x'" in done.stderr
+    assert "Please report it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_traceback_comes_only_where_it_was_asked_for():
+    assert "Traceback" in _main("{}['x']", CONVOLVER_TRACEBACK="1").stderr
+
+
+def test_output_of_odd_names_is_escaped_and_no_error():
+    done = _main("print('ev\\udce9l \\ud800')", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "ev\\xe9l \\ud800\n")
+
+
+def test_an_error_without_words_is_explained():
+    assert "RuntimeError" in explain(RuntimeError())[0]
