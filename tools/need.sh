@@ -3,31 +3,18 @@
 # `tools/need.sh tests`: also every program that a test would otherwise be skipped for.
 set -eu
 missing=""
-need() { # PACKAGES COMMAND...: the packages, where one of the commands is missing
-    packages=$1
-    shift
-    for command in "$@"; do
-        command -v "$command" >/dev/null 2>&1 || { missing="$missing $packages"; return 0; }
-    done
-}
-need "gcc libc6-dev" cc
+command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v valgrind >/dev/null 2>&1 && [ -e /usr/include/valgrind/pub_tool_basics.h ] || missing="$missing valgrind"
 python=${PYTHON:-python3}
-need python3 "$python"
+command -v "$python" >/dev/null 2>&1 || missing="$missing python3"
 "$python" -c 'import venv, ensurepip' >/dev/null 2>&1 || missing="$missing python3-venv"
 header=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null || true)
 [ -n "$header" ] && [ -e "$header/Python.h" ] || missing="$missing python3-dev"
 if [ "${1:-}" = tests ]; then
-    need "g++ gfortran binutils" g++ gfortran objdump
-    need "openmpi-bin libopenmpi-dev" mpirun.openmpi mpicc.openmpi mpifort.openmpi
-    need "mpich libmpich-dev" mpirun.mpich mpicc.mpich
-    need libsimgrid-dev smpirun smpicc
-    need make make
-    need "git nodejs sqlite3 libxml2-utils xz-utils" git node sqlite3 xmllint xz
-    need "perl openssl util-linux" perl openssl taskset
-    need "zsh fish" zsh fish
-    need llvm llvm-mca
-    need chromium chromium
+    for package in g++ gfortran binutils make git perl openssl xz-utils nodejs sqlite3 libxml2-utils zsh fish llvm chromium \
+        openmpi-bin libopenmpi-dev mpich libmpich-dev libsimgrid-dev; do
+        dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
+    done
 fi
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

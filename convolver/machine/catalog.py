@@ -11,6 +11,7 @@ from convolver.errors import UnknownMachineError, UsageError
 from convolver.locations import machine_folders
 from convolver.machine.derived import DERIVED_SUFFIX, Derivation
 from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.machine.states import SEPARATOR, in_state
 
 MachineName = MachineProfile | str | Path
 """How every public function takes a machine: a profile, the name of one, or the path of its file."""
@@ -51,12 +52,16 @@ def load_machine(path: Path) -> MachineProfile:
 
 
 def find_machine(name_or_path: str | Path) -> MachineProfile:
-    """Return the machine of this name or in this file; ``host`` is this machine's own profile.
+    """Return the machine of this name or in this file, in a state where one is named (``NAME@alone``,
+    :mod:`convolver.machine.states`); ``host`` is this machine's own profile.
 
     Raises :class:`UnknownMachineError` for a name or a path that does not exist and whatever :meth:`MachineProfile.load` raises.
     """
     text = str(name_or_path)
     path = Path(text)
+    name, separator, state = text.rpartition(SEPARATOR)
+    if separator and "/" not in state and not path.exists():
+        return in_state(find_machine(name), state)
     if path.is_file():
         return load_machine(path)
     if "/" in text or text.endswith(".json"):

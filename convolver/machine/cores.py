@@ -18,8 +18,6 @@ from convolver.foreign_text import decode_toml
 from convolver.locations import core_folder
 
 FOLDER = Path(__file__).parent / "data" / "cores"
-ATOMIC_CYCLES = 18
-"""Latency of a locked instruction, where a table does not say."""
 
 
 class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

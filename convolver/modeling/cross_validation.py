@@ -1,4 +1,4 @@
-"""Errors of predictions in the conventions of the papers, and cross-validation that holds out whole points."""
+"""Relative errors of predictions, and cross-validation that holds out whole points."""
 
 from __future__ import annotations
 
@@ -12,26 +12,13 @@ from convolver.errors import ModelError
 
 Values = npt.NDArray[np.float64]
 
-CONVENTIONS = ("signed", "pmac", "absolute")
 
-
-def error(measured: npt.ArrayLike, predicted: npt.ArrayLike, convention: str = "signed") -> Values:
-    """Return relative errors (not per cent) of predictions.
-
-    ``signed`` is this package's (predicted - measured) / measured; ``pmac`` is the framework paper's (real - predicted) / real,
-    the opposite sign; ``absolute`` is P3S' PETE and the linear models' relative error.
-    """
+def relative_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Values:
+    """Return |predicted - measured| / measured; raises :class:`ModelError` for a measured 0."""
     real, guess = np.asarray(measured, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if (real == 0).any():
         raise ModelError("A relative error of a measured 0 is not defined; leave such points out.")
-    signed = (guess - real) / real
-    if convention == "signed":
-        return signed
-    if convention == "pmac":
-        return -signed
-    if convention == "absolute":
-        return np.abs(signed)
-    raise ModelError(f"The error convention '{convention}' is unknown; use one of {', '.join(CONVENTIONS)}.")
+    return np.abs((guess - real) / real)
 
 
 def quality(measured: Values, predicted: Values) -> dict[str, float | int | str | None]:
@@ -39,7 +26,7 @@ def quality(measured: Values, predicted: Values) -> dict[str, float | int | str 
     from convolver.modeling.regress import r_squared
 
     known = np.asarray(measured) != 0
-    relative = error(measured[known], predicted[known], "absolute") if known.any() else np.zeros(0)
+    relative = relative_errors(measured[known], predicted[known]) if known.any() else np.zeros(0)
     return {
         "points": len(measured),
         "r_squared": r_squared(measured, predicted),
@@ -70,7 +57,7 @@ def per_count(
         of = counts == row["group"]
         known = {"own": own, "left_out": left_out}
         worst = {
-            f"{name}_max_relative_error": None if values is None else float(error(measured[of], values[of], "absolute").max())
+            f"{name}_max_relative_error": None if values is None else float(relative_errors(measured[of], values[of]).max())
             for name, values in known.items()
         }
         rows.append(
@@ -88,7 +75,7 @@ def per_count(
 
 def per_group(groups: Values, measured: Values, predicted: Values) -> list[dict[str, Any]]:
     """Return mean and maximum absolute relative error for each value of ``groups`` (the validation table, per P)."""
-    absolute = error(measured, predicted, "absolute")
+    absolute = relative_errors(measured, predicted)
     rows = []
     for group in np.unique(groups):
         part = absolute[groups == group]

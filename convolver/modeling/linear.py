@@ -18,7 +18,7 @@ import numpy.typing as npt
 from convolver.errors import ModelError
 from convolver.modeling.base import linear_model
 from convolver.modeling.basis import BASES, choose_basis, paper_basis
-from convolver.modeling.cross_validation import leave_one_group_out, per_count, per_group
+from convolver.modeling.cross_validation import leave_one_group_out, per_count
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Lookup, Model, Term
 from convolver.modeling.regress import Fit, eliminate, ols, relative_weights
@@ -229,8 +229,3 @@ def _separate(data: Observations, parts: Mapping[str, Fit], factors: Mapping[flo
     ]
     fields: dict[str, Any] = {"features": data.features, "terms": tuple(terms), "feature_units": UNITS}
     return Model(name="linear", kind="linear", target=data.target, **fields)
-
-
-def validate(model: Model, data: Observations) -> list[dict[str, Any]]:
-    """Return the mean and maximum relative error for each P on samples the model has not seen (the paper's table 4)."""
-    return per_group(data.x["P"], data.y, model.apply(data.x))

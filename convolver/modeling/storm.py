@@ -1,16 +1,13 @@
-"""Sweeps of a simulator over random latencies and bandwidths (the linear-models paper: STORM over Dimemas).
-
-A simulator is anything that turns a trace and a platform into seconds; the replay is one, a SimGrid replay another.
-"""
+"""Sweeps of replays over random latencies and bandwidths (the linear-models paper: STORM over Dimemas)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from convolver.errors import ModelError, UsageError
 from convolver.modeling.table import Table
@@ -21,71 +18,9 @@ _LATENCY = {False: "latency_seconds", True: "wire_latency_seconds"}
 """The parameter of a network that a latency is, on the sender's processor or in the wire."""
 
 
-@dataclass(frozen=True)
-class Platform:
-    """The three architectural parameters: latency, bandwidth, and how many times faster bursts run than in the trace."""
-
-    latency_seconds: float
-    bandwidth_bytes_per_second: float
-    cpu_ratio: float = 1.0
-
-
-class RunTimeSimulator(Protocol):
-    """Returns the run time in seconds of a trace on a platform."""
-
-    def __call__(self, trace: Any, platform: Platform, /) -> float: ...
-
-
-class ReplaySimulator:
-    """This package's replay as a simulator: equal nodes of one task, no limit of links or buses.
-
-    Traces are :class:`convolver.mpi.events.Events`; each is packed once. ``latency`` says where it passes: ``start-up``, on the
-    sender's processor as in Dimemas, so that messages sent one after the other queue for it; or ``wire``, in the network, as in
-    SimGrid.
-    """
-
-    def __init__(self, latency: str = "start-up") -> None:
-        if latency not in ("start-up", "wire"):
-            raise ModelError(f"The latency '{latency}' is unknown; use start-up or wire.")
-        self._wire = latency == "wire"
-        self._packed: dict[int, tuple[Any, Any]] = {}
-
-    def __call__(self, trace: Any, platform: Platform, /) -> float:
-        """Return the seconds of the slowest rank."""
-        from convolver.mpi.network import Network, flat_configuration, what_if
-        from convolver.mpi.network_replay import Replayer
-
-        if id(trace) not in self._packed:
-            self._packed[id(trace)] = (trace, Replayer(trace))
-        latency = platform.latency_seconds
-        network = what_if(
-            Network(flat_configuration(trace.ranks)),
-            latency_seconds=None if self._wire else latency,
-            wire_latency_seconds=latency if self._wire else None,
-            bandwidth_bytes_per_second=platform.bandwidth_bytes_per_second,
-        )
-        return float(self._packed[id(trace)][1].seconds(network, platform.cpu_ratio).max())
-
-
 def total_cpu_seconds(trace: Any) -> float:
     """Return the total CPU time of events: the sum of all bursts of all ranks."""
     return float(trace.columns["seconds"].sum())
-
-
-def platforms_of(plan: SweepPlan) -> list[Platform]:
-    """Return the platforms at the points of a sweep's plan, which has ranges of latency and bandwidth.
-
-    Raises :class:`UsageError` where one of them is missing.
-    """
-    _check(plan)
-    values = plan.draw()
-    return [Platform(**{name: float(column[i]) for name, column in values.items()}) for i in range(plan.points)]
-
-
-def _check(plan: SweepPlan) -> None:
-    for name in ("latency_seconds", "bandwidth_bytes_per_second"):
-        if name not in plan.ranges:
-            raise UsageError(f"Platforms need a range of {name}.")
 
 
 def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]:
@@ -96,9 +31,13 @@ def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]
     return {count: total_cpu_seconds[count] / reference for count in sorted(total_cpu_seconds)}
 
 
-def ideal_seconds(trace: Any, simulator: RunTimeSimulator | None = None) -> float:
-    """Return the seconds of a trace on a network without latency and of boundless bandwidth: its critical path."""
-    return float((simulator or ReplaySimulator())(trace, Platform(0.0, math.inf)))
+def ideal_seconds(trace: Any) -> float:
+    """Return the seconds of events on a network without latency and of boundless bandwidth: their critical path."""
+    from convolver.mpi.network import Network, flat_configuration, what_if
+    from convolver.mpi.network_replay import Replayer
+
+    ideal = what_if(Network(flat_configuration(trace.ranks)), latency_seconds=0.0, bandwidth_bytes_per_second=math.inf)
+    return float(Replayer(trace).seconds(ideal, 1.0).max())
 
 
 def critical_path_factors(ideal_seconds: Mapping[int, float]) -> dict[int, float]:
@@ -114,38 +53,6 @@ def critical_path_factors(ideal_seconds: Mapping[int, float]) -> dict[int, float
     return {count: count * ideal_seconds[count] / (least * ideal_seconds[least]) for count in sorted(ideal_seconds)}
 
 
-def sweep(
-    traces: Mapping[int, Any],
-    platforms: Sequence[Platform],
-    simulator: RunTimeSimulator,
-    *,
-    locality: Mapping[int, float] | None = None,
-    app: str = "",
-    progress: Progress = SILENT,
-) -> Table:
-    """Return simulated times: metric ``time`` over parameters ``P``, ``L`` (s), ``BW`` (B/s) and ``CPU`` (the burst speedup).
-
-    With ``locality`` the bursts of each P run faster by that factor's value, which removes the effect of locality: a factor of
-    0.5 makes bursts twice as long.
-    """
-    rows = []
-    progress.start("Sweeping", len(traces) * len(platforms), unit="replays")
-    for count, trace in traces.items():
-        ratio = 1.0 if locality is None else locality[count]
-        for platform in platforms:
-            used = replace(platform, cpu_ratio=platform.cpu_ratio * ratio)
-            rows.append(_row(count, used, float(simulator(trace, used)), app))
-            progress.advance(1)
-    progress.finish()
-    return Table.of_rows(rows)
-
-
-def _row(count: int, platform: Platform, seconds: float, app: str) -> dict[str, Any]:
-    point = {"P": count, "L": platform.latency_seconds, "BW": platform.bandwidth_bytes_per_second, "CPU": platform.cpu_ratio}
-    named = {f"param.{name}": float(value) for name, value in point.items()}
-    return {**named, "value": seconds, "metric": "time", "unit": "s", "app": app, "source": "simulated"}
-
-
 def sweep_replays(
     traces: Mapping[int, str | Path],
     plan: SweepPlan,
@@ -157,15 +64,19 @@ def sweep_replays(
     jobs: int | None = None,
     progress: Progress = SILENT,
 ) -> Table:
-    """Return the table of :func:`sweep` for files of traces by their number of ranks, replayed by workers.
+    """Return simulated times: metric ``time`` over parameters ``P``, ``L`` (s), ``BW`` (B/s) and ``CPU`` (the burst speedup).
 
-    The replays are those of :func:`convolver.mpi.sweep.sweep` on equal nodes of one task; ``wire``, ``locality`` as of
-    :class:`ReplaySimulator` and :func:`sweep`. With ``output`` the table is written there, and an interrupted sweep goes on from
-    journals beside it, one a trace.
+    ``traces`` are files by number of ranks; workers replay them on equal nodes of one task without limits of links or buses.
+    ``wire``: latency passes in the network, as in SimGrid, not on the sender's processor, as in Dimemas. With ``locality`` the
+    bursts of each P run faster by that factor, which removes the effect of locality: 0.5 makes bursts twice as long. With
+    ``output`` the table is written there, and an interrupted sweep goes on from journals beside it, one a trace. Raises
+    :class:`UsageError` for a plan without latency or bandwidth.
     """
     from convolver.mpi.network import Network, flat_configuration
 
-    _check(plan)
+    for name in ("latency_seconds", "bandwidth_bytes_per_second"):
+        if name not in plan.ranges:
+            raise UsageError(f"A sweep needs a range of {name}.")
     rows, journals = [], []
     progress.start("Sweeping", len(traces) * plan.points, unit="replays")
     for count, trace in traces.items():
@@ -176,8 +87,10 @@ def sweep_replays(
         journals.append(journal_of(trace, network, used, f"{output}.{count}.journal" if output else None))
         replayed = replays(trace, network, used, journals[-1], executor=executor, jobs=jobs, progress=progress)
         for point in replayed.iter_rows(named=True):
-            at = Platform(point[_LATENCY[wire]], point["bandwidth_bytes_per_second"], point.get("cpu_ratio", 1.0))
-            rows.append(_row(count, at, point["predicted_seconds"], ""))
+            at = (point[_LATENCY[wire]], point["bandwidth_bytes_per_second"], point.get("cpu_ratio", 1.0))
+            parameters = {f"param.{name}": value for name, value in zip(("L", "BW", "CPU"), at, strict=True)}
+            seconds = {"metric": "time", "unit": "s", "value": point["predicted_seconds"], "source": "simulated"}
+            rows.append({"param.P": float(count), **parameters, **seconds})
     progress.finish()
     table = Table.of_rows(rows)
     if output:

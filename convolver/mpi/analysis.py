@@ -208,13 +208,3 @@ def sensitivity(replayer: Replayer, network: Network, ratio: float = 1.0) -> lis
         base = rows[0]["seconds"] if rows else seconds
         rows.append({"change": change, "seconds": seconds, "speedup": base / seconds if seconds > 0 else float("inf")})
     return rows
-
-
-def loggp(network: Network, *, latency: float, overhead: float, gap: float, seconds_per_byte: float) -> Network:
-    """Return the network with LogGP's parameters: L on the wire, o at sender and receiver, g between messages, G per byte."""
-    rate = float("inf") if seconds_per_byte == 0 else 1.0 / seconds_per_byte
-    changed = what_if(network, latency_seconds=overhead, bandwidth_bytes_per_second=rate)
-    return replace(changed, wire_latency_seconds=latency, gap_seconds=gap)
-
-
-__all__ = ["CriticalPath", "critical_path", "efficiency", "loggp", "phase_bounds", "sensitivity"]

@@ -109,18 +109,3 @@ def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) 
         return np.asarray(inverse.reshape(-1), np.int64)
     _, labels = kmeans2(shares, clusters, minit="++", seed=seed)
     return np.asarray(labels, np.int64)
-
-
-def burst_ratios(events: Events, labels: NDArray[np.int64], ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return one ratio a record from a label a burst and a ratio a label: what :func:`predict_run` takes as ``burst_ratio``.
-
-    Raises :class:`UsageError` when labels and bursts, or labels and ratios, do not match.
-    """
-    records = burst_records(events)
-    if len(labels) != len(records):
-        raise UsageError(f"There are {len(labels)} labels for {len(records)} bursts; label each burst.")
-    if len(labels) and (labels.min() < 0 or labels.max() >= len(ratios)):
-        raise UsageError(f"A burst has label {int(labels.max())}, but there are {len(ratios)} ratios.")
-    found = np.ones(events.records)
-    found[records] = ratios[labels]
-    return found

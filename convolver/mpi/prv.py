@@ -34,7 +34,6 @@ _STATE_NAMES = {
     10: ("Waiting for a receiver", (235, 0, 0)),
     12: ("Transfer", (66, 66, 66)),
 }
-POINT_CALLS = {1: "MPI_Send", 2: "MPI_Recv", 3: "MPI_Isend", 4: "MPI_Irecv", 5: "MPI_Wait", 6: "MPI_Waitall"}
 COLLECTIVE_CALLS = {
     7: Op.BCAST,
     8: Op.BARRIER,

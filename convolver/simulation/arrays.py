@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import SimulationError
-from convolver.progress import Progress
 
 
 class References(NamedTuple):
@@ -51,17 +49,3 @@ def check_references(addresses: Any, sizes: Any = None, writes: Any = None, bloc
     if blocks is not None:
         blocks = _check("blocks", blocks, ("uint32",), n)
     return References(addresses, sizes, writes, blocks)
-
-
-def in_parts(
-    refs: References, size: int, label: str, progress: Progress
-) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint16] | None]]:
-    """Yield addresses and sizes in parts of ``size`` references and report each as a step of work when it was used."""
-    progress.start(label, total=len(refs.addresses), unit="references")
-    try:
-        for start in range(0, len(refs.addresses), size):
-            part = slice(start, start + size)
-            yield refs.addresses[part], None if refs.sizes is None else refs.sizes[part]
-            progress.advance(len(refs.addresses[part]))
-    finally:
-        progress.finish()

@@ -22,21 +22,15 @@ import numpy as np
 from models_p3s import read as read_counted
 
 from convolver.modeling import fit
-from convolver.modeling.linear import fit_per_p, validate
+from convolver.modeling.cross_validation import per_group
+from convolver.modeling.linear import fit_per_p
 from convolver.modeling.model_artifact import Model
-from convolver.modeling.storm import (
-    ReplaySimulator,
-    critical_path_factors,
-    ideal_seconds,
-    locality_factors,
-    platforms_of,
-    sweep,
-    total_cpu_seconds,
-)
+from convolver.modeling.storm import critical_path_factors, ideal_seconds, locality_factors, total_cpu_seconds
 from convolver.modeling.table import Observations
 from convolver.mpi.events import EventKind, Events
 from convolver.mpi.sweep import Range, SweepPlan
 from convolver.mpi.time_independent import read_ti, to_events
+from tests.in_memory_sweep import ReplaySimulator, platforms_of, sweep
 
 LEVELS = (0.8, 0.9, 0.95)
 RANGES = {"latency_seconds": Range(1e-6, 1e-4, "log"), "bandwidth_bytes_per_second": Range(2e7, 1e9, "log")}
@@ -91,7 +85,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
             f"held-out max {error:.3f} %"
         )
     longest = fit("paths", tables[0], target="time", features=["P", "L", "BW"], centre="none")
-    for row in validate(longest, held):
+    for row in per_group(held.x["P"], held.y, longest.apply(held.x)):
         number = longest.quality[f"paths_P{row['group']:.0f}"]
         print(f"P {row['group']:3.0f}: longest of {number} paths, held-out max {100 * row['max']:.3f} %")
     show_intervals(longest, held)
@@ -101,7 +95,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
         print(f"{title}: {model.equation(5)}")
         if kind == "scaled-paths":
             print("  " + ", ".join(f"{term.expression} {term.coefficient:.4g}" for term in model.terms))
-        rows = validate(model, held)
+        rows = per_group(held.x["P"], held.y, model.apply(held.x))
         for row in rows:
             print(f"  equation 2, P {row['group']:.0f}: mean {100 * row['mean']:.2f} % max {100 * row['max']:.2f} %")
         print(f"  equation 2, held out, all P: max {100 * max(row['max'] for row in rows):.2f} %")

@@ -25,7 +25,8 @@ from convolver.modeling import Table
 from convolver.modeling.intervals import LeftOut, limits
 from convolver.modeling.mecp.correct import WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
-from convolver.modeling.mecp.semi_empirical import EVH1, SemiEmpirical
+from convolver.modeling.mecp.semi_empirical import SemiEmpirical
+from tests.semi_empirical_forms import EVH1
 
 PROGRAM = r"""
 #include <mpi.h>

@@ -1,8 +1,7 @@
 """The verb machine: list, show, compare, check, project, and what happens with bad input."""
 
+import functools
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -10,14 +9,9 @@ from convolver.machine.profile import MachineProfile
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, convolver):
     monkeypatch.setenv("CONVOLVER_MACHINES", str(tmp_path / "none"))
-
-    def machine(*words):
-        command = [sys.executable, "-m", "convolver", "machine", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-
-    return machine
+    return functools.partial(convolver, "machine", cwd=tmp_path)
 
 
 def test_list_shows_the_bundled_machines_and_those_in_this_folder(run, tmp_path):

@@ -35,6 +35,7 @@ def test_sdist_holds_every_tracked_file(sdist):
     assert {name for name in _tracked() - packed if not name.startswith(".")} == set()
 
 
+@pytest.mark.slow
 def test_installation_from_the_sdist_works_without_the_source_tree(sdist, tmp_path):
     target = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(target)]

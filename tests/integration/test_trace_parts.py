@@ -1,7 +1,7 @@
 """Parts of a run on the command line: regions, ranges of code, warm-up, addresses joined to a counts pass."""
 
+import functools
 import subprocess
-import sys
 
 import polars as pl
 import pytest
@@ -14,9 +14,9 @@ pytestmark = requires_tool
 N = 1000
 
 
-def run(*words):
-    command = [sys.executable, "-m", "convolver", "trace", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+@pytest.fixture
+def run(convolver):
+    return functools.partial(convolver, "trace")
 
 
 def functions(path):
@@ -47,7 +47,7 @@ def binary(request, build):
         (None, "0x", {"setup": N}),
     ],
 )
-def test_a_region_is_all_that_is_counted(binary, tmp_path, start, stop, expected):
+def test_a_region_is_all_that_is_counted(binary, tmp_path, start, stop, expected, run):
     address = f"0x{symbol(binary, 'solve')[0]:x}"
     options = ["--start-at", address if start == "0x" else start] if start else []
     options += ["--stop-at", address if stop == "0x" else stop] if stop else []
@@ -56,13 +56,13 @@ def test_a_region_is_all_that_is_counted(binary, tmp_path, start, stop, expected
     assert functions(tmp_path / "a.sig.parquet") == expected
 
 
-def test_a_region_that_never_begins_is_said(binary, tmp_path):
+def test_a_region_that_never_begins_is_said(binary, tmp_path, run):
     done = run("-o", tmp_path / "a.cvt", "--start-at", "nowhere", "--", binary)
     assert done.returncode == 10
     assert "never came to nowhere" in done.stderr
 
 
-def test_a_range_of_addresses_is_recorded_alone(binary, tmp_path):
+def test_a_range_of_addresses_is_recorded_alone(binary, tmp_path, run):
     first, size = symbol(binary, "report")
     done = run("-o", tmp_path / "a.cvt", "--full", "--range", f"{first:#x}-{first + size:#x}", "--", binary)
     assert done.returncode == 10, done.stderr
@@ -74,13 +74,13 @@ def test_a_range_of_addresses_is_recorded_alone(binary, tmp_path):
 @pytest.mark.parametrize(
     "words", [["--range", "0x10"], ["--range", "0x2-0x1"], ["--start-at", "0xzz"], ["--start-at", "0x7fffffffffff"]]
 )
-def test_places_that_cannot_be_are_refused(binary, tmp_path, words):
+def test_places_that_cannot_be_are_refused(binary, tmp_path, words, run):
     done = run("-o", tmp_path / "a.cvt", *words, "--", binary)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_warm_up_is_a_share_or_a_number(build, tmp_path):
+def test_warm_up_is_a_share_or_a_number(build, tmp_path, run):
     for warmup in ("20%", "200"):
         bursts = ["--interval", 2000, "--sample", 1000, "--warmup", warmup]
         done = run("-o", tmp_path / "a.cvt", *bursts, "--force", "--", build("loop"))
@@ -92,7 +92,7 @@ def test_warm_up_is_a_share_or_a_number(build, tmp_path):
         assert 0.15 < warm / (warm + counted) < 0.25
 
 
-def test_addresses_take_the_counts_of_an_earlier_pass(build, tmp_path):
+def test_addresses_take_the_counts_of_an_earlier_pass(build, tmp_path, run):
     binary = build("loop")
     assert run("-o", tmp_path / "c.cvt", "--counts-only", "--", binary, 5000, 20).returncode == 0
     counts = Signature.load(tmp_path / "c.sig.parquet")
@@ -109,7 +109,7 @@ def test_addresses_take_the_counts_of_an_earlier_pass(build, tmp_path):
     assert 0 < hot["sampled_references"] <= 1500
 
 
-def test_counts_of_other_binaries_are_refused(build, tmp_path):
+def test_counts_of_other_binaries_are_refused(build, tmp_path, run):
     assert run("-o", tmp_path / "c.cvt", "--counts-only", "--", build("bare", "-static", "-nostdlib")).returncode == 54
     done = run("-o", tmp_path / "a.cvt", "--addresses", "--from", tmp_path / "c.sig.parquet", "--", build("loop"))
     assert done.returncode == 3

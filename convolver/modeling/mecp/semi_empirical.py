@@ -1,8 +1,4 @@
-"""Semi-empirical models: a formula in features and parameters, the parameters fitted within bounds.
-
-Forms of the paper are here with their layout reconstructed: the grouping of equation 2 was lost in print; the one used agrees
-with the printed parameters and with the remark that one process is dominated by the copy. The other, token for token, is 0 there.
-"""
+"""Semi-empirical models: a formula in features and parameters, the parameters fitted within bounds."""
 
 from __future__ import annotations
 
@@ -48,26 +44,6 @@ class SemiEmpirical:
             raise ModelError(f"The formula needs {', '.join(missing)}: give it as a feature, a bound or a fixed value.")
         function = lambda p: np.broadcast_to(self(data.x, p), data.y.shape)  # noqa: E731
         return bounded_fit(function, data.y, self.bounds, loss=loss, starts=starts, seed=seed, quiet=quiet)
-
-    def refit(self, data: Observations, parameters: Mapping[str, float], machine: tuple[str, ...], **options: Any) -> BoundedFit:
-        """Return a fit of the machine parameters only, all others as given: the same program on another platform."""
-        kept = {name: value for name, value in parameters.items() if name not in machine}
-        bounds = {name: limits for name, limits in self.bounds.items() if name in machine}
-        return SemiEmpirical(self.formula, bounds, {**self.fixed, **kept}).fit(data, **options)
-
-
-EVH1 = SemiEmpirical(
-    "f*T*nx*(g*nx^2/np + (np-1)^h*(i + j*nx^2/np^2))",
-    {"g": (1e-9, 1e-3), "h": (1.0, 1.5), "i": (1e-9, 1e-3), "j": (1e-9, 1e-3)},
-    {"f": 4965.0},
-)
-"""Equation 2: communication of a transposing hydrodynamics code, f cycles, copy g, contention h, latency i, bandwidth j."""
-
-GYRO = SemiEmpirical(
-    "cycles*(tl + bytes/bw)*np^ex",
-    {"ex": (1e-2, 0.5), "tl": (1e-8, 1e-2), "bw": (1e3, 1e6)},
-)
-"""Equation 4 (5 is its expansion, whose grouping is lost): messages of some bytes, contention as a power of the processes."""
 
 
 def fit_semi_empirical(

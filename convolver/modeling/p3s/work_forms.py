@@ -13,12 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import nnls
 
 from convolver.modeling.p3s.volume import sides_of
-
-Values = npt.NDArray[np.float64]
 
 Place = tuple[int, int]
 """Where on a grid a rank is, in rows and columns: 1 first, 2 inside, 3 last, 4 the only one."""

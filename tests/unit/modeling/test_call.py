@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -331,11 +330,9 @@ def test_the_elimination_recovers_the_paper_s_second_model_from_noisy_runs():
     assert model.quality["r_squared"] > 0.99
 
 
-def test_collect_and_instrument_work_from_the_command_line(tmp_path):
+def test_collect_and_instrument_work_from_the_command_line(tmp_path, convolver):
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "convolver", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        return convolver(*words, cwd=tmp_path)
 
     (tmp_path / "a.c").write_text(PROGRAM)
     done = run("instrument", "a.c")

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from convolver.errors import ModelError, UsageError
+from convolver.errors import ModelError
 from convolver.modeling import Model, fit
 from convolver.modeling.basis import choose_basis
-from convolver.modeling.linear import fit_per_p, validate
+from convolver.modeling.cross_validation import per_group
+from convolver.modeling.linear import fit_per_p
 from convolver.modeling.model_artifact import Term
 from convolver.modeling.regress import ols
-from convolver.modeling.storm import Platform, locality_factors, platforms_of, sweep
+from convolver.modeling.storm import locality_factors
 from convolver.mpi.sweep import Range, SweepPlan
+from tests.in_memory_sweep import Platform, platforms_of, sweep
 
 P = np.array([4.0, 9, 16, 25, 36, 49])
 ALPHA_PRIME = np.array([14.748, 6.589, 3.734, 2.412, 1.694, 1.261])
@@ -103,8 +105,6 @@ def samples():
 def test_sampled_platforms_are_reproducible_and_in_range():
     assert platforms(5, seed=3) == platforms(5, seed=3)
     assert all(1e-6 <= s.latency_seconds <= 1e-4 for s in platforms(50))
-    with pytest.raises(UsageError, match="bandwidth"):
-        platforms_of(SweepPlan({"latency_seconds": RANGES["latency_seconds"]}, 5))
 
 
 def test_each_p_gets_its_own_coefficients(samples):
@@ -131,14 +131,14 @@ def test_evidence_finds_the_basis_of_each_coefficient_and_the_model_is_exact(sam
     assert found["L*(sqrt(P))"] == pytest.approx(126.9, rel=1e-4)
     assert found["(1/sqrt(P))/BW"] == pytest.approx(4e7, rel=1e-6)
     held_out = sweep(TRACES, platforms(40, seed=9), stand_in).observations("time", ["P", "L", "BW"])
-    assert max(row["max"] for row in validate(model, held_out)) < 1e-6
+    assert max(row["max"] for row in per_group(held_out.x["P"], held_out.y, model.apply(held_out.x))) < 1e-6
 
 
 def test_a_sweep_with_corrected_bursts_gives_the_same_model(samples):
     factors = dict(zip(P.astype(int), LOCALITY, strict=True))
     table = sweep(TRACES, platforms(60), stand_in, locality=factors)
     model = fit("linear", table, target="time", features=["P", "L", "BW"], locality=factors, corrected=True)
-    assert max(row["max"] for row in validate(model, samples)) < 1e-6
+    assert max(row["max"] for row in per_group(samples.x["P"], samples.y, model.apply(samples.x))) < 1e-6
 
 
 def test_the_papers_basis_flags_what_is_not_significant(samples):
@@ -146,7 +146,7 @@ def test_the_papers_basis_flags_what_is_not_significant(samples):
     factors = dict(zip(P, LOCALITY, strict=True))
     model = fit("linear", table, target="time", features=["P", "L", "BW"], locality=factors, basis="paper")
     assert {t.expression for t in model.terms} >= {"LF", "LF*(1/P)", "L*(P)"}
-    assert validate(model, samples)[0]["max"] > 0.001
+    assert per_group(samples.x["P"], samples.y, model.apply(samples.x))[0]["max"] > 0.001
 
 
 def test_intervals_widen_by_what_left_out_process_counts_teach():

@@ -1,8 +1,7 @@
 """The model artifact, expressions, the fit entry and the command line."""
 
+import functools
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -148,13 +147,12 @@ def test_a_missing_feature_and_an_unknown_kind_are_named():
         fit("oracle", amdahl_table(), target="time", features=["P"])
 
 
-def run(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "convolver", "model", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def run(convolver):
+    return functools.partial(convolver, "model")
 
 
-def test_the_command_line_fits_applies_shows_and_converts(tmp_path):
+def test_the_command_line_fits_applies_shows_and_converts(tmp_path, run):
     amdahl_table().save(tmp_path / "runs.csv")
     fitted = run(
         "fit", "runs.csv", "-k", "analytic", "-t", "time", "-f", "P", "-s", "formula=1 + 1/P", "-o", "m.json", cwd=tmp_path
@@ -176,7 +174,7 @@ def test_the_command_line_fits_applies_shows_and_converts(tmp_path):
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 5
 
 
-def test_the_command_line_refuses_to_overwrite_and_bad_words(tmp_path):
+def test_the_command_line_refuses_to_overwrite_and_bad_words(tmp_path, run):
     amdahl_table().save(tmp_path / "runs.csv")
     again = run("convert", "runs.csv", "runs.csv", cwd=tmp_path)
     assert again.returncode == 2

@@ -1,8 +1,7 @@
 """P3S on traces: loops folded, one scalable trace for all process counts, replayed; irregular programs refused."""
 
+import functools
 import math
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -274,12 +273,8 @@ def write_ti(trace, folder, name):
     (folder / f"{name}.txt").write_text("\n".join(files) + "\n")
 
 
-def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path):
-    def run(*words):
-        command = [sys.executable, "-m", "convolver", "model", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done
+def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path, convolver):
+    run = functools.partial(convolver, "model", cwd=tmp_path, code=0)
 
     for count in (9, 16, 25):
         write_ti(multi_partition(count), tmp_path, f"t{count}")

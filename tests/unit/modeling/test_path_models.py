@@ -1,8 +1,6 @@
 """Times as the longest of a few paths: known paths are found, the number by evidence, and the artifact keeps them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -49,12 +47,11 @@ def test_the_artifact_predicts_each_process_count_by_its_own_paths(tmp_path):
     assert Model.load(tmp_path / "m.model.json").apply(point) == pytest.approx([longest, 0.5 + 1e-3 + 1e-2])
 
 
-def test_a_count_that_was_not_swept_has_no_number(tmp_path):
+def test_a_count_that_was_not_swept_has_no_number(tmp_path, convolver):
     latency, bandwidth, seconds = samples(0, *HIDDEN)
     columns = {"P": [4] * len(seconds), "L": latency, "BW": bandwidth, "time": seconds}
     fit("paths", columns, target="time", features=["P", "L", "BW"], centre="none").save(tmp_path / "m.model.json")
-    command = [sys.executable, "-m", "convolver", "model", "apply", "m.model.json", "P=16", "L=1e-5", "BW=1e8", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = convolver("model", "apply", "m.model.json", "P=16", "L=1e-5", "BW=1e8", "--json", cwd=tmp_path, code=0)
     row = json.loads(done.stdout)[0]
     assert row["time"] is None
     assert row["outside"]

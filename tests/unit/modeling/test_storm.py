@@ -4,21 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from convolver.errors import ModelError
-from convolver.modeling.storm import (
-    Platform,
-    ReplaySimulator,
-    critical_path_factors,
-    ideal_seconds,
-    locality_factors,
-    platforms_of,
-    sweep,
-    sweep_replays,
-    total_cpu_seconds,
-)
+from convolver.errors import ModelError, UsageError
+from convolver.modeling.storm import critical_path_factors, ideal_seconds, locality_factors, sweep_replays, total_cpu_seconds
 from convolver.mpi.dim import write_dim
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.sweep import Range, SweepPlan
+from tests.in_memory_sweep import Platform, ReplaySimulator, platforms_of, sweep
 
 PLATFORM = Platform(latency_seconds=1e-3, bandwidth_bytes_per_second=1e6)
 
@@ -52,6 +43,11 @@ def test_workers_replay_files_as_the_simulator_replays_events(tmp_path, wire, lo
     expected = sweep({2: two_messages()}, platforms_of(PLAN), simulator, locality=locality)
     for name in ("param.P", "param.L", "param.BW", "param.CPU", "value"):
         assert table.table[name].to_list() == pytest.approx(expected.table[name].to_list())
+
+
+def test_a_sweep_without_a_range_of_bandwidth_is_refused():
+    with pytest.raises(UsageError, match="bandwidth"):
+        sweep_replays({}, SweepPlan({"latency_seconds": Range(1e-4, 1e-2)}, 5))
 
 
 def test_an_interrupted_sweep_of_traces_keeps_what_it_has(tmp_path, monkeypatch):

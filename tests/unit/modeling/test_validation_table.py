@@ -1,8 +1,6 @@
 """The validation table of linear models: each P alone, all P together, each P left out; on real sweeps and new networks."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -56,10 +54,10 @@ def test_a_real_program_is_within_the_aim_over_all_its_process_counts(sp):
     assert sp.quality["max_relative_error"] == pytest.approx(max(row["model_max_relative_error"] for row in sp.validation))
 
 
-def test_on_networks_that_were_not_swept_the_errors_are_alike(sp, tmp_path):
+def test_on_networks_that_were_not_swept_the_errors_are_alike(sp, tmp_path, convolver):
     sp.save(tmp_path / "sp.model.json")
-    command = [sys.executable, "-m", "convolver", "model", "check", "sp.model.json", str(EXAMPLES / "sp_other_networks.parquet")]
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    networks = EXAMPLES / "sp_other_networks.parquet"
+    done = convolver("model", "check", "sp.model.json", networks, "--json", cwd=tmp_path, code=0)
     *rows, every = json.loads(done.stdout)
     held = Table.load(EXAMPLES / "sp_other_networks.parquet").observations("time", ["P", "L", "BW"], centre="none")
     errors = np.abs(sp.apply(held.x) / held.y - 1)
@@ -83,11 +81,10 @@ def test_functions_of_p_that_are_not_significant_stay_in_the_table_and_count_no_
     assert any(note.startswith("beta: 1: not significant, p = 0.") for note in model.notes)
 
 
-def test_the_table_is_kept_in_the_file_and_printed(sp, tmp_path):
+def test_the_table_is_kept_in_the_file_and_printed(sp, tmp_path, convolver):
     sp.save(tmp_path / "m.model.json")
     assert Model.load(tmp_path / "m.model.json").validation == sp.validation
-    command = [sys.executable, "-m", "convolver", "model", "show", "m.model.json"]
-    text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    text = convolver("model", "show", "m.model.json", cwd=tmp_path, code=0).stdout
     assert "Each P alone" in text
     assert f"{100 * sp.validation[0]['model_max_relative_error']:.3f} %" in text
     assert ("N.S." in text) == (sp.kind == "linear")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convolver.errors import UsageError
-from convolver.mpi.analysis import critical_path, efficiency, loggp, phase_bounds, sensitivity
+from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
 from convolver.mpi.events import RENDEZVOUS, EventsBuilder, Op
-from convolver.mpi.network import MIB, NEVER, Network, flat_configuration
+from convolver.mpi.network import MIB, NEVER, Network, flat_configuration, what_if
 from convolver.mpi.network_replay import Replayer, replay
 from tests.mpi_strategies import configurations, traces
 
@@ -94,7 +96,8 @@ def test_loggp_charges_overheads_wire_gap_and_bytes():
     builder = EventsBuilder(2)
     for _ in range(2):
         builder.send(0, 1, 1000).receive(1, 0, 1000)
-    changed = loggp(network(2, links=1), latency=10e-6, overhead=1e-6, gap=5e-6, seconds_per_byte=1e-9)
+    with_overheads = what_if(network(2, links=1), latency_seconds=1e-6, bandwidth_bytes_per_second=1e9)
+    changed = replace(with_overheads, wire_latency_seconds=10e-6, gap_seconds=5e-6)
     # Two sends at 1 and 2 us; the second leaves after the gap, at 6 us, travels 1 us and 10 us on the wire.
     ends = replay(builder.build(), changed).ranks["seconds"].to_list()
     assert ends == pytest.approx([2e-6, 17e-6])

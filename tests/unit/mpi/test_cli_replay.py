@@ -1,10 +1,8 @@
-"""``convolver replay``: JSON, files, what-ifs and exit codes, through the real program."""
+"""``convolver replay``: JSON, files, what-ifs and exit codes."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -13,13 +11,6 @@ from convolver.mpi.dim import write_dim
 from convolver.mpi.events import RENDEZVOUS, EventsBuilder
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.timeline import Timeline
-
-
-def convolver(*words, code=0):
-    command = [sys.executable, "-m", "convolver", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done
 
 
 @pytest.fixture
@@ -33,7 +24,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_json_holds_the_prediction_and_the_shares_of_each_rank(files):
+def test_json_holds_the_prediction_and_the_shares_of_each_rank(files, convolver):
     out = json.loads(convolver("replay", files / "app.dim", "--config", files / "net.cfg", "--json").stdout)
     assert out["predicted_seconds"] == pytest.approx(0.06151, abs=2e-9)
     assert [set(rank) for rank in out["ranks"]] == [
@@ -42,7 +33,7 @@ def test_json_holds_the_prediction_and_the_shares_of_each_rank(files):
     assert out["ranks"][1]["compute_seconds"] == pytest.approx(0.0515)
 
 
-def test_an_eager_limit_a_ratio_and_what_ifs_change_the_prediction(files):
+def test_an_eager_limit_a_ratio_and_what_ifs_change_the_prediction(files, convolver):
     def seconds(*options):
         done = convolver("replay", files / "app.dim", "--config", files / "net.cfg", "--json", *options)
         return json.loads(done.stdout)["predicted_seconds"]
@@ -52,7 +43,7 @@ def test_an_eager_limit_a_ratio_and_what_ifs_change_the_prediction(files):
     assert seconds("--latency", "0", "--bandwidth", "inf", "--cpu-ratio", "2") == pytest.approx(0.0505 / 2 + 0.002 / 2, abs=2e-9)
 
 
-def test_a_timeline_and_a_paraver_trace_are_written_once(files):
+def test_a_timeline_and_a_paraver_trace_are_written_once(files, convolver):
     words = ("replay", files / "app.dim", "--config", files / "net.cfg", "-o", files / "t.parquet", "--prv", files / "t.prv")
     done = convolver(*words)
     assert "0.0615" in done.stdout or "61.5 ms" in done.stdout
@@ -63,7 +54,7 @@ def test_a_timeline_and_a_paraver_trace_are_written_once(files):
     convolver(*words, "--force")
 
 
-def test_a_deadlock_ends_with_exit_code_5_and_names_the_cycle(files):
+def test_a_deadlock_ends_with_exit_code_5_and_names_the_cycle(files, convolver):
     builder = EventsBuilder(2)
     for rank in range(2):
         builder.send(rank, 1 - rank, 8, flags=RENDEZVOUS).receive(rank, 1 - rank, 8)
@@ -74,7 +65,7 @@ def test_a_deadlock_ends_with_exit_code_5_and_names_the_cycle(files):
     assert done.stdout == ""
 
 
-def test_a_bad_trace_ends_with_exit_code_3_and_bad_options_with_2(files):
+def test_a_bad_trace_ends_with_exit_code_3_and_bad_options_with_2(files, convolver):
     (files / "bad.dim").write_text("nonsense\n")
     assert "bad.dim:1:" in convolver("replay", files / "bad.dim", "--config", files / "net.cfg", code=3).stderr
     words = ("replay", files / "app.dim", "--config", files / "net.cfg", "--eager", "1k", "--never-rendezvous")

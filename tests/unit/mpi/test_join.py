@@ -9,7 +9,7 @@ import pytest
 
 from convolver.errors import UsageError
 from convolver.mpi.events import EventsBuilder
-from convolver.mpi.join import burst_ratios, cluster_bursts, predict_run
+from convolver.mpi.join import cluster_bursts, predict_run
 from convolver.mpi.network import flat_configuration
 
 
@@ -36,10 +36,6 @@ def test_bursts_with_the_same_mix_share_a_ratio():
     mixes = np.array([[10, 0], [0, 3], [200, 0], [0, 7.0]])
     labels = cluster_bursts(mixes, 2)
     assert labels[0] == labels[2] != labels[1] == labels[3]
-    ratios = np.ones(2)
-    ratios[labels[1]] = 4.0
-    found = predict_run(recorded(), BASE, TARGET, burst_ratio=burst_ratios(recorded(), labels, ratios))
-    assert found.seconds == pytest.approx(1.0 + 2.0 / 4 + 1.0)
 
 
 def test_more_mixes_than_clusters_are_grouped_by_likeness():
@@ -50,10 +46,6 @@ def test_more_mixes_than_clusters_are_grouped_by_likeness():
     assert labels[0] != labels[-1]
 
 
-def test_labels_that_do_not_fit_are_refused():
-    with pytest.raises(UsageError, match="3 labels for 4 bursts"):
-        burst_ratios(recorded(), np.zeros(3, int), np.ones(1))
-    with pytest.raises(UsageError, match="label 5"):
-        burst_ratios(recorded(), np.full(4, 5), np.ones(2))
+def test_an_interval_the_wrong_way_round_is_refused():
     with pytest.raises(UsageError, match="interval"):
         predict_run(recorded(), BASE, TARGET, interval=(2.0, 1.0))

@@ -1,24 +1,10 @@
-"""The replay core and the .dim parser under the address and undefined-behaviour sanitizers."""
+"""The replay core and the .dim parser under the address and undefined-behavior sanitizers."""
 
-from __future__ import annotations
-
-import shutil
 import subprocess
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
-FLAGS = ("-std=gnu11", "-O1", "-g", *WARNINGS, "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover")
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_the_replay_core_is_clean_under_the_sanitizers(tmp_path):
-    sources = [ROOT / "tests/c/replay_driver.c", ROOT / "csrc/common/status.c", *(ROOT / "csrc/replay").glob("*.c")]
-    program = tmp_path / "replay_driver"
-    subprocess.run(["gcc", *FLAGS, "-I", ROOT / "csrc/include", *sources, "-lm", "-o", program], check=True)
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
+def test_the_replay_core_is_clean_under_the_sanitizers(sanitized):
+    done = subprocess.run([sanitized("replay_driver")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split() for line in done.stdout.splitlines()]
     replays = {row[0]: row[1:] for row in rows if row[0] != "parse"}
