@@ -110,7 +110,7 @@ class Runner:
     def other(self, tool: str, command: list[str], *options: str) -> str:
         """Run one of Valgrind's own tools; return its log."""
         log = self.folder / "log"
-        head = ["valgrind", "-q", f"--tool={tool}", "--vgdb=no", f"--log-file={log}", *options]
+        head = [valgrind.tool_command([])[0], "-q", f"--tool={tool}", "--vgdb=no", f"--log-file={log}", *options]
         subprocess.run([*head, *command], env=self.environment, capture_output=True, timeout=900, check=False)
         return log.read_text()
 
