@@ -43,12 +43,9 @@ OPEN = {
 }
 """Fields whose own keys are names of things, or said in a sentence."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs gcc and valgrind: apt install gcc valgrind"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs gcc and valgrind: apt install gcc valgrind"
+)
 
 
 @pytest.fixture(scope="module")

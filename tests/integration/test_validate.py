@@ -231,6 +231,7 @@ def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder
     assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
     command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--export", "mine"]
     here = CAMPAIGN.replace('base = "first"\n', "").replace("condition = [", 'condition = [{name = "here"},')
@@ -251,6 +252,7 @@ def test_another_machine_is_not_exported(folder):
     assert "measured elsewhere" in done.stderr
 
 
+@pytest.mark.slow
 def test_two_processes_predict_the_same_rows_in_the_same_order_and_name_the_job_that_fails(folder):
     (folder / "c.toml").write_text(CAMPAIGN.replace("short = [", 'longer = ["200000"], short = ['))
     with (folder / "second.csv").open("a") as times:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def _same(references, levels, semantics="write-back"):
         assert simulator.resident(place) == run.resident(place)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(streams(6), any_hierarchy())
 def test_every_combination_counts_like_the_slow_model(references, levels):

@@ -47,6 +47,7 @@ def network():
     return Network(flat_configuration(2, latency_seconds=1e-6, bandwidth_bytes_per_second=1e9))
 
 
+@pytest.mark.slow
 def test_executions_of_the_inner_loop_are_attributed_exactly(run):
     for rank in range(2):
         groups, counts = rank_bursts(run / "traced", rank, block_times(*machines()))
