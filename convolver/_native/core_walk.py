@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.branch_predictor import Branches
 from convolver._native.layouts import layout
-from convolver._native.path_builder import Paths, PathWindow
+from convolver._native.path_builder import PathWindow
 from convolver._native.status import check
 
 LOAD: int = lib.CV_CORE_LOAD
@@ -100,11 +99,6 @@ class Core:
         pointers += [_pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
         given = ffi.new("cv_core_places_of *", (rates.shape[1], rates.shape[0], *pointers))
         check(lib.cv_core_places(self.handle, given), "Placing the loads of a core model")
-
-    def attach(self, paths: Paths, branches: Branches) -> None:
-        """Walk all that is built from now on, in C; ``branches`` was attached before and tells the mispredictions."""
-        lib.cv_core_follow(self.handle, branches.handle)
-        paths.add_sink(lib.cv_core_sink, self.handle, (self, branches))
 
     def walk(
         self, window: PathWindow, flags: NDArray[np.uint8] | None = None, latencies: NDArray[np.uint16] | None = None

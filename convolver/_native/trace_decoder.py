@@ -132,6 +132,10 @@ class Decoder:
         self._kept.append(paths)
         lib.cv_trace_build_paths(self.handle, paths.handle)
 
+    def paths_alone(self) -> None:
+        """Decode paths from now on, and nothing else: no batches, no features."""
+        lib.cv_trace_paths_alone(self.handle)
+
     def choose(self, phase: tuple[int, int] | None = None, ranges: Iterable[tuple[str, int, int]] = ()) -> None:
         """Keep only some of the segments defined from now on.
 

@@ -27,16 +27,20 @@ class CoreCycles:
 
     ``near``: all data in the first level. ``waiting``: lines that come out of order are as far away as they are; the same as
     ``near`` for a machine without a calibration. ``cycle_seconds``: how long the cycles of ``waiting`` beyond ``near`` take,
-    which another clock of the core does not change.
+    which another clock of the core does not change. ``errors``: relative standard error of each block's cycles between the
+    windows that were walked (None: not known), ``error``: that of the whole program's.
     """
 
     near: Array
     waiting: Array
     cycle_seconds: float
+    errors: Array | None = None
+    error: float | None = None
 
     def of_rows(self, rows: NDArray[np.intp], factor: Array) -> CoreCycles:
         """Return the cycles of these blocks, each times its factor."""
-        return CoreCycles(self.near[rows] * factor, self.waiting[rows] * factor, self.cycle_seconds)
+        errors = None if self.errors is None else self.errors[rows]
+        return CoreCycles(self.near[rows] * factor, self.waiting[rows] * factor, self.cycle_seconds, errors, self.error)
 
 
 def cycle_seconds(machine: MachineProfile) -> float | None:
@@ -72,12 +76,13 @@ def core_cycles(
         keys.append((number, core, own))
     if not walks:
         return [None] * len(machines)
-    frames = dict(zip(walks, core_times(trace, list(walks.values()), progress), strict=True))
+    walked = dict(zip(walks, core_times(trace, list(walks.values()), progress), strict=True))
     executions = trace.blocks.counts["executions"].astype(float)
-    totals = {key: frame["cycles_per_execution"].to_numpy() * executions for key, frame in frames.items()}
+    totals = {key: one.table["cycles_per_execution"].to_numpy() * executions for key, one in walked.items()}
     found: list[CoreCycles | None] = [None] * len(machines)
     for number, core, own in keys:
         cycle = cycles[number]
         assert cycle is not None
-        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle)
+        errors, error = walked[core, own].table["error"].to_numpy(), walked[core, own].error
+        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, error)
     return found

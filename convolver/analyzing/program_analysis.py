@@ -45,7 +45,8 @@ class MachineAnalysis:
     def document(self) -> dict[str, Any]:
         """Return what the header of an artifact says of it."""
         about = {"machine": self.machine, "hierarchy_id": self.hierarchy_id, "levels": list(self.levels), "key": self.key}
-        return {**about, "cycle_seconds": None if self.core is None else self.core.cycle_seconds}
+        core = (None, None) if self.core is None else (self.core.cycle_seconds, self.core.error)
+        return {**about, "cycle_seconds": core[0], "cycle_error": core[1]}
 
     def columns(self) -> dict[str, Array]:
         """Return its numbers by the names of columns (docs/formats/analysis.md), one row a block."""
@@ -65,6 +66,7 @@ class MachineAnalysis:
             found |= {f"pages_{one}": where.pages[:, number] for number, one in enumerate(PATTERNS)}
         if self.core is not None:
             found |= {"near_cycles": self.core.near, "waiting_cycles": self.core.waiting}
+            found |= {} if self.core.errors is None else {"cycle_error": self.core.errors}
         return found
 
     @classmethod
@@ -97,7 +99,8 @@ class MachineAnalysis:
             core = None
             if document["cycle_seconds"] is not None:
                 near, waiting = (table[name].to_numpy() for name in ("near_cycles", "waiting_cycles"))
-                core = CoreCycles(near, waiting, float(document["cycle_seconds"]))
+                errors = table["cycle_error"].to_numpy() if known("cycle_error") else None
+                core = CoreCycles(near, waiting, float(document["cycle_seconds"]), errors, document.get("cycle_error"))
             return cls(document["machine"], document["hierarchy_id"], levels, falls, core, document["key"])
         except (KeyError, TypeError, LookupError) as error:
             raise SchemaError(f"An analysis misses a field or has one of a wrong type: {error}.") from error

@@ -90,6 +90,7 @@ def convolve(analysis: Analysis, machine: MachineName, *, overlap: str = "norm",
         overlap=overlap,
         method=used,
         core="paths" if core is not None and used != "paper" else "rates",
+        core_error=None if core is None or used == "paper" else core.error,
         coverage=coverage,
         sampled_share=sampled_share(signature.table),
         extrapolated_share=1 - coverage,
@@ -148,7 +149,7 @@ def _calibrated(
 ) -> Times:
     assert machine.calibration is not None
     rates = NearSeconds(port_seconds(table, costs), floating_point_seconds(table, costs), instruction_seconds(table, costs))
-    near, waiting = (rates.seconds, None) if core is None else core
+    near, waiting = (rates.seconds, None) if core is None else core[:2]
     exponents = (machine.calibration.near_exponent, machine.calibration.exponent)
     if overlap != "norm":
         exponents = (OVERLAPS[overlap],) * 2
@@ -186,6 +187,7 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         float(noise),
         core is not None,
         in_other_state,
+        None if core is None else core.errors,
     )
 
 

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 class CoreSeconds(NamedTuple):
     """Seconds per block along executed paths: ``near`` with all data in the first level, ``waiting`` with lines that come out of
-    order as far away as they are (where that is not known: the same)."""
+    order as far away as they are (where that is not known: the same). ``errors``: relative standard error of each block's,
+    between the windows that were walked (None: not known); ``error``: that of the whole program's."""
 
     near: Array
     waiting: Array
+    errors: Array | None = None
+    error: float | None = None
 
     @classmethod
     def of_cycles(cls, core: CoreCycles, machine: MachineProfile) -> CoreSeconds:
@@ -27,4 +30,4 @@ class CoreSeconds(NamedTuple):
         near = core.near * (cycle_seconds(machine) or core.cycle_seconds)
         waited = core.waiting * core.cycle_seconds - core.near * core.cycle_seconds
         clock = 1 / machine.usual_cycle
-        return cls(near / clock, near / clock + waited)
+        return cls(near / clock, near / clock + waited, core.errors, core.error)

@@ -41,13 +41,14 @@ class Known(NamedTuple):
     """What is known of the errors: standard errors of the share that each place serves, relative, nan if unknown; which blocks
     were not sampled; the noise of the profile; whether core times come from executed paths (else: :data:`BOUND`); and for blocks
     near a capacity, which may settle in either of two states, the time in the other one over that of the prediction (1: there is
-    one state)."""
+    one state); relative standard errors of core times between the windows that were walked."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
     noise: float
     paths: bool
     other: Array
+    walked: Array | None = None
 
 
 def _normal(shape: tuple[int, ...], *key: int) -> Array:
@@ -59,12 +60,18 @@ def _own_key(calibration: Calibration) -> int:
     return zlib.crc32(repr([one.error for one in calibration.residuals]).encode())
 
 
-def _core(blocks: NDArray[np.intp], paths: bool) -> Array:
-    """Return log(true / estimated) core times, shape (draws, blocks): the same on all machines, since one model walks them."""
+def _core(blocks: NDArray[np.intp], known: Known) -> Array:
+    """Return log(true / estimated) core times, shape (draws, blocks): with the same numbers on all machines, since one model
+    walks the same windows."""
     # By block first, so that a block has the same numbers whatever other blocks are drawn beside it on another machine.
     common, single = _normal((DRAWS, 1), 0, 0), _normal((int(blocks.max()) + 1, DRAWS), 0, 1)[blocks].T
     normal = np.sqrt(CORE_COMMON) * common + np.sqrt(1 - CORE_COMMON) * single
-    return core_errors(normal) if paths else BOUND[0] + BOUND[1] * normal
+    if not known.paths:
+        return np.asarray(BOUND[0] + BOUND[1] * normal)
+    errors = core_errors(normal)
+    if known.walked is not None:
+        errors = errors + known.walked[blocks] * _normal((int(blocks.max()) + 1, DRAWS), 0, 2)[blocks].T
+    return errors
 
 
 def _assumed(calibration: Calibration, places: Sequence[str]) -> Array:
@@ -149,7 +156,7 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequenc
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
     noise = known.noise * _normal((DRAWS, 1), 1000, _own_key(calibration))
     streams, chains = _chances(blocks, 0), _chances(blocks, 1)
-    logs = [_core(blocks, known.paths)]
+    logs = [_core(blocks, known)]
     for number, place in enumerate(places):
         # From the far end, so that the memories of machines with different levels err alike.
         part = len(places) - number

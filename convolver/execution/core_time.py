@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.branch_predictor import Branches
-from convolver._native.core_walk import Core
+from convolver._native.core_walk import Code, Core
+from convolver._native.path_builder import Paths
+from convolver._native.path_sample import PathSample, SamplePlan, SampleWalk
+from convolver._native.trace_decoder import Decoder
 from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
-from convolver.execution.program import Operations, operations, program_code
+from convolver.execution.program import DecodedCode, Operations, operations, program_code
+from convolver.execution.sampled_walk import NEGLIGIBLE, Array, BlockCycles, walk_windows
 from convolver.execution.static import static_cycles
 from convolver.machine.cores import CoreTable, choose_core
 from convolver.progress import SILENT, Progress
-from convolver.tracing.definitions import CONTINUED
+from convolver.tracing.definitions import CONTINUED, starts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
 WINDOW, STATIC = "window", "static"
+PLAN = SamplePlan(counted=2000, warm=1000, most=2048, shown=8)
+"""Windows of 2000 instructions behind 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
 """A block that the windows show more rarely is estimated from its code: the first execution in a window fills the pipeline."""
 
@@ -38,6 +44,13 @@ class Places(NamedTuple):
     rates: NDArray[np.float32]
     latencies: NDArray[np.uint16]
     walks: NDArray[np.uint16]
+
+
+class WalkedCore(NamedTuple):
+    """The rows of :func:`core_time`, and the relative standard error of the program's cycles (0: nothing was walked)."""
+
+    table: pl.DataFrame
+    error: float
 
 
 class Walk(NamedTuple):
@@ -57,78 +70,123 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
 def core_time(
     trace: Trace, machine: MachineProfile, *, table: CoreTable | None = None, progress: Progress = SILENT
 ) -> pl.DataFrame:
-    """Return one row a block of the trace's signature: ``block``, ``cycles_per_execution``, ``how``, ``share``.
+    """Return one row a block of the trace's signature: ``block``, ``cycles_per_execution``, ``how``, ``share``, ``error``.
 
     ``how`` is "window" (walked through the core model along executed paths, with predicted branches) or "static" (its code alone:
-    the larger of ports and loop-carried dependence), ``share`` the part of its executions that windows show. All loads hit the
-    first level. ``table`` replaces the machine's core.
+    the larger of ports and loop-carried dependence), ``share`` the part of its executions that were walked, ``error``
+    the relative standard error between windows. All loads hit the first level. ``table`` replaces the machine's core.
     """
     walk = Walk(table or core_table(machine)[0], machine.hierarchy[0].line_bytes)
-    return core_times(trace, [walk], progress)[0]
+    return core_times(trace, [walk], progress)[0].table
 
 
-def core_times(trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT) -> list[pl.DataFrame]:
-    """Return what :func:`core_time` does for each of several walks, from one pass through the trace."""
-    operated: dict[bytes, Operations] = {}
-    keys = [msgspec.json.encode(walk.table) for walk in walks]
-    for key, walk in zip(keys, walks, strict=True):
-        operated[key] = operated.get(key) or operations(trace.definitions, walk.table)
-    prepared = [(walk, operated[key]) for key, walk in zip(keys, walks, strict=True)]
-    models: list[Core] = []
-    if trace.whole_paths and len(trace.definitions.instructions):
-        models = [_model(trace, *one) for one in prepared]
-        trace.walk(lambda decoder, paths: _attach(models, decoder, paths), progress)
-    static: dict[bytes, NDArray[np.float64]] = {}  # the code alone knows nothing of where data are: once a table
-    frames = []
-    for number, (key, (walk, ops)) in enumerate(zip(keys, prepared, strict=True)):
-        cycles, seen = _by_block(trace, models[number] if models else None)
-        if key not in static:
-            unseen = (seen < LEAST_EXECUTIONS) & (trace.blocks.counts["executions"] > 0)
-            static[key] = static_cycles(trace.definitions, trace.blocks, ops, walk.table, np.flatnonzero(unseen))
-        frames.append(_frame(trace, cycles, seen, static[key]))
-    return frames
-
-
-def _model(trace: Trace, walk: Walk, ops: Operations) -> Core:
-    parameters = core_parameters(walk.table, walk.line_bytes)
-    model = Core(parameters, ops.classes, program_code(trace.definitions, ops))
-    if walk.places is not None:
-        model.places(trace.site_blocks, *walk.places)
-    return model
-
-
-def _attach(models: Sequence[Core], decoder: Any, paths: Any) -> None:
+def gather_paths(decoder: Decoder, paths: Paths) -> PathSample:
+    """Return a sample of the path that ``decoder`` decodes from now on: what :func:`core_times` needs of it."""
     branches = Branches(decoder)
     branches.attach(paths)
-    for model in models:
-        model.attach(paths, branches)
+    return PathSample(decoder, paths, branches, PLAN)
 
 
-def _frame(trace: Trace, cycles: NDArray[np.float64], seen: NDArray[np.float64], static: NDArray[np.float64]) -> pl.DataFrame:
-    import polars as pl
+def core_times(
+    trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT, *, sample: PathSample | None = None
+) -> list[WalkedCore]:
+    """Return what :func:`core_time` does for each of several walks, which see the same windows of the path.
 
-    blocks = trace.blocks
-    executions = blocks.counts["executions"].astype(float)
-    window = seen >= LEAST_EXECUTIONS
-    return pl.DataFrame(
-        {
-            "block": np.arange(len(blocks), dtype=np.uint32),
-            "cycles_per_execution": np.where(window, cycles / np.maximum(seen, 1e-9), static),
-            "how": np.where(window, WINDOW, STATIC),
-            "share": np.where(window, np.minimum(seen / np.maximum(executions, 1), 1.0), 0.0),
-        }
-    )
+    ``sample`` is what :func:`gather_paths` gathered while all of the trace was decoded; without, the trace is decoded here.
+    """
+    if sample is None and trace.whole_paths and len(trace.definitions.instructions):
+        sample = _decoded(trace, progress)
+    return _CoreWalks(trace, sample).cores(walks, progress)
 
 
-def _by_block(trace: Trace, model: Core | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return cycles and executions of each block in the windows, none where nothing was walked."""
-    blocks = trace.blocks
-    if model is None:
-        return np.zeros(len(blocks)), np.zeros(len(blocks))
-    of = blocks.instruction_blocks
-    cycles = np.bincount(of, weights=model.cycles.astype(float), minlength=len(blocks))
-    own = (trace.definitions.instructions["flags"] & CONTINUED) == 0
-    walked = np.bincount(of[own], weights=model.executions[own].astype(float), minlength=len(blocks))
-    executions = blocks.counts["executions"].astype(float)
-    length = np.divide(blocks.counts["instructions"], executions, out=np.ones(len(blocks)), where=executions > 0)
-    return cycles.astype(float), np.asarray(walked / np.maximum(length, 1.0))
+def _decoded(trace: Trace, progress: Progress) -> PathSample:
+    samples: list[PathSample] = []
+
+    def prepare(decoder: Decoder, paths: Paths) -> None:
+        decoder.paths_alone()
+        samples.append(gather_paths(decoder, paths))
+
+    trace.walk(prepare, progress)
+    return samples[0]
+
+
+class _CoreWalks:
+    """The walks of one program."""
+
+    def __init__(self, trace: Trace, sample: PathSample | None) -> None:
+        self.trace, self.sample = trace, sample
+        blocks = trace.blocks
+        self.executions = blocks.counts["executions"].astype(float)
+        own = np.divide(blocks.counts["instructions"], self.executions, out=np.ones(len(blocks)), where=self.executions > 0)
+        self.length = np.maximum(own, 1.0)
+
+    def cores(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:
+        keys = [msgspec.json.encode(walk.table) for walk in walks]
+        tables = {key: walk.table for key, walk in zip(keys, walks, strict=True)}
+        walked = self._walked(walks, keys, tables, progress) or [self._nothing() for _ in walks]
+        unseen = (walked[0].executions < LEAST_EXECUTIONS) & (self.executions > 0)
+        static = self._static(tables, unseen)
+        return [WalkedCore(self._table(one, unseen, static[key]), one.error) for key, one in zip(keys, walked, strict=True)]
+
+    def _decoded(self, instructions: NDArray[np.bool_], tables: dict[bytes, CoreTable]) -> dict[bytes, Operations]:
+        decoded = DecodedCode(self.trace.definitions, instructions)
+        return {key: operations(decoded, table) for key, table in tables.items()}
+
+    def _walked(
+        self, walks: Sequence[Walk], keys: Sequence[bytes], tables: dict[bytes, CoreTable], progress: Progress
+    ) -> list[BlockCycles]:
+        definitions, blocks = self.trace.definitions, self.trace.blocks
+        if self.sample is None or not len(self.sample):
+            return []
+        there = self.sample.segments(len(definitions.segments))[definitions.segment_of_instruction]
+        operated = self._decoded(there, tables)
+        codes = {key: program_code(definitions, ops) for key, ops in operated.items()}
+        counted = (definitions.instructions["flags"] & CONTINUED) == 0
+        models = [self._model(walk, operated[key], codes[key]) for walk, key in zip(walks, keys, strict=True)]
+        native = [SampleWalk(self.sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
+        first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
+        segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
+        return walk_windows(self.sample, native, segment_blocks, self.executions, self.length, progress)
+
+    def _static(self, tables: dict[bytes, CoreTable], unseen: NDArray[np.bool_]) -> dict[bytes, Array]:
+        """Return the cycles of an execution of blocks that no window shows, by table, from their code.
+
+        Those which together have next to none of the program's instructions are taken to cost what the others do.
+        """
+        definitions, blocks = self.trace.definitions, self.trace.blocks
+        work = np.where(unseen, self.executions * self.length, 0.0)
+        order = np.argsort(-work, kind="stable")
+        behind = work[order][::-1].cumsum()[::-1]
+        chosen = np.sort(order[(behind > NEGLIGIBLE * (self.executions * self.length).sum()) & (work[order] > 0)])
+        of_chosen = np.isin(blocks.instruction_blocks, chosen)
+        found = {}
+        for key, ops in self._decoded(of_chosen, tables).items():
+            cycles = static_cycles(definitions, blocks, ops, tables[key], chosen)
+            each = cycles[chosen] @ self.executions[chosen] / max(work[chosen].sum(), 1e-300) if len(chosen) else 1.0
+            cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
+            found[key] = cycles
+        return found
+
+    def _nothing(self) -> BlockCycles:
+        zero = np.zeros(len(self.trace.blocks))
+        return BlockCycles(zero, zero, zero, 0.0)
+
+    def _model(self, walk: Walk, ops: Operations, code: Code) -> Core:
+        model = Core(core_parameters(walk.table, walk.line_bytes), ops.classes, code)
+        if walk.places is not None:
+            model.places(self.trace.site_blocks, *walk.places)
+        return model
+
+    def _table(self, found: BlockCycles, unseen: NDArray[np.bool_], static: Array) -> pl.DataFrame:
+        import polars as pl
+
+        window = ~unseen & (found.executions > 0)
+        return pl.DataFrame(
+            {
+                "block": np.arange(len(static), dtype=np.uint32),
+                "cycles_per_execution": np.where(window, found.cycles / np.maximum(found.executions, 1e-9), static),
+                "how": np.where(window, WINDOW, STATIC),
+                "share": np.where(window, np.minimum(found.executions / np.maximum(self.executions, 1), 1.0), 0.0),
+                "error": np.where(window, found.errors, 0.0),
+            }
+        )

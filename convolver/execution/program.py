@@ -72,17 +72,25 @@ def _row(one: Instruction, table: CoreTable, classes: dict[str, int]) -> tuple[o
     return (flags, number, slots, *counts, *(filled(registers, room) for registers, room in zip(lists, rooms, strict=True)))
 
 
-def operations(definitions: Definitions, table: CoreTable) -> Operations:
-    """Return the operations of all instructions of a trace on a core."""
-    codes = _codes(definitions)
-    distinct = {code: place for place, code in enumerate(dict.fromkeys(codes))}
-    which = np.fromiter((distinct[code] for code in codes), dtype=np.int64, count=len(codes))
-    decoded = [decode(code) if code else UNKNOWN for code in distinct]
+class DecodedCode:
+    """The distinct instructions of a program, those ``chosen`` (None: all); the others are unknown. No core matters here."""
+
+    def __init__(self, definitions: Definitions, chosen: NDArray[np.bool_] | None = None) -> None:
+        chosen = np.ones(len(definitions.instructions), dtype=bool) if chosen is None else chosen
+        codes = _codes(definitions, np.flatnonzero(chosen))
+        distinct = {code: place for place, code in enumerate(dict.fromkeys(codes), 1)}
+        self.which = np.zeros(len(chosen), dtype=np.int64)
+        self.which[chosen] = np.fromiter((distinct[code] for code in codes), dtype=np.int64, count=len(codes))
+        self.decoded = [UNKNOWN, *(decode(code) if code else UNKNOWN for code in distinct)]
+
+
+def operations(code: DecodedCode, table: CoreTable) -> Operations:
+    """Return the operations of all instructions of a program on a core."""
+    which, decoded = code.which, code.decoded
     classes = {NO_WORK: 0, "branch": 1}
     rows = np.array([_row(one, table, classes) for one in decoded], dtype=native.OP)
-    op = rows[which]
     return Operations(
-        op=op,
+        op=rows[which],
         classes=[_class(table, name) for name in classes],
         fuses=_each(decoded, which, lambda one: one.fuses),
         conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
@@ -96,12 +104,12 @@ def _each(decoded: list[Instruction], which: NDArray[np.int64], holds: Callable[
     return np.array([holds(one) for one in decoded], dtype=np.bool_)[which]
 
 
-def _codes(definitions: Definitions) -> list[bytes]:
-    """Return the bytes of each instruction, empty where the tracer did not send them."""
+def _codes(definitions: Definitions, chosen: NDArray[np.int64]) -> list[bytes]:
+    """Return the bytes of some instructions, empty where the tracer did not send them."""
     code = definitions.code.tobytes()
-    segment = definitions.segment_of_instruction
-    begin = definitions.first_code[segment] + definitions.instructions["offset"]
-    end = begin + definitions.instructions["length"]
+    segment, rows = definitions.segment_of_instruction[chosen], definitions.instructions[chosen]
+    begin = definitions.first_code[segment] + rows["offset"]
+    end = begin + rows["length"]
     behind = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]
     end = np.where(end <= behind, end, begin)
     return [code[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]

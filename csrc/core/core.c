@@ -100,6 +100,7 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
         cv_core_free(c);
         return CV_ERROR_MEMORY;
     }
+    ports_clear(&c->ports);
     *core = c;
     return CV_OK;
 }

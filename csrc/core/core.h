@@ -33,9 +33,9 @@ struct cv_core {
     near_sets targets, code; /* taken branches by their addresses, lines of code */
     uint64_t code_line;      /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
-    const cv_branches *branches;
     const uint8_t *flags; /* of the piece that is walked, as latency */
     const uint16_t *latency;
+    const uint8_t *out_of_order; /* of its references: brings a line that no prefetcher sees coming; NULL: seen from the path */
 
     /* Everything below is the pipeline: emptied where a path does not continue. */
     uint64_t ready[CV_CORE_REGISTERS];    /* cycle from which a register can be read */

@@ -21,8 +21,6 @@ typedef struct {
 
 enum forward { FORWARD_NONE, FORWARD_WHOLE, FORWARD_PART };
 
-static inline void forwarding_clear(forwarding *f) { memset(f, 0, sizeof *f); }
-
 static inline store_entry *forwarding_slot(forwarding *f, uint64_t word) { return &f->entry[(word ^ word >> 12) & (STORES - 1)]; }
 
 static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached)

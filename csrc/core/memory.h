@@ -28,7 +28,7 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
     if (!c->places)
         return (line_way){0, 0};
     const size_t owner = c->site_owner[path->sites[reference]], first = owner * c->places;
-    const int pays = irregular(c, path->addresses[reference]);
+    const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
     line_way way = {0, 0};
     for (uint32_t k = c->places; k-- > 0;) {
         float *const owed = &c->credits[first + k];

@@ -18,9 +18,10 @@ typedef struct {
     uint32_t uses[32], turns; /* of each port lately */
 } port_calendar;
 
-static inline void ports_clear(port_calendar *ports)
+static inline void ports_clear(port_calendar *ports) { memset(ports->entry, 0xff, sizeof ports->entry); }
+
+static inline void ports_forget_uses(port_calendar *ports)
 {
-    memset(ports->entry, 0xff, sizeof ports->entry);
     memset(ports->uses, 0, sizeof ports->uses);
     ports->turns = 0;
 }

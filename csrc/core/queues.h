@@ -21,8 +21,6 @@ static inline int queue_new(queue *q, uint32_t size)
     return q->free_at != NULL;
 }
 
-static inline void queue_clear(queue *q) { memset(q->free_at, 0, q->size * sizeof *q->free_at); }
-
 /* The cycle from which there is room for one more. */
 static inline uint64_t queue_room(const queue *q) { return q->free_at[q->next]; }
 

@@ -2,29 +2,27 @@
 #include "core.h"
 #include "memory.h"
 
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Time goes on behind all that was: what buffers, ports and lines on their way hold of it is past and need not be cleared. */
 static void empty_pipeline(cv_core *c)
 {
+    const uint64_t now = later(later(c->retired, c->issued), later(c->fetched, c->committed / 2)) + (c->walked ? 2 * CALENDAR : 0);
     memset(c->ready, 0, sizeof c->ready);
     memset(c->producer, 0, sizeof c->producer);
-    c->fetched = c->issued = c->retired = c->serial = c->committed = 0;
+    c->fetched = c->issued = c->retired = c->block_fetched = now;
+    c->committed = 2 * now;
+    c->serial = 0;
     c->committed_line = UINT64_MAX;
     c->group = c->slots = c->retiring = c->folded = 0;
     c->taken = c->lines_missing = 0;
-    c->block_fetched = 0;
     c->repeated = c->restarted = 0;
     c->loop_head = c->loop_behind = 0;
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = c->last_path = 0;
     c->blamed = -1;
-    queue_clear(&c->fetch_queue);
-    queue_clear(&c->reorder);
-    queue_clear(&c->loads);
-    queue_clear(&c->stores);
-    queue_clear(&c->fills);
     scheduler_clear(&c->waiting);
-    forwarding_clear(&c->forwards);
-    ports_clear(&c->ports);
-    memset(c->lines, 0, sizeof c->lines);
+    ports_forget_uses(&c->ports);
 }
 
 static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots)
@@ -325,12 +323,4 @@ cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, co
             return status;
     }
     return CV_OK;
-}
-
-void cv_core_follow(cv_core *c, const cv_branches *branches) { c->branches = branches; }
-
-cv_status cv_core_sink(void *core, const cv_path *path)
-{
-    cv_core *const c = core;
-    return cv_core_walk(c, path, c->branches ? cv_branches_flags(c->branches) : NULL, NULL);
 }

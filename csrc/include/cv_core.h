@@ -125,10 +125,6 @@ cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
  * first level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
 cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);
 
-/* The same as a reader of paths (cv_paths_add_sink), with the mispredictions of `branches`, a reader that was added before; NULL: none. */
-void cv_core_follow(cv_core *core, const cv_branches *branches);
-cv_status cv_core_sink(void *core, const cv_path *path);
-
 /* Cycles between the retirement of each operation and that of the one before, added up over all walks, without warm-up; cycles that a
  * mispredicted branch costs are its own. */
 const uint64_t *cv_core_cycles(const cv_core *core);

@@ -42,6 +42,8 @@ cv_status cv_paths_add_sink(cv_paths *paths, cv_path_sink sink, void *context);
 void cv_paths_thin(cv_paths *paths, size_t whole, size_t every);
 /* Build paths from what `trace` decodes from now on; the builder must live as long. */
 void cv_trace_build_paths(cv_trace *trace, cv_paths *paths);
+/* Decode nothing else from now on: no batches, no features. */
+void cv_trace_paths_alone(cv_trace *trace);
 
 /* A sink that keeps the pieces until they are taken, for readers in Python. */
 typedef struct cv_path_collector cv_path_collector;

@@ -392,6 +392,8 @@ static cv_status decode_sampled(cv_trace *trace, uint64_t head)
         return cv_trace_refuse(trace, "a sampled reference of a site that is not defined", trace->totals.words);
     if (trace->hot_segments[trace->site_segment[site]].passed)
         return pass_by(trace, 1);
+    if (trace->paths_alone)
+        return CV_OK;
     cv_status status = trace->recording ? cv_recorder_sampled(trace, site, head >> CV_WIRE_SITE_BITS) : CV_OK;
     return status ? status : sampled(trace, site, head >> CV_WIRE_SITE_BITS << 6);
 }
@@ -419,7 +421,7 @@ cv_status cv_decode(cv_trace *trace, const uint64_t *words, size_t count, size_t
                 status = pass_by(trace, records);
             else if (trace->recording)
                 status = cv_recorder_visits(trace, id, at + 1, segment->words, records);
-            if (!status && !segment->passed)
+            if (!status && !segment->passed && !trace->paths_alone)
                 status = visit(trace, segment, at, records);
             if (!status && trace->paths)
                 status = segment->passed ? cv_paths_gap(trace->paths) : cv_paths_visits(trace->paths, trace, id, at, records);

@@ -216,3 +216,5 @@ void cv_trace_build_paths(cv_trace *trace, cv_paths *paths)
     paths->now.thread = trace->now.thread;
     paths->now.window = trace->now.window;
 }
+
+void cv_trace_paths_alone(cv_trace *trace) { trace->paths_alone = 1; }

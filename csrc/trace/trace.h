@@ -77,6 +77,7 @@ struct cv_trace {
     size_t sink_capacity, sink_count;
 
     cv_paths *paths; /* NULL: nobody asks for paths */
+    int paths_alone; /* nobody asks for anything else */
     cv_objects objects;
 
     uint64_t *pending; /* words that are not decoded yet */

@@ -24,7 +24,7 @@ import numpy as np
 from result_file import write_result
 
 from convolver.execution import core_time as core
-from convolver.execution.program import operations
+from convolver.execution.program import DecodedCode, operations
 from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
 from convolver.machine.cores import CoreTable, choose_core
@@ -82,7 +82,7 @@ def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str,
     speed = trace.signature.totals["instructions"] / 1e6 / (time.process_time() - begin)
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
-    static = static_cycles(trace.definitions, blocks, operations(trace.definitions, table), table, every)
+    static = static_cycles(trace.definitions, blocks, operations(DecodedCode(trace.definitions), table), table, every)
     return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), speed
 
 

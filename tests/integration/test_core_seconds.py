@@ -64,7 +64,8 @@ def test_chains_of_known_latency_take_their_cycles(folder, paths):
     assert _cycles(table, signature, "chain") == pytest.approx(12 * TURNS, rel=0.03)
     assert _cycles(table, signature, "chase") == pytest.approx(10 * TURNS, rel=0.01)
     if paths:
-        assert (table["share"].to_numpy()[hot] == 1).all()
+        assert (table["share"].to_numpy()[hot] > 0.1).all()
+        assert (table["error"].to_numpy()[hot] < 0.03).all()
 
 
 def test_no_seconds_without_paths_or_clock(folder):

@@ -298,7 +298,7 @@ def test_a_faster_clock_leaves_what_is_waited_for():
     cycle = Throughput(kernel="cycle", operation="cycle", seconds=0.5)
     faster = msgspec.structs.replace(machine(), floating_point=(cycle,))
     seconds = CoreSeconds.of_cycles(CoreCycles(np.array([4.0]), np.array([7.0]), 1.0), faster)
-    assert [value.tolist() for value in seconds] == [[2.0], [5.0]]
+    assert [value.tolist() for value in seconds[:2]] == [[2.0], [5.0]]
 
 
 def test_lines_out_of_order_come_from_the_smaller_last_level_and_streams_do_not():

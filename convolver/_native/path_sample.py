@@ -1,0 +1,97 @@
+"""Typed wrapper of csrc/include/cv_path_sample.h: windows of executed path, spread evenly over the run, and walks of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native._core import ffi, lib
+from convolver._native.branch_predictor import Branches
+from convolver._native.core_walk import Core
+from convolver._native.path_builder import Paths
+from convolver._native.status import check
+from convolver._native.trace_decoder import Decoder, copied
+
+ABOUT = np.dtype([("stretch", "<u8"), ("rare", "<u8")])
+assert ABOUT.itemsize == ffi.sizeof("cv_sample_window")
+FOUND = np.dtype([("window", "<u4"), ("block", "<u4"), ("cycles", "<u8"), ("executions", "<u8")])
+assert FOUND.itemsize == ffi.sizeof("cv_block_cycles")
+
+
+class SamplePlan(NamedTuple):
+    """What a window is: ``counted`` instructions behind (on average) ``warm`` ones that fill the pipeline. ``most`` windows,
+    and as many more for code that the others show in fewer than ``shown`` visits."""
+
+    counted: int
+    warm: int
+    most: int
+    shown: int
+
+
+class PathSample:
+    """Gathers windows of the paths that are built from now on; ``branches`` must read the same paths already."""
+
+    def __init__(self, decoder: Decoder, paths: Paths, branches: Branches, plan: SamplePlan) -> None:
+        handle = lib.cv_path_sample_new(decoder.handle, branches.handle, ffi.new("cv_sample_plan *", plan._asdict()))
+        if handle == ffi.NULL:
+            raise MemoryError
+        self.handle: Any = ffi.gc(handle, lib.cv_path_sample_free)
+        self._kept = (decoder, branches)
+        paths.add_sink(lib.cv_path_sample_sink, self.handle)
+
+    def __len__(self) -> int:
+        return int(lib.cv_path_sample_count(self.handle))
+
+    @property
+    def stretches(self) -> int:
+        """Stretches of path that windows were chosen from."""
+        return int(lib.cv_path_sample_stretches(self.handle))
+
+    def windows(self) -> NDArray[Any]:
+        """Return what is known of each window (:data:`ABOUT`): those chosen at random by time, then the rare ones."""
+        windows = np.zeros(len(self), dtype=ABOUT)
+        pointer = ffi.cast("cv_sample_window *", windows.__array_interface__["data"][0])
+        for number in range(len(windows)):
+            lib.cv_path_sample_window(self.handle, number, pointer + number)
+        return windows
+
+    def visits(self, window: int) -> NDArray[np.uint32]:
+        """Return the segments whose visits a window counts."""
+        pointer = ffi.new("const uint32_t **")
+        count = lib.cv_path_sample_visits(self.handle, window, pointer)
+        return copied(pointer[0], count, np.dtype(np.uint32))
+
+    def segments(self, count: int) -> NDArray[np.bool_]:
+        """Return which of so many segments are in some window."""
+        there = np.zeros(count, dtype=np.uint8)
+        lib.cv_path_sample_segments(self.handle, ffi.cast("uint8_t *", there.__array_interface__["data"][0]), count)
+        return there.astype(bool)
+
+
+class SampleWalk:
+    """Walks of a sample's windows through a core. ``blocks``: that of each operation; ``counted``: whether its executions are."""
+
+    def __init__(
+        self, sample: PathSample, core: Core, blocks: NDArray[np.uint32], counted: NDArray[np.bool_], total: int
+    ) -> None:
+        arrays = np.ascontiguousarray(blocks, dtype=np.uint32), np.ascontiguousarray(counted, dtype=np.uint8)
+        pointers = [ffi.cast("void *", array.__array_interface__["data"][0]) for array in arrays]
+        handle = lib.cv_sample_walk_new(sample.handle, core.handle, ffi.new("cv_block_map *", (len(arrays[0]), total, *pointers)))
+        if handle == ffi.NULL:
+            raise MemoryError
+        self.handle: Any = ffi.gc(handle, lib.cv_sample_walk_free)
+        self._kept = (sample, core, arrays)
+
+    def walk(self, windows: NDArray[np.uint32]) -> None:
+        """Walk these windows."""
+        numbers = np.ascontiguousarray(windows, dtype=np.uint32)
+        pointer = ffi.cast("uint32_t *", numbers.__array_interface__["data"][0])
+        check(lib.cv_sample_walk_windows(self.handle, pointer, len(numbers)), "Walking windows of a path")
+
+    def found(self) -> NDArray[Any]:
+        """Return what all windows walked so far show of blocks (:data:`FOUND`), window by window."""
+        pointer = ffi.new("const cv_block_cycles **")
+        count = lib.cv_sample_walk_found(self.handle, pointer)
+        return copied(pointer[0], count, FOUND)

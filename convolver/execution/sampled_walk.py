@@ -1,0 +1,163 @@
+"""Cycles of blocks from windows of the path: as many as it takes until the program's cycles are known well enough.
+
+Windows are walked in rounds of one a stratum of the run, chosen at random. A block's cycles an execution are the ratio of the
+sums over windows; the program's cycles add these up, weighted by the exact numbers of executions. How far such a sum lies from
+the truth shows between windows: to first order each adds ``sum over blocks of weight (cycles - ratio executions)``, whose
+variance within strata is that of the sum (Cochran, "Sampling Techniques", 1977, 5A.3 and 6.13). Blocks that these windows show
+too rarely are taken from windows that were kept for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.path_sample import PathSample, SampleWalk
+from convolver.progress import SILENT, Progress
+
+Array = NDArray[np.float64]
+
+TARGET = 0.005
+"""Relative standard error of the program's cycles at which walking ends; twice as small as what is promised."""
+STRATA = 64
+LEAST_ROUNDS = 4
+MORE = 1.25
+"""Rounds after which the error is looked at again, over those after which it was looked at before."""
+NO_STRATUM = -1
+ENOUGH = 8
+"""Executions from which on the windows chosen at random alone say what a block takes."""
+MOST_RARE = 512
+"""Windows walked for rare blocks, at most."""
+NEGLIGIBLE = 0.001
+"""Share of the program's instructions in blocks that are looked for in no further window."""
+
+
+class BlockCycles(NamedTuple):
+    """What windows say of blocks: cycles and executions in them, the relative standard error of their ratio; and of the program's
+    cycles, all blocks weighted by their executions."""
+
+    cycles: Array
+    executions: Array
+    errors: Array
+    error: float
+
+
+def walk_windows(
+    sample: PathSample,
+    walks: Sequence[SampleWalk],
+    segment_blocks: NDArray[np.int64],
+    executions: Array,
+    length: Array,
+    progress: Progress = SILENT,
+) -> list[BlockCycles]:
+    """Return what windows say of blocks, for each of several walks (cores), which see the same windows.
+
+    ``segment_blocks``: block of each segment's first instruction; ``executions`` and ``length``: exact executions of each block
+    and its instructions an execution.
+    """
+    about = sample.windows()
+    rounds, stratum = _rounds(about["rare"] == 0)
+    walked = np.zeros(len(about), dtype=bool)
+    look = LEAST_ROUNDS
+    progress.start("Walking paths", total=float(len(rounds)), unit="rounds")
+    try:
+        for number, windows in enumerate(rounds):
+            for walk in walks:
+                walk.walk(windows)
+            walked[windows] = True
+            progress.advance(1)
+            if number + 1 < look:
+                continue
+            if all(_estimate(walk, executions, length, stratum).error <= TARGET for walk in walks):
+                break
+            look = math.ceil(MORE * look)
+    finally:
+        progress.finish()
+    rare = (_executions(walks[0], length) < ENOUGH) & (executions > 0)
+    more = _rare_windows(sample, np.flatnonzero(~walked), rare, segment_blocks, executions * length)
+    for walk in walks:
+        walk.walk(more)
+    return [_estimate(walk, executions, length, np.where(walked, stratum, NO_STRATUM), rare) for walk in walks]
+
+
+def _rounds(chosen: NDArray[np.bool_]) -> tuple[list[NDArray[np.uint32]], NDArray[np.int64]]:
+    """Return the windows of each round in the order of time, and the stratum of each window."""
+    random = np.random.default_rng(1977)
+    windows = np.flatnonzero(chosen).astype(np.uint32)
+    count = min(STRATA, max(len(windows) // LEAST_ROUNDS, 1))
+    strata = [random.permutation(part) for part in np.array_split(windows, count)]
+    stratum = np.full(len(chosen), NO_STRATUM)
+    for number, part in enumerate(strata):
+        stratum[part] = number
+    longest = max(map(len, strata))
+    return [np.array([part[place] for part in strata if place < len(part)]) for place in range(longest)], stratum
+
+
+def _executions(walk: SampleWalk, length: Array) -> Array:
+    found = walk.found()
+    return np.asarray(np.bincount(found["block"], found["executions"], minlength=len(length)) / length)
+
+
+def _rare_windows(
+    sample: PathSample,
+    left: NDArray[np.int64],
+    rare: NDArray[np.bool_],
+    segment_blocks: NDArray[np.int64],
+    instructions: Array,
+) -> NDArray[np.uint32]:
+    """Return windows out of those left that show rare blocks, so that each is seen :data:`ENOUGH` times where that can be."""
+    order = np.flatnonzero(rare)[np.argsort(-instructions[rare], kind="stable")]
+    behind = instructions[order][::-1].cumsum()[::-1]
+    wanted = np.zeros(len(rare), dtype=bool)
+    wanted[order[behind > NEGLIGIBLE * instructions.sum()]] = True
+    seen = np.zeros(len(rare))
+    windows: list[int] = []
+    for window in np.random.default_rng(1978).permutation(left).tolist():
+        blocks = segment_blocks[sample.visits(window)]
+        here = blocks[wanted[blocks]]
+        if (seen[here] < ENOUGH).any():
+            np.add.at(seen, here, 1)
+            windows.append(window)
+        if len(windows) == MOST_RARE:
+            break
+    return np.array(sorted(windows), dtype=np.uint32)
+
+
+def _estimate(
+    walk: SampleWalk, executions: Array, length: Array, stratum: NDArray[np.int64], rare: NDArray[np.bool_] | None = None
+) -> BlockCycles:
+    """Return what the rows of windows with a stratum say; of the others only those of rare blocks count."""
+    found = walk.found()
+    if rare is not None:
+        found = found[(stratum[found["window"]] != NO_STRATUM) | rare[found["block"]]]
+    blocks, block, cycles = len(executions), found["block"], found["cycles"].astype(float)
+    seen = found["executions"] / length[block]
+    total, times = (np.bincount(block, values, minlength=blocks).astype(float) for values in (cycles, seen))
+    shown = times > 0
+    ratio, weight = (np.divide(values, times, out=np.zeros(blocks), where=shown) for values in (total, executions))
+    off = cycles - ratio[block] * seen
+    sums = np.bincount(found["window"], weight[block] * off, minlength=len(stratum)).astype(float)
+    variance = _variance(sums, np.unique(found["window"]), stratum)
+    error = math.sqrt(variance) / max(float((executions * ratio).sum()), 1e-300)
+    return BlockCycles(total, times, _block_errors(block, off, total, times), error)
+
+
+def _variance(sums: Array, windows: NDArray[Any], stratum: NDArray[np.int64]) -> float:
+    """Return the variance of the sum over these windows: within strata, and of those without one by one."""
+    chosen = windows[stratum[windows] != NO_STRATUM]
+    at, own = stratum[chosen], sums[chosen]
+    number = np.bincount(at)
+    mean = np.bincount(at, own) / np.maximum(number, 1)
+    within = np.bincount(at, (own - mean[at]) ** 2) * number / np.maximum(number - 1, 1)
+    return float(within.sum() + (sums[windows[stratum[windows] == NO_STRATUM]] ** 2).sum())
+
+
+def _block_errors(block: NDArray[Any], off: Array, total: Array, times: Array) -> Array:
+    """Return relative standard errors; where one window alone shows a block, as if executions varied as much as their mean."""
+    windows, squares = np.bincount(block, minlength=len(total)), np.bincount(block, off**2, minlength=len(total))
+    between = np.sqrt(squares * windows / np.maximum(windows - 1, 1)) / np.maximum(total, 1e-300)
+    return np.where(windows > 1, between, 1 / np.sqrt(np.maximum(times, 1.0)))

@@ -1,0 +1,131 @@
+"""Windows of path: how they are spread over the run, what they keep, and that their walks add up to those of the path."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver._native import core_walk as native
+from convolver._native.branch_predictor import Branches
+from convolver._native.core_walk import Code, Core, PortClass
+from convolver._native.path_builder import Paths
+from convolver._native.path_sample import FOUND, PathSample, SamplePlan, SampleWalk
+from convolver._native.trace_decoder import Decoder
+from convolver.execution.sampled_walk import NO_STRATUM, _estimate
+from tests.property.test_core_model import PARAMS, _op
+from tests.wire_streams import Segment, Stream
+
+LENGTH = 10
+COMMON, RARE = 0, 1
+
+
+def gathered(visits, plan, max_visits=1 << 20):
+    """Return a sample of these visits, and the pieces of path that it was gathered from."""
+    stream = Stream()
+    stream.module()
+    for number in (COMMON, RARE):
+        stream.segment(Segment(0x401000 + 64 * number, [1] * LENGTH, code=b"\x90" * LENGTH))
+    for number in visits:
+        stream.visit(number, [])
+    decoder = Decoder()
+    paths = Paths(decoder, max_visits)
+    branches = Branches(decoder)
+    branches.attach(paths)
+    collector = paths.add_collector()
+    sample = PathSample(decoder, paths, branches, plan)
+    decoder.feed(stream.bytes())
+    decoder.flush()
+    return sample, collector.take()
+
+
+def _core():
+    ops = np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
+    address = np.array([0x401000, 0x401040], dtype=np.uint64)
+    none = np.zeros(0, dtype=np.uint16)
+    classes = [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)]
+    return Core(
+        PARAMS, classes, Code(np.array([0, LENGTH, 2 * LENGTH]), address, address + np.uint64(LENGTH), ops, none, none, none)
+    )
+
+
+@given(st.integers(1, 2000), st.integers(1, 12), st.integers(1, 20), st.integers(1, 300))
+def test_memory_is_bounded_and_each_stratum_has_one_window(visits, most, counted, max_visits):
+    sample, pieces = gathered([COMMON] * visits, SamplePlan(counted * LENGTH, 0, most, 0), max_visits)
+    assert sample.stretches == sum(-(-len(piece.segments) // counted) for piece in pieces)
+    windows = sample.windows()
+    assert len(windows) <= most + most % 2
+    every = 1
+    while -(-sample.stretches // every) > most + most % 2:
+        every *= 2
+    strata = windows["stretch"] // every
+    whole = sample.stretches // every
+    assert strata[:whole].tolist() == list(range(whole))
+
+
+@given(st.integers(0, 900), st.integers(1, 8))
+def test_code_that_ran_once_is_in_some_window(at, most):
+    visits = [COMMON] * 900
+    visits.insert(at, RARE)
+    sample, _ = gathered(visits, SamplePlan(5 * LENGTH, 2 * LENGTH, most, 1))
+    assert any(RARE in sample.visits(window) for window in range(len(sample)))
+    assert len(sample) <= 2 * (most + 1)
+
+
+@given(st.lists(st.sampled_from([COMMON, RARE]), min_size=1, max_size=300), st.integers(1, 40))
+def test_windows_of_whole_pieces_add_up_to_the_walk_of_the_path(visits, max_visits):
+    sample, pieces = gathered(visits, SamplePlan(1 << 30, 0, 1 << 10, 0), max_visits)
+    blocks = np.repeat(np.arange(2, dtype=np.uint32), LENGTH)
+    walk = SampleWalk(sample, _core(), blocks, np.ones(2 * LENGTH, dtype=bool), 2)
+    walk.walk(np.arange(len(sample), dtype=np.uint32))
+    found, core = walk.found(), _core()
+    for piece in pieces:
+        core.walk(piece._replace(continues=False))
+    assert np.bincount(found["block"], found["cycles"], 2).tolist() == core.cycles.reshape(2, LENGTH).sum(axis=1).tolist()
+    assert np.bincount(found["block"], found["executions"], 2).tolist() == core.executions.reshape(2, LENGTH).sum(axis=1).tolist()
+
+
+def test_what_fills_the_pipeline_is_not_counted():
+    """A chain of additions goes on from the part that only fills the pipeline: exactly one cycle each is counted."""
+    sample, _ = gathered([COMMON] * 500, SamplePlan(20 * LENGTH, 10 * LENGTH, 1 << 10, 0))
+    walk = SampleWalk(sample, _core(), np.repeat(np.arange(2, dtype=np.uint32), LENGTH), np.ones(2 * LENGTH, dtype=bool), 2)
+    walk.walk(np.arange(len(sample), dtype=np.uint32))
+    found = walk.found()
+    assert len(found) == 25
+    assert (found["executions"] == 20 * LENGTH).all()
+    assert (found["cycles"][1:] == 20 * LENGTH).all()  # the first one begins with the path
+
+
+def _shown(cycles):
+    """Stands for a walk that found so many cycles in each window's ten executions of one block."""
+    found = np.zeros(len(cycles), dtype=FOUND)
+    found["window"], found["cycles"], found["executions"] = np.arange(len(cycles)), cycles, 10
+    return SimpleNamespace(found=lambda: found)
+
+
+@given(st.integers(1, 1000), st.integers(8, 60))
+def test_equal_windows_leave_no_doubt(cycles, windows):
+    one = _estimate(_shown([cycles] * windows), np.array([7.0]), np.ones(1), np.arange(windows) // 4)
+    assert one.cycles / one.executions == cycles / 10
+    assert one.error < 1e-12
+    assert one.errors[0] < 1e-12
+
+
+def test_the_stated_error_is_the_spread_of_repeated_samples():
+    """Strata of different levels: only what differs within them makes an answer uncertain."""
+    random = np.random.default_rng(5)
+    stratum = np.repeat(np.arange(32), 8)
+    level = 1000 + 100 * (stratum % 7)
+    draws = [_estimate(_shown(level + random.integers(0, 400, 256)), np.ones(1), np.ones(1), stratum) for _ in range(400)]
+    estimates = np.array([one.cycles[0] / one.executions[0] for one in draws])
+    stated = np.mean([one.error for one in draws])
+    assert 0.85 < stated / (estimates.std() / estimates.mean()) < 1.15
+
+
+def test_windows_walked_for_rare_blocks_say_nothing_of_others():
+    walk = _shown([100, 100, 900])
+    stratum = np.array([0, 0, NO_STRATUM])
+    assert _estimate(walk, np.ones(1), np.ones(1), stratum, np.array([False])).cycles[0] == 200
+    assert _estimate(walk, np.ones(1), np.ones(1), stratum, np.array([True])).cycles[0] == 1100
