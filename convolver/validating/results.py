@@ -54,22 +54,8 @@ def print_result(result: Validation) -> None:
     console.print(table)
     console.print()
     console.print(_errors(result.statistics()))
-    if pairs := [entry for entry in result.pair_statistics() if entry["origin"] == "all"]:
-        console.print()
-        console.print(_pairs(pairs))
     for name, reason in {**result.header["left_out"], **result.header["refused"]}.items():
         console.print(f"left out: {name}: {reason}", markup=False)
-
-
-def _pairs(entries: list[dict[str, Any]]) -> Any:
-    from convolver.reporting.grid import grid
-
-    table = grid(["CPU ratio of", "over", "mode", "method", "count"], ["median", "mean", "worst", "in interval"])
-    for entry in entries:
-        names = [str(entry[name]) for name in ("base", "target", "mode", "method", "count")]
-        sizes = [f"{entry['error'][name]:.1%}" for name in ("median", "mean", "worst")]
-        table.add_row(*names, *sizes, "" if entry["coverage"] is None else f"{entry['coverage']:.0%}")
-    return table
 
 
 def _errors(entries: list[dict[str, Any]]) -> Any:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Sequence
 from statistics import mean, median
 from typing import Any, NamedTuple
 
 STATED = 0.9
 """Share of measured times that the interval of a prediction claims to cover."""
-
-
-HALVES = ("half looked at", "half held out")
-"""The programs are divided by a hash of their names, so before anything is known of them. Who improves the model by what is seen
-of the first half can tell by the second whether that holds for other programs."""
-
-
-def half(program: str) -> str:
-    """Return the half of a program."""
-    return HALVES[zlib.crc32(program.encode()) & 1]
 
 
 class Errors(NamedTuple):
@@ -82,16 +71,15 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
 
 
 def summarise(rows: Sequence[dict[str, Any]], base: str) -> list[dict[str, Any]]:
-    """Return errors, coverage and CPU-ratio errors by condition, mode and method: of all programs, by origin, and of both
-    :data:`HALVES`."""
+    """Return errors, coverage and CPU-ratio errors by condition, mode and method: of all programs, and by origin."""
     ratio_rows = ratios(rows, base)
     origin_of = {(row["program"], row["input"]): row["origin"] for row in rows}
 
     def belongs(row: dict[str, Any], group: str) -> bool:
-        return group in ("", half(row["program"]), origin_of[row["program"], row["input"]])
+        return group in ("", origin_of[row["program"], row["input"]])
 
     groups = dict.fromkeys((row["condition"], row["mode"], row["method"]) for row in rows)
-    names = ["", *dict.fromkeys(row["origin"] for row in rows if row["origin"]), *HALVES]
+    names = ["", *dict.fromkeys(row["origin"] for row in rows if row["origin"])]
     found = []
     for condition, mode, method in groups:
         for name in names:

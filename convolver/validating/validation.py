@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
 from convolver.schema import TableArtifact, load_table, save_document, table_header
-from convolver.validating.machine_pairs import pair_statistics
 from convolver.validating.statistics import ratios, summarise
 
 if TYPE_CHECKING:
@@ -87,14 +86,9 @@ class Validation(TableArtifact):
         """CPU ratios of every program between every ordered pair of measured machines."""
         return list(self.header.get("pairs", []))
 
-    def pair_statistics(self) -> list[dict[str, Any]]:
-        """Return errors of these ratios by pair, beside those of one factor for all programs."""
-        return pair_statistics(self.pairs)
-
     def summary(self) -> dict[str, Any]:
         """Return the header and the statistics as a JSON-able document."""
-        own = {"statistics": self.statistics(), "pair_statistics": self.pair_statistics()}
-        return {**{key: value for key, value in self.header.items() if key != "pairs"}, **own}
+        return {**{key: value for key, value in self.header.items() if key != "pairs"}, "statistics": self.statistics()}
 
     def save_json(self, path: str | Path) -> None:
         """Write header, statistics, rows and CPU ratios as one JSON document."""

@@ -227,7 +227,6 @@ def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder
     assert pairs["first", "second"]["predicted"] * pairs["second", "first"]["predicted"] == pytest.approx(1)
     assert pairs["first", "second"]["predicted"] == pytest.approx(ratio["predicted"])
     assert pairs["first", "second"]["low"] <= pairs["first", "second"]["predicted"] <= pairs["first", "second"]["high"]
-    assert {entry["method"] for entry in document["pair_statistics"]} == {"model", "paper", "one factor"}
     assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
 
 

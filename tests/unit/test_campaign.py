@@ -15,9 +15,10 @@ from convolver.machine.profile import MachineProfile
 from convolver.validating import campaign_machines as machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import NativeRun
-from convolver.validating.statistics import HALVES, coverage, errors, half, percentile, ratios, summarise
+from convolver.validating.statistics import coverage, errors, percentile, ratios, summarise
 from convolver.validating.validation import Validation
 from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
+from tests.bench.campaign_results import HALVES, conditions_table, half, programs_table, statistics
 from tests.synthetic import machine
 
 OURS = Path(__file__).parents[1] / "bench" / "campaign.toml"
@@ -196,13 +197,18 @@ def test_statistics_are_given_by_condition_and_by_origin():
     assert found["hog", "all"]["cpu_ratio_error"]["worst"] == pytest.approx(0.3)
 
 
-def test_a_result_survives_its_file_and_the_page_shows_every_row(tmp_path):
+def test_a_result_survives_its_file_and_the_tables_of_pages_show_every_row(tmp_path):
     made = Validation.make([row(), row("xz", "hog", measured=2.0)], inputs={}, **HEADER)
     made.save(tmp_path / "v.parquet")
     read = Validation.load(tmp_path / "v.parquet")
     assert read.rows == made.rows
     made.save_json(tmp_path / "v.json")
     assert msgspec.json.decode((tmp_path / "v.json").read_bytes())["rows"] == made.rows
+    columns, (program,) = programs_table(read)
+    assert dict(zip(columns, program, strict=True))["error"] == "+0 %"
+    columns, conditions = conditions_table(statistics(read.rows, read.base))
+    assert {line[0] for line in conditions} == {"quiet", "hog"}
+    assert "50.0 %" in next(line for line in conditions if line[0] == "hog")
 
 
 def test_a_campaign_without_a_result_says_why():
@@ -261,7 +267,7 @@ def test_a_ratio_of_rounds_goes_before_the_quotient_of_medians():
 
 def test_programs_are_halved_by_their_names_alone():
     rows = [row(name, predicted=2.0) for name in ("xz", "gzip", "zstd", "lua")]
-    counts = {entry["origin"]: entry["count"] for entry in summarise(rows, "quiet")}
+    counts = {entry["origin"]: entry["count"] for entry in statistics(rows, "quiet")}
     assert {half("xz"), half("gzip")} == set(HALVES)
     assert sum(counts[name] for name in HALVES) == counts["all"] == 4
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.validating.campaign import Campaign, Condition, Program
-from convolver.validating.machine_pairs import ONE_FACTOR, pair_statistics, whole_machines
+from convolver.validating.machine_pairs import whole_machines
+from tests.bench.campaign_results import ONE_FACTOR, pair_statistics
 
 
 def row(program, predicted, measured, **fields):
