@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,14 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory) -> Path:
+def written(tmp_path_factory, convolver) -> Path:
     """A folder with what the tool writes of a small program, and of a replay and a fit."""
     folder = tmp_path_factory.mktemp("formats")
-    run("gcc", "-g", "-O2", "-o", "cg", str(ROOT / "examples" / "cg.c"), "-lm", folder=folder)
+    subprocess.run(["gcc", "-g", "-O2", "-o", folder / "cg", ROOT / "examples" / "cg.c", "-lm"], check=True)
     machines = ("--base", "server-hbm", "--target", "desktop-32m")
-    convolver("predict", *machines, "--data-objects", "-o", ".", "--", "./cg", "8", folder=folder)
+    convolver("predict", *machines, "--data-objects", "-o", ".", "--", "./cg", "8", cwd=folder, code=0)
     options = str(ROOT / "examples" / "options.machine.json")
-    convolver("simulate", "cg.cvt", "-m", options, "--causes", "--by", "object", "--force", folder=folder)
+    convolver("simulate", "cg.cvt", "-m", options, "--causes", "--by", "object", "--force", cwd=folder, code=0)
     make_timeline(folder / "ring.timeline.parquet")
     make_model(folder / "time.model.json")
     EventsBuilder(2).send(0, 1, 1000).receive(1, 0, 1000).build().save(folder / "ring.events.parquet")
@@ -64,15 +63,6 @@ def written(tmp_path_factory) -> Path:
     row = {"condition": "quiet", "mode": "hybrid", "method": "model"}
     Validation.make([row], inputs={}).save(folder / "validation.parquet")
     return folder
-
-
-def run(*words: str, folder: Path) -> None:
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr
-
-
-def convolver(*words: str, folder: Path) -> None:
-    run(sys.executable, "-m", "convolver", *words, folder=folder)
 
 
 def text(name: str, depth: int = 2) -> str:

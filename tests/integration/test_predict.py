@@ -1,10 +1,9 @@
 """The whole chain on a real program: a command in, times, ratio and artifacts out."""
 
+import functools
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,26 @@ from convolver.artifacts import describe, load
 from tests.synthetic import machine
 
 CG = Path(__file__).parents[2] / "examples" / "cg.c"
-CONVOLVER = [sys.executable, "-m", "convolver"]
 
 pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with the CG solver, its trace and two machines."""
+def folder(tmp_path_factory, convolver):
+    """A folder with the CG solver, its trace, two machines and a store of its own."""
     path = tmp_path_factory.mktemp("predict")
     subprocess.run(["gcc", "-g", "-O2", "-o", path / "cg", CG, "-lm"], check=True)
     machine("here").save(path / "here.machine.json")
     machine("fast", scale=0.5).save(path / "fast.machine.json")
-    done = _run(path, "trace", "--full", "-o", "cg.cvt", "--", "./cg", "8")
-    assert done.returncode == 0, done.stderr
-    return path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONVOLVER_CACHE", str(path / "cache"))
+        convolver("trace", "--full", "-o", "cg.cvt", "--", "./cg", "8", cwd=path, code=0)
+        yield path
 
 
-def _run(folder, *words):
-    environment = {**os.environ, "CONVOLVER_CACHE": str(folder / "cache")}
-    return subprocess.run([*CONVOLVER, *words], cwd=folder, capture_output=True, text=True, env=environment, check=False)
+@pytest.fixture
+def run(folder, convolver):
+    return functools.partial(convolver, cwd=folder)
 
 
 def test_cg_converges_natively_and_says_so(folder):
@@ -41,8 +40,8 @@ def test_cg_converges_natively_and_says_so(folder):
     assert subprocess.run([folder / "cg", "1"], capture_output=True, check=False).returncode == 2
 
 
-def test_prediction_from_a_trace_as_json(folder):
-    done = _run(folder, "predict", "cg.cvt", "--base", "here", "--target", "fast", "--measured", "0.01", "--json")
+def test_prediction_from_a_trace_as_json(folder, run):
+    done = run("predict", "cg.cvt", "--base", "here", "--target", "fast", "--measured", "0.01", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["base"]["machine"] == "here"
@@ -56,18 +55,18 @@ def test_prediction_from_a_trace_as_json(folder):
     assert (hot["function"], Path(hot["file"]).name) == ("multiply", "cg.c")
 
 
-def test_prediction_from_a_trace_on_a_terminal(folder):
-    done = _run(folder, "predict", "cg.cvt", "--base", "here.machine.json", "--target", "fast")
+def test_prediction_from_a_trace_on_a_terminal(folder, run):
+    done = run("predict", "cg.cvt", "--base", "here.machine.json", "--target", "fast")
     assert done.returncode == 0, done.stderr
     for words in ("multiply", "cg.c:", "L1", "coverage", "sampled share", "CPU ratio"):
         assert words in done.stdout
 
 
-def test_command_in_one_go_writes_every_artifact(folder):
+def test_command_in_one_go_writes_every_artifact(folder, run):
     words = ["predict", "--base", "here", "-t", "fast", "-o", "out", "--measure", "1", "--data-objects", "--json"]
     words += ["--", "./cg", "6"]
-    assert _run(folder, *("no/out" if word == "out" else word for word in words)).returncode == 2  # only the last folder is made
-    done = _run(folder, *words)
+    assert run(*("no/out" if word == "out" else word for word in words)).returncode == 2  # only the last folder is made
+    done = run(*words)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["measured_seconds"] > 0
@@ -76,47 +75,47 @@ def test_command_in_one_go_writes_every_artifact(folder):
         assert describe(folder / path)["schema"].startswith("convolver.")
     assert describe(folder / document["artifacts"]["data objects"])["schema"] == "convolver.data_objects"
     assert load(folder / "out" / "cg@fast.ratio.json").total == document["cpu_ratio"]
-    again = _run(folder, *words)
+    again = run(*words)
     assert again.returncode == 2
     assert "--force" in again.stderr
-    ratio = _run(folder, "ratio", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
+    ratio = run("ratio", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
     assert json.loads(ratio.stdout)["ratio"] == document["cpu_ratio"]
 
 
-def test_signature_and_hit_rates_predict_as_their_trace_does(folder):
+def test_signature_and_hit_rates_predict_as_their_trace_does(folder, run):
     (folder / "kept").mkdir()
-    first = _run(folder, "predict", "cg.cvt", "-b", "here", "-t", "fast", "-o", "kept", "--json")
+    first = run("predict", "cg.cvt", "-b", "here", "-t", "fast", "-o", "kept", "--json")
     words = ["predict", "cg.sig.parquet", "--hits", "kept/cg.hits.parquet", "-b", "here", "-t", "fast", "--json"]
-    second = _run(folder, *words)
+    second = run(*words)
     assert json.loads(second.stdout)["base"] == json.loads(first.stdout)["base"]
-    report = _run(folder, "report", "kept", "--json")
+    report = run("report", "kept", "--json")
     assert report.returncode == 0, report.stderr  # the folder holds its signature, too
 
 
-def test_hit_rates_of_another_trace_are_refused(folder):
+def test_hit_rates_of_another_trace_are_refused(folder, run):
     (folder / "other").mkdir()
-    assert _run(folder, "predict", "-b", "here", "-o", "other", "--measure", "0", "--", "./cg", "5").returncode == 0
-    done = _run(folder, "predict", "cg.sig.parquet", "--hits", "other/cg.hits.parquet", "-b", "here")
+    assert run("predict", "-b", "here", "-o", "other", "--measure", "0", "--", "./cg", "5").returncode == 0
+    done = run("predict", "cg.sig.parquet", "--hits", "other/cg.hits.parquet", "-b", "here")
     assert done.returncode == 3
     assert "another trace" in done.stderr
 
 
-def test_a_trace_without_addresses_has_no_prediction(folder):
-    assert _run(folder, "trace", "--counts-only", "-o", "counts.cvt", "--", "./cg", "5").returncode == 0
-    done = _run(folder, "predict", "counts.cvt", "-b", "here")
+def test_a_trace_without_addresses_has_no_prediction(folder, run):
+    assert run("trace", "--counts-only", "-o", "counts.cvt", "--", "./cg", "5").returncode == 0
+    done = run("predict", "counts.cvt", "-b", "here")
     assert done.returncode == 5
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_info_verifies_a_trace(folder):
-    done = _run(folder, "info", "cg.cvt", "--json")
+def test_info_verifies_a_trace(folder, run):
+    done = run("info", "cg.cvt", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "convolver.trace"
     assert document["totals"]["memops"] == document["totals"]["loads"] + document["totals"]["stores"]
     damaged = bytearray((folder / "cg.cvt").read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     (folder / "damaged.cvt").write_bytes(damaged)
-    done = _run(folder, "info", "damaged.cvt")
+    done = run("info", "damaged.cvt")
     assert done.returncode == 3
     assert len(done.stderr.strip().splitlines()) == 1
 
@@ -132,7 +131,7 @@ def test_info_verifies_a_trace(folder):
         (["predict", "-b", "here", "--", "./no-such-command"], 2),
     ],
 )
-def test_bad_input_ends_with_one_sentence_and_its_exit_code(folder, words, code):
-    done = _run(folder, *words)
+def test_bad_input_ends_with_one_sentence_and_its_exit_code(folder, words, code, run):
+    done = run(*words)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
