@@ -6,47 +6,9 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from convolver.artifact_kinds import KINDS
 from convolver.errors import FormatError, SchemaError, UsageError
-from convolver.schema import VERSIONS, read_json, read_table_header
-
-READERS = {
-    "convolver.machine": "convolver.machine.profile:MachineProfile",
-    "convolver.trace": "convolver.tracing.reader:Trace",
-    "convolver.signature": "convolver.signature.signature:Signature",
-    "convolver.data_objects": "convolver.signature.data_objects:DataObjects",
-    "convolver.hit_rates": "convolver.simulation.hit_rates:HitRates",
-    "convolver.object_hits": "convolver.simulation.object_hits:ObjectHits",
-    "convolver.analysis": "convolver.analyzing.program_analysis:Analysis",
-    "convolver.block_times": "convolver.convolution.block_times:BlockTimes",
-    "convolver.cpu_ratio": "convolver.convolution.cpu_ratio:CpuRatio",
-    "convolver.prediction": "convolver.pipeline:Prediction",
-    "convolver.run_prediction": "convolver.mpi.prediction:ParallelPrediction",
-    "convolver.timeline": "convolver.mpi.timeline:Timeline",
-    "convolver.mpi_events": "convolver.mpi.events:Events",
-    "convolver.model": "convolver.modeling.model_artifact:Model",
-    "convolver.table": "convolver.modeling.table:Table",
-    "convolver.validation": "convolver.validating.validation:Validation",
-}
-"""Schema -> ``module:class`` with ``load(path)``, ``id`` and ``summary()``."""
-
-MEANINGS = {
-    "convolver.machine": "machine profile: cache hierarchy and measured or projected rates",
-    "convolver.trace": "trace: sampled addresses and exact counts of one run",
-    "convolver.signature": "signature: exact counts and sampled features per basic block",
-    "convolver.data_objects": "data objects: recorded references per block to allocation sites, variables, stacks and mappings",
-    "convolver.hit_rates": "hit rates: simulated accesses, hits and misses per block, machine and level",
-    "convolver.object_hits": "hits by data object: simulated accesses and misses per data object, block, machine and level",
-    "convolver.analysis": "analysis: where references fall and core cycles, per block and machine",
-    "convolver.block_times": "block times: seconds per block on one machine",
-    "convolver.cpu_ratio": "CPU ratio: base time / target time; above 1 the target is faster",
-    "convolver.prediction": "prediction: times on a base and a target machine",
-    "convolver.run_prediction": "prediction of a parallel run: CPU ratios by rank, burst and module, replayed communication",
-    "convolver.timeline": "timeline: replayed MPI run",
-    "convolver.mpi_events": "MPI events of one run",
-    "convolver.model": "model: fitted equation with its errors and domain",
-    "convolver.table": "table of measurements",
-    "convolver.validation": "validation: predicted and measured times of a campaign",
-}
+from convolver.schema import read_json, read_table_header
 
 TRACE_SCHEMA = "convolver.trace"
 TRACE_SUFFIX = ".cvt"
@@ -73,9 +35,9 @@ def schema_of(path: str | Path) -> str:
         schema = read_json(path).get("schema")
     else:
         raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
-    if not isinstance(schema, str) or schema not in READERS:
+    if not isinstance(schema, str) or schema not in KINDS:
         what = "has no 'schema' field" if schema is None else f"has the unknown schema '{schema}'"
-        raise SchemaError(f"{path} {what}; known are: {', '.join(VERSIONS)}.")
+        raise SchemaError(f"{path} {what}; known are: {', '.join(KINDS)}.")
     return str(schema)
 
 
@@ -84,7 +46,7 @@ def load(path: str | Path) -> Any:
 
     Raises :class:`FormatError` and its kinds for a file that is damaged or something else.
     """
-    module, _, name = READERS[schema_of(path)].partition(":")
+    module, _, name = KINDS[schema_of(path)].reader.partition(":")
     try:
         reader = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -103,11 +65,11 @@ def describe(path: str | Path) -> dict[str, Any]:
     header = _header(path, artifact)
     first = {
         "schema": schema,
-        "version": header.get("version", VERSIONS[schema]),
+        "version": header.get("version", KINDS[schema].version),
         "id": getattr(artifact, "id", None) or header.get("id"),
         "inputs": dict(header.get("inputs") or {}),
         "totals": _totals(artifact, summary),
-        "meaning": MEANINGS[schema],
+        "meaning": KINDS[schema].meaning,
         "file_bytes": Path(path).stat().st_size,
     }
     return {**first, **{name: value for name, value in summary.items() if name not in first}}

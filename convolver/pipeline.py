@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze
 from convolver.analyzing.program_analysis import Analysis
+from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
@@ -16,7 +17,7 @@ from convolver.errors import ReplayError, SchemaError
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
-from convolver.schema import VERSIONS, DocumentArtifact
+from convolver.schema import DocumentArtifact
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
 
@@ -142,7 +143,7 @@ def predict_from(
     sides = [_side(*one) for one in zip(times, seconds, systems, strict=True)]
     document: dict[str, Any] = {
         "schema": SCHEMA,
-        "version": VERSIONS[SCHEMA],
+        "version": KINDS[SCHEMA].version,
         "inputs": {
             "signature": signature.id,
             "hit_rates": analysis.inputs.get("hit_rates"),

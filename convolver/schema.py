@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from convolver.artifact_kinds import KINDS
 from convolver.destination import Destination
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.foreign_text import decode_json, json_text
@@ -21,64 +22,17 @@ if TYPE_CHECKING:
 PARQUET_KEY = "convolver"
 """Key of the artifact header in a Parquet file's own metadata."""
 
-VERSIONS = {
-    "convolver.machine": 2,
-    "convolver.trace": 1,
-    "convolver.signature": 1,
-    "convolver.data_objects": 1,
-    "convolver.hit_rates": 1,
-    "convolver.object_hits": 1,
-    "convolver.analysis": 1,
-    "convolver.block_times": 1,
-    "convolver.cpu_ratio": 1,
-    "convolver.prediction": 1,
-    "convolver.run_prediction": 1,
-    "convolver.timeline": 1,
-    "convolver.mpi_events": 1,
-    "convolver.model": 1,
-    "convolver.table": 1,
-    "convolver.validation": 1,
-}
-"""Newest version of each schema that this package reads and the one it writes."""
-
-
-MAKERS = {
-    "convolver.machine": (
-        "a machine profile (.machine.json)",
-        "`convolver probe` measures one, `convolver machine list` names those here",
-    ),
-    "convolver.trace": ("a trace (.cvt)", "`convolver trace -- COMMAND` records one"),
-    "convolver.signature": ("a signature (.sig.parquet)", "`convolver trace -- COMMAND` writes one beside the trace"),
-    "convolver.data_objects": ("data objects (.objects.parquet)", "`convolver trace --data-objects -- COMMAND` writes them"),
-    "convolver.object_hits": (
-        "hits by data object (.object-hits.parquet)",
-        "`convolver simulate TRACE -m MACHINE --by object` writes them",
-    ),
-    "convolver.hit_rates": ("hit rates (.hits.parquet)", "`convolver simulate TRACE -m MACHINE` writes them"),
-    "convolver.analysis": ("an analysis (.analysis.parquet)", "`convolver predict TRACE -o FOLDER` writes one"),
-    "convolver.block_times": ("block times (.times.parquet)", "`convolver predict TRACE -o FOLDER` writes them"),
-    "convolver.cpu_ratio": ("a CPU ratio (.ratio.json)", "`convolver ratio BASE TARGET -o FILE` writes one"),
-    "convolver.prediction": ("a prediction (.prediction.json)", "`convolver predict TRACE -o FOLDER` writes one"),
-    "convolver.run_prediction": ("a prediction of a run (.run.json)", "`convolver predict --mpi RECORDING -o FOLDER` writes one"),
-    "convolver.timeline": ("a timeline (.timeline.parquet)", "`convolver replay TRACE --config NETWORK -o FILE` writes one"),
-    "convolver.mpi_events": ("MPI events (.parquet)", "`convolver mpi trace -o FILE -- mpirun ...` records them"),
-    "convolver.model": ("a model (.model.json)", "`convolver model fit TABLE ...` makes one"),
-    "convolver.table": ("a table of measurements", "`convolver model convert` and `collect` make one"),
-    "convolver.validation": ("a validation (.parquet)", "`convolver validate CAMPAIGN.toml` makes one"),
-}
-"""What each schema is in words, and the command that makes one: the next step when something else was given."""
-
 
 def _instead(path: str | Path, found: str, schema: str) -> str:
     """Return the sentence for a file that is not what is needed."""
-    what, maker = MAKERS[schema]
-    return f"{path} {found}, but {what} is needed here; {maker}."
+    kind = KINDS[schema]
+    return f"{path} {found}, but {kind.what} is needed here; {kind.maker}."
 
 
 def missing_file(path: str | Path, schema: str) -> FormatError:
     """Return the error for a file that is not there, with the command that makes one."""
-    what, maker = MAKERS[schema]
-    return FormatError(f"There is no file {path}; {what} is needed here: {maker}.")
+    kind = KINDS[schema]
+    return FormatError(f"There is no file {path}; {kind.what} is needed here: {kind.maker}.")
 
 
 def canonical(document: Any) -> bytes:
@@ -121,14 +75,15 @@ def check_header(header: Any, schema: str, where: str) -> None:
     if not isinstance(header["schema"], str):
         raise SchemaError(f"{where} is no Convolver artifact: its 'schema' is no text.")
     if header["schema"] != schema:
-        held = MAKERS[header["schema"]][0] if header["schema"] in MAKERS else f"'{header['schema']}'"
+        held = KINDS[header["schema"]].what if header["schema"] in KINDS else f"'{header['schema']}'"
         raise SchemaError(_instead(where, f"holds {held}", schema))
     version = header.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaError(f"{where} has no valid 'version' field.")
-    if version > VERSIONS[schema]:
+    newest = KINDS[schema].version
+    if version > newest:
         raise UnsupportedVersionError(
-            f"{where} has version {version} of {schema}, but this Convolver reads up to {VERSIONS[schema]}: update Convolver."
+            f"{where} has version {version} of {schema}, but this Convolver reads up to {newest}: update Convolver."
         )
 
 
@@ -229,7 +184,7 @@ class DocumentArtifact:
 
 def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the header of a table artifact, id included; ``extra`` holds further JSON-able fields."""
-    header = {"schema": schema, "version": VERSIONS[schema], "inputs": dict(inputs), **extra}
+    header = {"schema": schema, "version": KINDS[schema].version, "inputs": dict(inputs), **extra}
     header["id"] = document_id({**header, "digest": table_digest(table)})
     return header
 

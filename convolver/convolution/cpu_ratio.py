@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import PredictionError, ProvenanceError, SchemaError
-from convolver.schema import VERSIONS, DocumentArtifact
+from convolver.schema import DocumentArtifact
 
 if TYPE_CHECKING:
     import polars as pl
@@ -139,7 +140,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
     intervals = _intervals(base, target, joined)
     document = {
         "schema": SCHEMA,
-        "version": VERSIONS[SCHEMA],
+        "version": KINDS[SCHEMA].version,
         "inputs": {"base": base.id, "target": target.id},
         "base": {"machine": base.machine, "seconds": base.seconds},
         "target": {"machine": target.machine, "seconds": target.seconds},

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from convolver.artifact_kinds import KINDS
 from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
 from convolver.machine.core_figures import CoreFigure
@@ -17,7 +18,7 @@ from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, make_system, parse_system
 from convolver.machine.tlb import TlbLevel
-from convolver.schema import VERSIONS, document_id, load_document, save_document
+from convolver.schema import document_id, load_document, save_document
 
 __all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate", "Throughput"]
 
@@ -156,7 +157,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def to_document(self) -> dict[str, Any]:
         """Return the profile as a JSON document with schema and version, without id."""
-        return {"schema": SCHEMA, "version": VERSIONS[SCHEMA], **msgspec.to_builtins(self)}
+        return {"schema": SCHEMA, "version": KINDS[SCHEMA].version, **msgspec.to_builtins(self)}
 
     def save(self, path: str | Path) -> str:
         """Write the profile as JSON and return its id."""

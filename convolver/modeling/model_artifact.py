@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver import schema
+from convolver.artifact_kinds import KINDS
 from convolver.errors import ExtrapolationWarning, ModelError, SchemaError
 from convolver.modeling.expression import evaluate, names_of
 from convolver.modeling.intervals import LeftOut, limits
@@ -199,7 +200,7 @@ class Model(msgspec.Struct, kw_only=True):
         return schema.document_id(self._document())
 
     def _document(self) -> dict[str, Any]:
-        header = {"schema": SCHEMA, "version": schema.VERSIONS[SCHEMA]}
+        header = {"schema": SCHEMA, "version": KINDS[SCHEMA].version}
         fields = finite(msgspec.to_builtins(self))
         for name in ("validation", "left_out"):  # files from before there was any keep their id
             if not fields[name]:

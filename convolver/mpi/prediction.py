@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.analyzing.analyze import analyze
+from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.errors import SchemaError
@@ -21,7 +22,7 @@ from convolver.mpi.join import RunPrediction, predict_run
 from convolver.mpi.network import Network, what_if
 from convolver.mpi.network_replay import as_network
 from convolver.progress import SILENT, Progress
-from convolver.schema import VERSIONS, DocumentArtifact
+from convolver.schema import DocumentArtifact
 
 if TYPE_CHECKING:
     from convolver.mpi.timeline import Timeline
@@ -113,7 +114,7 @@ def _document(ratios: BurstRatios, found: RunPrediction, base: MachineProfile, t
     predicted = sum(row["base_seconds"] for row in ratios.ranks)
     return {
         "schema": SCHEMA,
-        "version": VERSIONS[SCHEMA],
+        "version": KINDS[SCHEMA].version,
         "inputs": {"base": base.id, "target": target.id},
         "recording": ratios.events.name,
         "base": base.name,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convolver.artifact_kinds import KINDS
 from convolver.artifacts import TRACE_SCHEMA as TRACE
 from convolver.artifacts import load, schema_of
 from convolver.errors import UsageError
@@ -19,17 +20,6 @@ MACHINE, TIMES, SIGNATURE, HITS, ANALYSIS, PREDICTION, TIMELINE, MODEL = (
     f"convolver.{name}"
     for name in ("machine", "block_times", "signature", "hit_rates", "analysis", "prediction", "timeline", "model")
 )
-FILES = {
-    MACHINE: "a machine (name or .machine.json)",
-    TIMES: "block times (.times.parquet)",
-    TRACE: "a trace (.cvt)",
-    SIGNATURE: "a signature (.sig.parquet)",
-    HITS: "hit rates (.hits.parquet)",
-    ANALYSIS: "an analysis (.analysis.parquet)",
-    PREDICTION: "a prediction (.prediction.json)",
-    TIMELINE: "a timeline (.timeline.parquet)",
-    MODEL: "a model (.model.json)",
-}
 Inputs = Mapping[str, Sequence[Any]]
 
 
@@ -152,10 +142,12 @@ def gather(view: View, words: Sequence[str]) -> dict[str, list[Any]]:
     for schema, (least, most) in view.needs.items():
         have = len(found[schema])
         if have < least or (most is not None and have > most):
-            raise UsageError(f"This view takes {_wanted(view)}; {have} x {FILES[schema]} {'was' if have == 1 else 'were'} given.")
+            raise UsageError(
+                f"This view takes {_wanted(view)}; {have} x {KINDS[schema].what} {'was' if have == 1 else 'were'} given."
+            )
     return found
 
 
 def _wanted(view: View) -> str:
     words = {(1, 1): "", (0, 1): " (may be left out)", (2, 2): " twice", (1, None): " or several"}
-    return ", ".join(FILES[schema] + words[number] for schema, number in view.needs.items())
+    return ", ".join(KINDS[schema].what + words[number] for schema, number in view.needs.items())

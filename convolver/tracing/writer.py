@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from convolver._native.trace_decoder import TracePayloads
+from convolver.artifact_kinds import KINDS
 from convolver.destination import Destination
 from convolver.errors import FormatError
 from convolver.foreign_text import json_text
-from convolver.schema import VERSIONS
 from convolver.tracing import format as cvt
 
 
@@ -60,7 +60,7 @@ class TraceWriter:
             raise FormatError(f"{self.path} is being written by another run: wait for its end or choose another name.") from error
         except OSError as error:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}.") from error
-        header = {"schema": cvt.SCHEMA, "version": VERSIONS[cvt.SCHEMA], **meta}
+        header = {"schema": cvt.SCHEMA, "version": KINDS[cvt.SCHEMA].version, **meta}
         self._put(cvt.pack_header())
         self.put(cvt.META, json_text(header, sort_keys=True).encode(), cvt.CRITICAL)
 

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from convolver.artifact_kinds import KINDS
 from convolver.artifacts import describe, load, schema_of
 from convolver.cli.app import app
 from convolver.convolution.cpu_ratio import cpu_ratio
@@ -14,7 +15,6 @@ from convolver.modeling.base import fit
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder
 from convolver.pipeline import predict_from
-from convolver.schema import VERSIONS
 from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
@@ -56,7 +56,7 @@ def test_info_says_schema_version_id_inputs_and_totals(files):
         document = describe(path)
         assert document["id"] == getattr(artifact, "id", document["id"])
         assert len(document["id"]) == 32
-        assert document["version"] == VERSIONS[document["schema"]]
+        assert document["version"] == KINDS[document["schema"]].version
         assert set(document) >= {"schema", "version", "id", "inputs", "totals"}
         json.dumps(document, allow_nan=False)
     totals = describe(next(path for path in files if path.name == "a.sig.parquet"))["totals"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import convolver
 
 ORDER = (
-    "errors units foreign_text destination schema artifacts locations progress fanout | _native | machine signature | "
-    "tracing probing simulation | execution | analyzing | convolution | calibration | mpi | "
+    "errors units foreign_text destination artifact_kinds schema artifacts locations progress fanout | _native | "
+    "machine signature | tracing probing simulation | execution | analyzing | convolution | calibration | mpi | "
     "modeling | pipeline | plotting | reporting | validating | cli"
 )
 RANK = {name: rank for rank, group in enumerate(ORDER.split("|")) for name in group.split()}

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from convolver._native import simulator
+from convolver.artifact_kinds import KINDS
 from convolver.convolution.lookup import machine_costs
 from convolver.errors import HierarchyError, PredictionError, UnsupportedVersionError
 from convolver.machine.hierarchy import POLICIES, Prefetcher
 from convolver.machine.memory_system import parse_system
 from convolver.machine.profile import MachineProfile
-from convolver.schema import VERSIONS
 from tests.synthetic import machine
 
 L1 = {"level": "L1", "size_bytes": 4096, "ways": 4}
@@ -53,7 +53,7 @@ def test_a_profile_of_the_first_version_means_what_it_meant():
 
 def test_an_older_reader_would_refuse_the_options(monkeypatch, tmp_path):
     MachineProfile.from_document(FULL).save(tmp_path / "m.machine.json")
-    monkeypatch.setitem(VERSIONS, "convolver.machine", 1)
+    monkeypatch.setitem(KINDS, "convolver.machine", KINDS["convolver.machine"]._replace(version=1))
     with pytest.raises(UnsupportedVersionError):
         MachineProfile.load(tmp_path / "m.machine.json")
 

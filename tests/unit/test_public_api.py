@@ -63,10 +63,10 @@ def test_help_loads_no_heavy_library():
 
 
 def test_the_reference_page_holds_every_public_name_and_every_kind_of_artifact():
-    from convolver.artifacts import READERS
+    from convolver.artifact_kinds import KINDS
 
     page = (Path(__file__).parents[2] / "docs/api.md").read_text()
     shown = set(re.findall(r"^\.\. auto\w+:: (\S+)", page, re.M))
-    kinds = {reader.rpartition(":")[2] for reader in READERS.values()}
+    kinds = {kind.reader.rpartition(":")[2] for kind in KINDS.values()}
     assert {f"convolver.{name}" for name in NAMES} - {"convolver.ConvolverError"} <= shown
     assert kinds <= {name.rpartition(".")[2] for name in shown}
