@@ -9,6 +9,8 @@ static int valid_params(const cv_core_params *p)
     for (size_t i = 0; i < sizeof least_one / sizeof *least_one; i++)
         if (!least_one[i] || least_one[i] > ports)
             return 0;
+    if (p->line_bytes & (p->line_bytes - 1))
+        return 0;
     const uint32_t largest = 1u << 16;
     const uint32_t bounded[] = {p->reorder_buffer, p->queue, p->scheduler, p->load_buffer, p->store_buffer, p->fill_buffers};
     for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++)
@@ -92,6 +94,7 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
     if (!c)
         return CV_ERROR_MEMORY;
     c->params = *params;
+    c->line_shift = (uint32_t)__builtin_ctz(params->line_bytes);
     c->n_classes = n_classes;
     c->segments = code->segments;
     c->ops = code->ops;
@@ -112,7 +115,7 @@ void cv_core_free(cv_core *c)
     /* clang-format off */
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
-                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.leave,
+                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
                            c->targets.key, c->code.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)

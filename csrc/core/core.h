@@ -18,6 +18,7 @@ typedef struct {
 
 struct cv_core {
     cv_core_params params;
+    uint32_t line_shift; /* of line_bytes */
     cv_core_class *classes;
     size_t n_classes, segments, ops, sites;
     uint32_t *first_op;

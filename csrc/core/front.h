@@ -29,7 +29,7 @@ static inline int near_use(near_sets *n, uint64_t set, uint64_t key)
 {
     if (!n->sets)
         return 1;
-    uint64_t *const first = n->key + (set % n->sets) * n->ways;
+    uint64_t *const first = n->key + (n->sets & (n->sets - 1) ? set % n->sets : set & (n->sets - 1)) * n->ways;
     uint32_t at = 0;
     while (at < n->ways - 1 && first[at] != key + 1)
         at++;

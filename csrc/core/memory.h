@@ -9,7 +9,7 @@
 /* Does a reference bring a line that no prefetcher sees coming? */
 static inline int irregular(cv_core *c, uint64_t address)
 {
-    const uint64_t line = address / c->params.line_bytes;
+    const uint64_t line = address >> c->line_shift;
     cv_line_course course;
     return cv_streams_find(&c->streams, line) == CV_LINE_NEW && cv_streams_classify(&c->streams, line, &course) == CV_LINE_RANDOM;
 }
@@ -45,7 +45,7 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
  * already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. */
 static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way)
 {
-    const uint64_t line = address / c->params.line_bytes;
+    const uint64_t line = address >> c->line_shift;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
     if (e->line == line && e->arrival > start)
         return e->arrival;
@@ -113,7 +113,7 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
  * cycle at which this one is there. */
 static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from)
 {
-    const uint64_t line = address / c->params.line_bytes, last = (address + (bytes ? bytes - 1 : 0)) / c->params.line_bytes;
+    const uint64_t line = address >> c->line_shift, last = (address + (bytes ? bytes - 1 : 0)) >> c->line_shift;
     if (c->committed < 2 * from)
         c->committed = 2 * from;
     c->committed += line != last ? 2 * c->params.split_store_cycles : line == c->committed_line ? 1 : 2;

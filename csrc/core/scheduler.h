@@ -16,64 +16,137 @@
  * to count them. */
 #define DISPATCH_CYCLES 6
 
+#define WHEEL 2048 /* cycles ahead that have a bucket each; a power of two */
+
 typedef struct {
-    uint64_t *leave; /* a binary heap, the first to leave on top: cycle * SCHEDULER_PORTS + port */
-    uint32_t size, count;
+    uint32_t next; /* 1 + the next of its bucket, or of those that are free; 0: none */
+    uint8_t port;
+} waiting_entry;
+
+typedef struct {
+    waiting_entry *entry;
+    uint64_t *late; /* those that leave behind the wheel: a binary heap, the first to leave on top: cycle * SCHEDULER_PORTS + port */
+    uint32_t size, count, late_count;
+    uint64_t past; /* all that left up to this cycle is gone */
+    uint32_t bucket[WHEEL], spare;
     uint32_t bound[SCHEDULER_PORTS]; /* those that wait, by port */
 } scheduler;
+
+static inline void scheduler_clear(scheduler *s, uint64_t now)
+{
+    memset(s->bucket, 0, sizeof s->bucket);
+    memset(s->bound, 0, sizeof s->bound);
+    for (uint32_t i = 0; i < s->size; i++)
+        s->entry[i].next = (uint32_t)(i + 1 < s->size ? i + 2 : 0);
+    s->spare = 1;
+    s->count = s->late_count = 0;
+    s->past = now;
+}
 
 static inline int scheduler_new(scheduler *s, uint32_t size)
 {
     s->size = size;
-    s->count = 0;
-    s->leave = calloc(size, sizeof *s->leave);
-    return s->leave != NULL;
+    s->entry = calloc(size, sizeof *s->entry);
+    s->late = calloc(size, sizeof *s->late);
+    return s->entry && s->late;
 }
 
-static inline void scheduler_clear(scheduler *s)
+static inline void late_pop(scheduler *s)
 {
-    s->count = 0;
-    memset(s->bound, 0, sizeof s->bound);
-}
-
-static inline void scheduler_pop(scheduler *s)
-{
-    assert(s->count > 0 && s->bound[s->leave[0] % SCHEDULER_PORTS] > 0);
-    s->bound[s->leave[0] % SCHEDULER_PORTS]--;
-    const uint64_t last = s->leave[--s->count];
+    assert(s->late_count > 0 && s->bound[s->late[0] % SCHEDULER_PORTS] > 0);
+    s->bound[s->late[0] % SCHEDULER_PORTS]--;
+    const uint64_t last = s->late[--s->late_count];
     uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < s->count; at = child) {
-        if (child + 1 < s->count && s->leave[child + 1] < s->leave[child])
+    for (uint32_t child; (child = 2 * at + 1) < s->late_count; at = child) {
+        if (child + 1 < s->late_count && s->late[child + 1] < s->late[child])
             child++;
-        if (s->leave[child] >= last)
+        if (s->late[child] >= last)
             break;
-        s->leave[at] = s->leave[child];
+        s->late[at] = s->late[child];
     }
-    s->leave[at] = last;
+    s->late[at] = last;
+    s->count--;
 }
 
 /* An instruction starts at `cycle`, on `port` or without one. */
 static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port)
 {
     assert(s->count < s->size && port < SCHEDULER_PORTS && cycle < UINT64_MAX / SCHEDULER_PORTS - DISPATCH_CYCLES);
-    const uint64_t leave = (cycle + DISPATCH_CYCLES) * SCHEDULER_PORTS + port;
-    uint32_t at = s->count++;
-    for (; at && s->leave[(at - 1) / 2] > leave; at = (at - 1) / 2)
-        s->leave[at] = s->leave[(at - 1) / 2];
-    s->leave[at] = leave;
+    const uint64_t leaves = cycle + DISPATCH_CYCLES;
+    s->count++;
     s->bound[port]++;
+    if (leaves - s->past < WHEEL) {
+        waiting_entry *const one = &s->entry[s->spare - 1];
+        uint32_t *const bucket = &s->bucket[leaves & (WHEEL - 1)];
+        const uint32_t number = s->spare;
+        s->spare = one->next;
+        *one = (waiting_entry){*bucket, (uint8_t)port};
+        *bucket = number;
+        return;
+    }
+    const uint64_t key = leaves * SCHEDULER_PORTS + port;
+    uint32_t at = s->late_count++;
+    for (; at && s->late[(at - 1) / 2] > key; at = (at - 1) / 2)
+        s->late[at] = s->late[(at - 1) / 2];
+    s->late[at] = key;
+}
+
+/* Take the entry that a link leads to out of its bucket. */
+static inline void wheel_take(scheduler *s, uint32_t *link)
+{
+    const uint32_t number = *link;
+    waiting_entry *const one = &s->entry[number - 1];
+    assert(s->bound[one->port] > 0);
+    s->bound[one->port]--;
+    *link = one->next;
+    one->next = s->spare;
+    s->spare = number;
+    s->count--;
+}
+
+/* The one of a bucket that has the least port. */
+static inline uint32_t *wheel_first(scheduler *s, uint32_t *bucket)
+{
+    uint32_t *first = bucket;
+    for (uint32_t *link = bucket; *link; link = &s->entry[*link - 1].next)
+        if (s->entry[*link - 1].port < s->entry[*first - 1].port)
+            first = link;
+    return first;
+}
+
+/* The first one leaves, of those that leave at once that of the least port; returns when. */
+static inline uint64_t scheduler_pop(scheduler *s)
+{
+    uint64_t near = UINT64_MAX, cycle = s->past + 1;
+    uint32_t *first = NULL;
+    if (s->count > s->late_count) {
+        while (!s->bucket[cycle & (WHEEL - 1)])
+            cycle++;
+        first = wheel_first(s, &s->bucket[cycle & (WHEEL - 1)]);
+        near = cycle * SCHEDULER_PORTS + s->entry[*first - 1].port;
+    }
+    if (s->late_count && s->late[0] < near) {
+        cycle = s->late[0] / SCHEDULER_PORTS;
+        late_pop(s);
+    } else {
+        wheel_take(s, first);
+    }
+    s->past = cycle - 1;
+    return cycle;
 }
 
 /* The first cycle from `cycle` on in which there is room. */
 static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle)
 {
-    while (s->count && s->leave[0] / SCHEDULER_PORTS <= cycle)
-        scheduler_pop(s);
+    for (; s->past < cycle && s->count > s->late_count; s->past++)
+        for (uint32_t *const bucket = &s->bucket[(s->past + 1) & (WHEEL - 1)]; *bucket;)
+            wheel_take(s, bucket);
+    s->past = s->past < cycle ? cycle : s->past;
+    while (s->late_count && s->late[0] / SCHEDULER_PORTS <= cycle)
+        late_pop(s);
     if (s->count < s->size)
         return cycle;
-    cycle = s->leave[0] / SCHEDULER_PORTS;
-    scheduler_pop(s);
-    return cycle;
+    return scheduler_pop(s);
 }
 
 /* The port of a mask that the fewest wait for; among equals the first. */

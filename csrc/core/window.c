@@ -21,7 +21,7 @@ static void empty_pipeline(cv_core *c)
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = c->last_path = 0;
     c->blamed = -1;
-    scheduler_clear(&c->waiting);
+    scheduler_clear(&c->waiting, now);
     ports_forget_uses(&c->ports);
 }
 
@@ -235,7 +235,7 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
 {
     if (!c->code.sets || behind <= address)
         return;
-    for (uint64_t line = address / c->params.line_bytes; line <= (behind - 1) / c->params.line_bytes; line++) {
+    for (uint64_t line = address >> c->line_shift; line <= (behind - 1) >> c->line_shift; line++) {
         if (line == c->code_line)
             continue;
         c->code_line = line;
@@ -246,7 +246,7 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
 /* A taken branch whose bytes end at `behind` goes to `target`. */
 static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target)
 {
-    const int near = near_use(&c->targets, behind / c->params.line_bytes, behind);
+    const int near = near_use(&c->targets, behind >> c->line_shift, behind);
     const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : c->params.taken_cycles;
     c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
     if (target >= behind) {

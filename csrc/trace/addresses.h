@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* By the first byte of a record: is it a set-sampled reference? */
+static inline int cv_address_is_sampled(uint8_t first) { return (first & 3) == 1; }
+
 #define CV_ADDRESS_BYTES 10 /* of one varint, at most */
 
 typedef struct {

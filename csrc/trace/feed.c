@@ -2,6 +2,7 @@
 #include "grow.h"
 #include "paths.h"
 #include "trace.h"
+#include "varint.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -129,6 +130,15 @@ static size_t work_of(const cv_trace *trace, const uint64_t *record, size_t word
     return words + (record[0] >> 62 == 2 ? trace->definitions.segments[(uint32_t)record[0]].sites : 0);
 }
 
+/* Set-sampled references are no part of a path: pass over those that come next; NULL when one is cut off. */
+static const uint8_t *pass_sampled(const uint8_t *at, const uint8_t *end)
+{
+    while (at && at < end && cv_address_is_sampled(*at))
+        if ((at = cv_varint_skip(at, end)))
+            at = cv_varint_skip(at, end);
+    return at;
+}
+
 /* Unpack records into the pending buffer and decode them, some thousand words at a time. */
 cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size, int milliseconds, size_t *used)
 {
@@ -146,11 +156,14 @@ cv_status cv_trace_replay(cv_trace *trace, const void *bytes, size_t size, int m
     while (!status && at < end && (words || *used == 0 || milliseconds_now() < until)) {
         const char *why = NULL;
         size_t more = 0;
-        const uint8_t *next = cv_address_get(&trace->reader, &trace->definitions, at, end, trace->pending + words, &more, &why);
+        const uint8_t *next = trace->paths_alone ? pass_sampled(at, end) : at;
         if (!next)
+            return cv_trace_refuse(trace, "a sampled reference is cut off", (uint64_t)(at - (const uint8_t *)bytes));
+        at = next;
+        if (at < end && !(next = cv_address_get(&trace->reader, &trace->definitions, at, end, trace->pending + words, &more, &why)))
             return cv_trace_refuse(trace, why, (uint64_t)(at - (const uint8_t *)bytes));
         at = next;
-        work += work_of(trace, trace->pending + words, more);
+        work += more ? work_of(trace, trace->pending + words, more) : 0;
         words += more;
         if (at == end || work >= REPLAY_WORK) {
             size_t consumed = 0;

@@ -20,6 +20,10 @@ static inline uint8_t *cv_varint_put(uint8_t *to, uint64_t value)
 /* Returns NULL when the bytes end inside the number or it does not fit in 64 bits. */
 static inline const uint8_t *cv_varint_get(const uint8_t *from, const uint8_t *end, uint64_t *value)
 {
+    if (from < end && *from < 128) { /* most are short */
+        *value = *from;
+        return from + 1;
+    }
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 64 && from < end; shift += 7) {
         uint8_t byte = *from++;
@@ -32,6 +36,14 @@ static inline const uint8_t *cv_varint_get(const uint8_t *from, const uint8_t *e
         }
     }
     return NULL;
+}
+
+/* Returns the end of a number, NULL when the bytes end inside it. */
+static inline const uint8_t *cv_varint_skip(const uint8_t *from, const uint8_t *end)
+{
+    while (from < end && *from >= 128)
+        from++;
+    return from < end ? from + 1 : NULL;
 }
 
 #endif
