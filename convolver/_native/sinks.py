@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convolver._native.detailed_engine import AnySimulator
+from convolver._native.path_builder import Paths
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.trace_decoder import SETS, Decoder
+
+PathReader = Callable[[Decoder, Paths], Any]
+"""Adds a reader in C to a decoder's builder of paths."""
+
+
+class ObjectOwners(NamedTuple):
+    """What the owners of references stand for where these are attributed: pairs of a site and a data object."""
+
+    sites: NDArray[np.uint32]
+    objects: NDArray[np.uint32]
+    documents: list[dict[str, Any]]
+    """The data objects."""
+
+
+class Decoded(NamedTuple):
+    """What was learned of a stream while it was decoded.
+
+    ``site_blocks``: block of each site. ``block_memops``: executed references of each block (None: not counted).
+    ``line_shares``: by which pattern each site's lines come, shape (sites, 4) (None: nobody looked). ``objects``: what owners
+    stand for that are pairs (None: owners are sites).
+    """
+
+    site_blocks: NDArray[np.uint32]
+    block_memops: NDArray[np.uint64] | None = None
+    line_shares: NDArray[np.float64] | None = None
+    objects: ObjectOwners | None = None
 
 
 class Sinks(NamedTuple):
@@ -15,11 +46,13 @@ class Sinks(NamedTuple):
 
     ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (a trace's ``header["sampling"]``
     has ``sets``, the number of classes, and ``set_class``). ``by_object``: owners are pairs of a site and a data object instead.
+    ``paths`` is called with the decoder and its builder of executed paths, where a stream has one.
     """
 
     windows: tuple[AnySimulator | Relay, ...]
     sets: Simulator | None = None
     by_object: bool = False
+    paths: PathReader | None = None
 
     def connect(self, decoder: Decoder) -> None:
         """Let a decoder feed them."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from convolver._native.path_sample import PathSample
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
-from convolver.analyzing.core_cycles import core_cycles, cycle_seconds
+from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
 from convolver.analyzing.falls import Falls, fold, page_misses, with_scattered
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
-from convolver.execution.core_time import core_table
+from convolver.execution.core_time import core_table, gather_paths
 from convolver.machine.calibration import PAGES
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.memory_system import MemorySystem
@@ -25,16 +26,15 @@ from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.level_samples import sampled
-from convolver.simulation.one_pass import TraceLike, simulate
+from convolver.simulation.level_samples import Fed, RecordedTrace, sampled
+from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import Target
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@runtime_checkable
-class PredictableTrace(TraceLike, Protocol):
+class PredictableTrace(RecordedTrace, Protocol):
     """What is needed of a trace; :class:`convolver.tracing.reader.Trace` is one."""
 
     @property
@@ -78,7 +78,7 @@ def analyze(
         return _of_hits(program, hits, profiles)
     if hits is not None:
         raise UsageError("A trace needs no hit rates; give them with a signature, or leave them out.")
-    if not isinstance(program, PredictableTrace):
+    if not isinstance(program, Fed):
         raise UsageError(
             f"{type(program).__name__} is no program; give a trace, the path of one, or a signature and its hit rates."
         )
@@ -160,11 +160,15 @@ def _found(
         for what, system in zip(("", " (translations)", " (out of order)"), systems, strict=True):
             if system is not None:
                 every.setdefault(system.id, Target(machine.name + what, system))
-    rates = simulate(trace, list(every.values()), progress=progress)
+    samples: list[PathSample] = []
+    walked = has_paths(trace) and any(cycle_seconds(machine) is not None for machine, _, _ in wanted)
+    gather = (lambda decoder, paths: samples.append(gather_paths(decoder, paths))) if walked else None
+    rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
     blocks = trace.signature.table.height
     named = [[None if system is None else every[system.id].name for system in systems] for _, systems, _ in wanted]
     falls = [_falls(rates.table, machine, names, blocks) for (machine, _, _), names in zip(wanted, named, strict=True)]
-    cores = core_cycles(trace, [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)], progress)
+    near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
+    cores = core_cycles(trace, near, samples[0] if samples else None, progress)
     found = []
     for (machine, systems, key), where, core in zip(wanted, falls, cores, strict=True):
         levels = tuple(level.level for level in machine.hierarchy)

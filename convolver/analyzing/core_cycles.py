@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.path_sample import PathSample
 from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.waiting import places_of
 from convolver.errors import PredictionError
@@ -27,8 +28,8 @@ class CoreCycles:
 
     ``near``: all data in the first level. ``waiting``: lines that come out of order are as far away as they are; the same as
     ``near`` for a machine without a calibration. ``cycle_seconds``: how long the cycles of ``waiting`` beyond ``near`` take,
-    which another clock of the core does not change. ``errors``: relative standard error of each block's cycles between the
-    windows that were walked (None: not known), ``error``: that of the whole program's.
+    which another clock of the core does not change. ``errors``: relative standard error of each block's cycles, between the
+    windows that were walked (None: not known); ``error``: that of the whole program's.
     """
 
     near: Array
@@ -51,16 +52,24 @@ def cycle_seconds(machine: MachineProfile) -> float | None:
         return None
 
 
+def has_paths(trace: Any) -> bool:
+    """True for a stored trace in which each visit is followed by what was executed next."""
+    return isinstance(trace, Trace) and trace.whole_paths and len(trace.definitions.segments) > 0
+
+
 def core_cycles(
-    trace: Any, machines: Sequence[tuple[MachineProfile, Falls]], progress: Progress = SILENT
+    trace: Any,
+    machines: Sequence[tuple[MachineProfile, Falls]],
+    sample: PathSample | None = None,
+    progress: Progress = SILENT,
 ) -> list[CoreCycles | None]:
-    """Return the cycles of a trace's blocks on each machine, given where its lines are found.
+    """Return the cycles of a trace's blocks on each machine, given where its lines are found, and a sample of its paths.
 
     None for a machine whose profile does not say how long a cycle takes, and for all where the trace holds no executed paths
     (counts alone, a trace of another tool, a run that was not stored).
     """
     cycles = [cycle_seconds(machine) for machine, _ in machines]
-    if not isinstance(trace, Trace) or not trace.whole_paths or not len(trace.definitions.segments):
+    if not has_paths(trace):
         return [None] * len(machines)
     walks: dict[tuple[bytes, int | None], Walk] = {}  # by core, and by machine where its lines are waited for
     keys = []
@@ -76,13 +85,13 @@ def core_cycles(
         keys.append((number, core, own))
     if not walks:
         return [None] * len(machines)
-    walked = dict(zip(walks, core_times(trace, list(walks.values()), progress), strict=True))
+    walked = dict(zip(walks, core_times(trace, list(walks.values()), progress, sample=sample), strict=True))
     executions = trace.blocks.counts["executions"].astype(float)
     totals = {key: one.table["cycles_per_execution"].to_numpy() * executions for key, one in walked.items()}
     found: list[CoreCycles | None] = [None] * len(machines)
     for number, core, own in keys:
         cycle = cycles[number]
         assert cycle is not None
-        errors, error = walked[core, own].table["error"].to_numpy(), walked[core, own].error
-        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, error)
+        errors = walked[core, own].table["error"].to_numpy()
+        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, walked[core, own].error)
     return found

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.sinks import Sinks
+from convolver._native.sinks import Decoded, Sinks
 from convolver._native.trace_decoder import END, Decoder
 from convolver.errors import ProbeError
 from convolver.probing.runner import probe_binary
@@ -48,7 +48,6 @@ class KernelRuns:
         self.id = document_id({"recorded": [tuple(point) for point in self.points]})
         self.header: Mapping[str, Any] = {"sampling": {"mode": "sample", "interval": 1, "sample": 1, "sets": CLASSES}}
         self.site_blocks: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
-        self.site_line_shares: NDArray[np.float64] | None = None
         self._features: dict[str, NDArray[np.uint64]] = {}
         self._pages = pages
 
@@ -56,8 +55,8 @@ class KernelRuns:
         largest = max(point.working_set_bytes for point in self.points)
         return [str(probe_binary()), "--record", "--bytes", str(max(largest, 1 << 20)), "--pages", self._pages]
 
-    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
-        """Stream all references into simulators; afterwards blocks, patterns and line shares of the sites are known."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> Decoded:
+        """Stream all references into simulators, and return blocks and line shares of the sites."""
         decoder = Decoder("The probe's stream of references")
         sinks.connect(decoder)
         with tempfile.TemporaryFile("w+") as todo:
@@ -77,12 +76,9 @@ class KernelRuns:
         if status:
             raise ProbeError(f"The probe could not tell its kernels' references (status {status}); install Convolver again.")
         decoder.flush()
-        self._learn(decoder)
-
-    def _learn(self, decoder: Decoder) -> None:
         self.site_blocks = (decoder.segments()["file_offset"] >> np.uint64(16)).astype(np.uint32)
-        self.site_line_shares = site_line_shares(decoder)
         self._features = site_features(decoder)
+        return Decoded(self.site_blocks, line_shares=site_line_shares(decoder))
 
     def features(self, blocks: int) -> dict[str, NDArray[np.float64]]:
         """Return what the signature of a program says of its blocks: references and loads looked at, and the ratios of lines."""

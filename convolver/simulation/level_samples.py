@@ -8,12 +8,11 @@ variable can fill a sampled one. It is taken from the set sample where that has 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from convolver._native.sinks import Decoded, Sinks
 from convolver.machine.hierarchy import DEPENDENT_POLICIES
+from convolver.progress import SILENT, Progress
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.targets import Target
 
@@ -21,8 +20,19 @@ ALL, BURSTS, VISITS = "all", "bursts", "visits"
 """Samples of references in order: every one, bursts, or the first visits of each block."""
 
 
-class RecordedTrace(Protocol):
-    """What a simulation has to know of a recorded trace; :class:`convolver.tracing.reader.Trace` is one."""
+@runtime_checkable
+class Fed(Protocol):
+    """Whatever streams references."""
+
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> Decoded:
+        """Stream all references into simulators and readers of paths, and return what was learned on the way."""
+
+
+class RecordedTrace(Fed, Protocol):
+    """A stream of references with a description; :class:`convolver.tracing.reader.Trace` is one.
+
+    A program that runs and the kernels of the probe are others: their ids, signatures and blocks are known after :meth:`feed`.
+    """
 
     @property
     def id(self) -> str:
@@ -31,10 +41,6 @@ class RecordedTrace(Protocol):
     @property
     def header(self) -> Mapping[str, Any]:
         """Its description; ``sampling`` says what was recorded."""
-
-    @property
-    def site_blocks(self) -> NDArray[np.uint32]:
-        """Block of each site."""
 
 
 class Sampled(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.detailed_engine import AnySimulator
 from convolver._native.simulator import OwnerLimitError
-from convolver._native.sinks import Sinks
+from convolver._native.sinks import Decoded, ObjectOwners, PathReader, Sinks
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
@@ -19,7 +19,7 @@ from convolver.simulation.detailed import Details
 from convolver.simulation.group import LINE_BYTES, BlockSums, Group
 from convolver.simulation.hit_rate_table import SimulatedRuns
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.level_samples import ALL, BURSTS, RecordedTrace, Sampled, fits_sets, sampled
+from convolver.simulation.level_samples import ALL, BURSTS, Fed, RecordedTrace, Sampled, fits_sets, sampled
 from convolver.simulation.object_hits import ObjectHits
 from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.targets import MachineLike, Target, targets
@@ -27,37 +27,6 @@ from convolver.simulation.targets import MachineLike, Target, targets
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""
 NO_DETAILS = Details()
-
-
-class TraceLike(RecordedTrace, Protocol):
-    """A stream of references that knows the block of each of its sites; :class:`convolver.tracing.reader.Trace` is one."""
-
-    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
-        """Stream all references into simulators."""
-
-
-class AttributedTrace(TraceLike, Protocol):
-    """A stream of references that knows the data objects that they touch."""
-
-    @property
-    def attribution(self) -> ObjectOwners:
-        """What owners that are pairs stand for, known behind :meth:`feed`; to be refused where nothing is known of objects."""
-
-
-class ObjectOwners(Protocol):
-    """Owners that are pairs of a site and a data object."""
-
-    @property
-    def sites(self) -> NDArray[np.uint32]:
-        """Site of each pair."""
-
-    @property
-    def objects(self) -> NDArray[np.uint32]:
-        """Data object of each pair."""
-
-    @property
-    def documents(self) -> list[dict[str, Any]]:
-        """The data objects."""
 
 
 def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DETAILS) -> Group | None:
@@ -85,11 +54,12 @@ def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DET
 
 
 def simulate(
-    trace: TraceLike,
+    trace: RecordedTrace,
     machines: MachineLike | Iterable[MachineLike],
     *,
     details: Details = NO_DETAILS,
     jobs: int = 1,
+    paths: PathReader | None = None,
     progress: Progress = SILENT,
 ) -> HitRates:
     """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
@@ -97,16 +67,18 @@ def simulate(
     Where the trace has bursts and a set sample, the larger levels of each machine are taken from the set sample, and the first
     one too where it is even, or else from the bursts (:mod:`convolver.simulation.level_samples`), unless the detailed engine
     simulates the machine: it takes all from the bursts.
-    ``details`` asks for more than the fast engine has. ``jobs`` is how many threads may run the
-    fast engine beside the decoder; the counts are the same. Raises :class:`UsageError` and :class:`MachineError` for
-    machines that cannot be simulated (see :func:`convolver.simulation.targets.targets`), :class:`SimulationError` for a trace
-    without addresses and :class:`FormatError` for a damaged one.
+    ``details`` asks for more than the fast engine has. ``jobs`` is how many threads may run the fast engine beside the decoder;
+    the counts are the same. ``paths`` reads the executed paths in the same pass.
+
+    Raises :class:`UsageError` and :class:`MachineError` for machines that cannot be simulated (see
+    :func:`convolver.simulation.targets.targets`) and for something that is no trace, :class:`SimulationError` for a trace without
+    addresses and :class:`FormatError` for a damaged one.
     """
-    return _simulated(trace, targets(machines), None, details, jobs, progress)[0]
+    return _simulated(trace, targets(machines), details, jobs, progress, paths=paths)[0]
 
 
 def simulate_objects(
-    trace: AttributedTrace,
+    trace: RecordedTrace,
     machines: MachineLike | Iterable[MachineLike],
     *,
     details: Details = NO_DETAILS,
@@ -118,8 +90,9 @@ def simulate_objects(
     Raises :class:`UsageError` for a trace that knows no data objects.
     """
     found = targets(machines)
-    rates, runs, owners = _simulated(trace, found, trace.attribution, details, jobs, progress)
-    return rates, _object_hits(trace.attribution, np.asarray(trace.site_blocks), runs, owners, found, rates)
+    rates, runs, decoded, owners = _simulated(trace, found, details, jobs, progress, by_object=True)
+    assert decoded.objects is not None
+    return rates, _object_hits(decoded.objects, decoded.site_blocks, runs, owners, found, rates)
 
 
 def _object_hits(
@@ -145,27 +118,34 @@ def _object_hits(
 
 
 def _simulated(
-    trace: TraceLike, found: list[Target], attribution: ObjectOwners | None, details: Details, jobs: int, progress: Progress
-) -> tuple[HitRates, SimulatedRuns, int]:
-    """Return hit rates by block, the runs that they are from, and how many owners: pairs where there is an ``attribution``."""
+    trace: RecordedTrace,
+    found: list[Target],
+    details: Details,
+    jobs: int,
+    progress: Progress,
+    *,
+    by_object: bool = False,
+    paths: PathReader | None = None,
+) -> tuple[HitRates, SimulatedRuns, Decoded, int]:
+    """Return hit rates by block, the runs that they are from, what decoding told, and how many owners there are."""
+    if not isinstance(trace, Fed):
+        raise UsageError(f"{type(trace).__name__} is no trace; load one with convolver.load.")
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
     windows = Group(found, details, by_burst=holds.windows == BURSTS)
     sets = _set_group(found, holds, details) if holds.classes else None
-    sinks = Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object=attribution is not None)
-    trace.feed(sinks, progress)
-    site_blocks = np.asarray(trace.site_blocks, dtype=np.uint32)
-    line_shares = getattr(trace, "site_line_shares", None)
-    if attribution is not None:
-        site_blocks = site_blocks[attribution.sites]
-        line_shares = None if line_shares is None else line_shares[attribution.sites]
+    decoded = trace.feed(Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object, paths), progress)
+    site_blocks, line_shares = decoded.site_blocks, decoded.line_shares
+    if decoded.objects is not None and by_object:
+        site_blocks = site_blocks[decoded.objects.sites]
+        line_shares = None if line_shares is None else line_shares[decoded.objects.sites]
     owners = max(windows.owners, sets.owners if sets else 0)
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
-    runs = SimulatedRuns(holds, windows, sets, BlockSums(site_blocks, owners), line_shares, getattr(trace, "block_memops", None))
+    runs = SimulatedRuns(holds, windows, sets, BlockSums(site_blocks, owners), line_shares, decoded.block_memops)
     references = windows.references + (sets.simulator.references if sets else 0)
-    return runs.hit_rates(found, references, {"trace": trace.id}, trace.header.get("sampling")), runs, owners
+    return runs.hit_rates(found, references, {"trace": trace.id}, trace.header.get("sampling")), runs, decoded, owners
 
 
 Simulators = Sequence[AnySimulator | ParallelSimulator]

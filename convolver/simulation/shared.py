@@ -6,7 +6,7 @@ their virtual addresses name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.group import BlockSums
 from convolver.simulation.hit_rate_table import SimulatedRuns
 from convolver.simulation.hit_rates import HitRates
-from convolver.simulation.level_samples import BURSTS, RecordedTrace, sampled
+from convolver.simulation.level_samples import BURSTS, sampled
 from convolver.simulation.targets import MachineLike, Target, targets
 
 SPACE_BIT = 56
@@ -28,8 +28,20 @@ SPACE_BIT = 56
 NO_DETAILS = Details()
 
 
-class StreamedTrace(RecordedTrace, Protocol):
+class StreamedTrace(Protocol):
     """A trace whose references can be read in batches, several times at once."""
+
+    @property
+    def id(self) -> str:
+        """Id of the recorded trace."""
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """Its description; ``sampling`` says what was recorded."""
+
+    @property
+    def site_blocks(self) -> NDArray[np.uint32]:
+        """Block of each site."""
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references in order."""

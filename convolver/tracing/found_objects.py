@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.sinks import ObjectOwners
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
 from convolver.signature.data_objects import KINDS
@@ -70,20 +71,10 @@ def object_documents(content: bytes, where: str) -> list[dict[str, Any]]:
         raise FormatError(f"{where} has a description of data objects that cannot be read; trace again.") from error
 
 
-class Attribution:
-    """What the owners of references stand for where these are attributed: pairs of a site and a data object."""
-
-    def __init__(self) -> None:
-        self.sites: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
-        self.objects: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
-        self.documents: list[dict[str, Any]] = []
-
-    def take(self, decoder: Decoder, found: FoundObjects) -> None:
-        """Learn it from a decoder that has come to the end."""
-        pairs = decoder.pairs()
-        self.sites = pairs["site"].astype(np.uint32)
-        self.objects = found.number_of[pairs["object"]]
-        self.documents = found.documents
+def object_owners(decoder: Decoder, found: FoundObjects) -> ObjectOwners:
+    """Return what owners stand for, of a decoder that has come to the end."""
+    pairs = decoder.pairs()
+    return ObjectOwners(pairs["site"].astype(np.uint32), found.number_of[pairs["object"]], found.documents)
 
 
 def _label(row: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from convolver._native.branch_predictor import COUNTS as BRANCH_COUNTS
 from convolver._native.load_chains import COUNTS as CHAIN_COUNTS
 from convolver._native.load_chains import Chains
 from convolver._native.path_builder import Paths
+from convolver._native.sinks import PathReader
 from convolver._native.trace_decoder import Decoder
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions, guard_executions, starts
@@ -27,16 +28,22 @@ WIDE_BYTES = 16
 class PathFeatures:
     """Walks, in C, all that a decoder decodes from now on.
 
-    ``sampling`` is the plan in a trace's header: branches are predicted only where the paths are whole.
+    ``sampling`` is the plan in a trace's header: branches are predicted only where the paths are whole. ``reader`` reads the same
+    paths, all of them.
     """
 
-    def __init__(self, decoder: Decoder, sampling: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, decoder: Decoder, sampling: Mapping[str, Any] | None, reader: PathReader | None = None, *, branches: bool = True
+    ) -> None:
         plan = sampling or {}
         paths = Paths(decoder, PIECE, warmup=bool(plan.get("warmup")))
-        paths.thin(WHOLE_PIECES, ONE_IN)
+        if reader is None:
+            paths.thin(WHOLE_PIECES, ONE_IN)
+        else:
+            reader(decoder, paths)
         self._decoder = decoder
         self._chains = Chains(decoder, paths)
-        self._branches = Branches(decoder) if plan.get("paths") else None
+        self._branches = Branches(decoder) if branches and plan.get("paths") else None
         if self._branches is not None:
             self._branches.attach(paths)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.path_builder import Paths, PathWindow
-from convolver._native.sinks import Sinks
+from convolver._native.sinks import Decoded, Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_json
@@ -23,7 +23,7 @@ from convolver.signature.data_objects import HOW_TO
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.found_objects import Attribution, FoundObjects, find_objects, object_documents
+from convolver.tracing.found_objects import FoundObjects, find_objects, object_documents, object_owners
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.site_features import site_line_shares
 
@@ -52,9 +52,6 @@ class Trace:
         self._counters = counters
         self._signature: bytes | None = None
         self._objects: bytes | None = None
-        self._attribution = Attribution()
-        self.site_line_shares: NDArray[np.float64] | None = None
-        """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
@@ -136,29 +133,23 @@ class Trace:
     def signature(self) -> Signature:
         """The table of blocks. A file that was cut off before it has one without function names, from what is there."""
         from convolver.signature.signature import Signature
-        from convolver.tracing.assemble import assemble_signature
 
         if self._signature is not None:
             return Signature.load(io.BytesIO(self._signature))  # type: ignore[arg-type]
         decoder = Decoder(str(self.path))
         paths = PathFeatures(decoder, self.header.get("sampling"))
         self._decode(decoder)
+        return self._assembled(decoder, paths)
+
+    def _assembled(self, decoder: Decoder, paths: PathFeatures) -> Signature:
+        from convolver.tracing.assemble import assemble_signature
+
         return assemble_signature(decoder, self.counters, self.blocks, None, self.header, {"trace": self.id}, paths)
 
     @property
     def has_data_objects(self) -> bool:
         """True when the trace tells which data objects its references touch."""
         return self._sampling("data_objects")
-
-    @property
-    def attribution(self) -> Attribution:
-        """What owners that are pairs of a site and a data object stand for, known after :meth:`feed`.
-
-        Raises :class:`UsageError` for a trace that was made without data objects.
-        """
-        if not self.has_data_objects:
-            raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
-        return self._attribution
 
     def _found_objects(self, decoder: Decoder) -> FoundObjects:
         """Names of data objects are those found at the end of the run; a file that was cut off before has none."""
@@ -171,8 +162,7 @@ class Trace:
         """The references of each block to each data object; raises :class:`UsageError` for a trace that was made without."""
         from convolver.tracing.assemble import assemble_objects
 
-        if not self.has_data_objects:
-            raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
+        self._need_objects(True)
         decoder = Decoder(str(self.path))
         decoder.attribute()
         self._decode(decoder)
@@ -232,15 +222,25 @@ class Trace:
         decoder.warmup(self._sampling("warmup"))
         return decoder
 
-    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
-        """Stream every recorded reference into simulators."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> Decoded:
+        """Stream every recorded reference into simulators, and return what was learned on the way.
+
+        Raises :class:`UsageError` where data objects are asked for and the trace was made without.
+        """
+        self._need_objects(sinks.by_object)
         decoder = self._decoder()
         sinks.connect(decoder)
-        paths = PathFeatures(decoder, self.header.get("sampling"))
+        whole = self._signature is not None  # of a file that was cut off the features follow from the same pass
+        paths = PathFeatures(decoder, self.header.get("sampling"), sinks.paths, branches=not whole)
         self._decode(decoder, progress, "Simulating")
-        self.site_line_shares = site_line_shares(decoder, paths.sites())
-        if sinks.by_object:
-            self.attribution.take(decoder, self._found_objects(decoder))
+        if not whole and self._counters is not None and "signature" not in self.__dict__:
+            self.signature = self._assembled(decoder, paths)
+        owners = object_owners(decoder, self._found_objects(decoder)) if sinks.by_object else None
+        return Decoded(self.site_blocks, self.block_memops, site_line_shares(decoder, paths.sites()), owners)
+
+    def _need_objects(self, asked: bool) -> None:
+        if asked and not self.has_data_objects:
+            raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver._native.sinks import Sinks
+from convolver._native.sinks import Decoded, Sinks
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.data_objects import HOW_TO
-from convolver.tracing.found_objects import Attribution, FoundObjects
+from convolver.tracing.found_objects import FoundObjects, object_owners
 from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
@@ -117,17 +117,19 @@ class LiveTrace:
         self._command = check_command(argv, scan=scan)
         self._ended: Ended | None = None
         self._outcome: Outcome | None = None
-        self._attribution = Attribution()
         self._found: FoundObjects | None = None
         self.header: dict[str, Any] = describe(argv, self._plan)
-        self.site_line_shares: Any = None
-        """Which pattern brings the lines of each site, known after :meth:`feed`."""
 
-    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> None:
-        """Run the program and stream its references into simulators."""
+    def feed(self, sinks: Sinks, progress: Progress = SILENT) -> Decoded:
+        """Run the program, stream its references into simulators, and return what was learned on the way.
+
+        Raises :class:`UsageError` where data objects are asked for and the plan has none.
+        """
+        if sinks.by_object and not self._plan.data_objects:
+            raise UsageError(f"Data objects were not asked for. {HOW_TO}")
         decoder = Decoder()
         self._plan.choose(decoder)
-        paths = PathFeatures(decoder, self._plan.document())
+        paths = PathFeatures(decoder, self._plan.document(), sinks.paths)
         sinks.connect(decoder)
         session = Session(self._command, self._plan, decoder)
         pace = Pace(self._plan, progress, self._expected, session.counters)
@@ -137,20 +139,12 @@ class LiveTrace:
             self._outcome = session.run(lambda: None, lambda: None, pace)
             self.header |= ending_of(self._outcome, decoder, time.monotonic() - began)
             self._ended = Ended(decoder, session.counters(), self.header, self._counts, paths)
-            self.site_line_shares = site_line_shares(decoder, paths.sites())
             self._found = self._ended.found_objects()
-            if self._found is not None:
-                self._attribution.take(decoder, self._found)
+            owners = None if self._found is None else object_owners(decoder, self._found)
+            return Decoded(self.site_blocks, self.block_memops, site_line_shares(decoder, paths.sites()), owners)
         finally:
             pace.finish()
             session.close()
-
-    @property
-    def attribution(self) -> Attribution:
-        """As :attr:`convolver.tracing.reader.Trace.attribution`."""
-        if not self._plan.data_objects:
-            raise UsageError(f"Data objects were not asked for. {HOW_TO}")
-        return self._attribution
 
     @property
     def data_objects(self) -> DataObjects:

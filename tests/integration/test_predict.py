@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from convolver._native.trace_decoder import Decoder
+from convolver.analyzing.analyze import analyze
 from convolver.artifacts import describe, load
+from convolver.tracing.format import ADDRESSES
+from convolver.tracing.reader import read_chunks
 from tests.synthetic import machine
 
 CG = Path(__file__).parents[2] / "examples" / "cg.c"
@@ -135,3 +139,27 @@ def test_bad_input_ends_with_one_sentence_and_its_exit_code(folder, words, code,
     done = run(*words)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, run, tmp_path, monkeypatch):
+    """Features, caches, translations and executed paths of two machines come from one pass; the store answers afterwards."""
+    monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path))
+    decoded = 0
+    decode = Decoder.replay
+
+    def counted(self, data):
+        nonlocal decoded
+        decoded += len(data)
+        decode(self, data)
+
+    monkeypatch.setattr(Decoder, "replay", counted)
+    path = folder / "bursts.cvt"
+    assert run("trace", "-o", path.name, "--", "./cg", "6").returncode == 0
+    recorded = sum(len(chunk.content(str(path))) for chunk in read_chunks(path) if chunk.kind == ADDRESSES)
+    machines = ["server-hbm", "desktop-32m"]
+    cold = analyze(path, machines)
+    assert decoded == recorded > 0
+    warm = analyze(path, machines)
+    assert decoded == recorded
+    assert warm.table.equals(cold.table)
+    assert all(part.core is not None and part.falls.pages is not None for part in cold.parts)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convolver._native.simulator import GROUPS, Geometry, Simulator
+from convolver._native.sinks import Decoded
 from convolver._native.trace_decoder import WINDOW, Batch, Decoder
 from convolver.progress import SILENT
 from convolver.simulation.detailed import Details
@@ -48,6 +49,7 @@ class Recorded(SimpleNamespace):
         for number, addresses in self.bursts():
             simulator.burst(number)
             simulator.feed(addresses)
+        return Decoded(self.site_blocks)
 
     def batches(self):
         for number, addresses in self.bursts():
@@ -129,6 +131,7 @@ def test_threads_keep_bursts_apart(jobs):
             fed(data, simulator)
             if hasattr(simulator, "drain"):
                 simulator.drain()
+            return Decoded(self.site_blocks)
 
     one, several = (simulate(Streamed(), MACHINE, jobs=n) for n in (1, jobs))
     assert several.id == one.id

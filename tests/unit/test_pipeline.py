@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from convolver._native.sinks import Decoded
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.convolve import convolve
@@ -34,6 +35,7 @@ class ArrayTrace:
         addresses = np.arange(120_000, dtype=np.uint64) * 8 % 16384 + 4096
         owners = (np.arange(120_000) // 1000 % 2).astype(np.uint32)
         simulator.feed(addresses, np.full(120_000, 8, np.uint16), None, owners)
+        return Decoded(self.site_blocks)
 
 
 @pytest.fixture

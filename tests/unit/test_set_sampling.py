@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from convolver._native.simulator import Geometry
+from convolver._native.sinks import Decoded
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT
 from convolver.simulation.group import ratio_error
@@ -48,8 +49,11 @@ def recorded(references, plan, set_class=5):
         if sets is not None:
             kept = (address // 64) % CLASSES == set_class
             sets.feed(address[kept] // 64 * 64, None, write[kept], sites[kept])
+        return Decoded(trace.site_blocks, trace.block_memops)
 
-    return SimpleNamespace(id="t", header={"sampling": plan}, site_blocks=np.array([4, 9], dtype=np.uint32), feed=feed)
+    blocks = np.array([4, 9], dtype=np.uint32)
+    trace = SimpleNamespace(id="t", header={"sampling": plan}, site_blocks=blocks, block_memops=None, feed=feed)
+    return trace
 
 
 HYBRID = {"mode": "sample", "interval": 20_000, "sample": 400, "sets": CLASSES}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from convolver._native.simulator import Geometry, Simulator
-from convolver._native.sinks import Sinks
+from convolver._native.sinks import Decoded, Sinks
 from convolver.errors import ChecksumError, HierarchyError, SchemaError, SimulationError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.progress import SILENT
@@ -85,11 +85,12 @@ def test_machines_with_one_hierarchy_get_the_same_rows():
 
 
 def test_sites_of_a_trace_are_folded_into_blocks():
-    def feed(sinks: Sinks, progress=SILENT) -> None:
+    def feed(sinks: Sinks, progress=SILENT) -> Decoded:
         (simulator,) = sinks.windows
         simulator.feed(lines(0, 0, 1), owners=np.array([0, 2, 1], dtype=np.uint32))
+        return Decoded(np.array([4, 6, 4, 9], dtype=np.uint32))
 
-    trace = SimpleNamespace(id="t", header={}, site_blocks=np.array([4, 6, 4, 9], dtype=np.uint32), feed=feed)
+    trace = SimpleNamespace(id="t", header={}, feed=feed)
     rates = simulate(trace, ONE_LINE)
     assert rates.table.select("block", "accesses", "hits").rows() == [(4, 2, 1), (6, 1, 0)]
     assert rates.inputs == {"trace": "t"}
