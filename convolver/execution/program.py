@@ -16,6 +16,8 @@ from convolver.tracing.definitions import STORE, Definitions, starts
 
 NO_WORK = "none"
 _MOST_SLOTS = 250
+_CODE_LINE = 64
+"""Bytes of a line of code, at whose ends some cores end a group of instructions fetched together."""
 
 
 class Operations(NamedTuple):
@@ -128,6 +130,16 @@ def fused(operations: Operations, chosen: NDArray[np.int64], first: NDArray[np.i
     return op
 
 
+def _in_new_lines(definitions: Definitions) -> NDArray[np.bool_]:
+    """Return for each instruction whether it begins in another line of code than the one before it in its segment."""
+    segment = definitions.segment_of_instruction
+    begins = definitions.segments["address"][segment].astype(np.uint64) + definitions.instructions["offset"].astype(np.uint64)
+    line = begins // np.uint64(_CODE_LINE)
+    new = np.zeros(len(line), dtype=np.bool_)
+    new[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
+    return new
+
+
 def program_code(definitions: Definitions, operations: Operations) -> Code:
     """Return the code of all segments of a trace."""
     segments, sites = definitions.segments, definitions.sites
@@ -139,11 +151,13 @@ def program_code(definitions: Definitions, operations: Operations) -> Code:
     if len(every):
         ends = definitions.instructions["offset"].astype(np.uint64) + definitions.instructions["length"]
         lengths[some] = ends[last[some]]
+    op = fused(operations, every, first[some])
+    op["flags"][_in_new_lines(definitions)] |= np.uint16(native.NEW_LINE)
     return Code(
         first_op=np.append(first, len(every)).astype(np.uint32),
         address=segments["address"],
         next_address=segments["address"] + lengths,
-        op=fused(operations, every, first[some]),
+        op=op,
         site_op=sites["instruction"],
         site_bytes=sites["size_bytes"],
         site_store=(sites["flags"] & STORE) != 0,

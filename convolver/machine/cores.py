@@ -36,10 +36,11 @@ class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ports of loads and of stores."""
+    """Ports of loads and of stores; ``vector_load`` are those of vectors where they have fewer."""
 
     load: str
     store: str
+    vector_load: str = ""
 
 
 class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

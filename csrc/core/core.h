@@ -55,6 +55,7 @@ struct cv_core {
     uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
     int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
+    uint64_t window;        /* piece of code_window bytes in which the last instruction that was fetched ends */
     uint32_t taken;         /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
     uint64_t block_fetched; /* cycle in which the last target was fetched */
     uint32_t lines_missing; /* lines of code to wait for before the next instruction */

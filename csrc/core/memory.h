@@ -63,11 +63,13 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
 {
     const cv_core_params *const p = &c->params;
     const int vector = op->flags & CV_CORE_VECTOR, line = (int)(address & (p->line_bytes - 1));
-    uint64_t start = ports_take(&c->ports, p->load_ports, 1, cycle);
-    uint64_t done = start + (vector ? p->vector_load_latency : p->load_latency);
+    const uint32_t ports = vector && p->vector_load_ports ? p->vector_load_ports : p->load_ports;
+    const uint32_t near = vector ? p->vector_load_latency : p->load_latency + (op->n_addresses > 1 ? p->index_cycles : 0);
+    uint64_t start = ports_take(&c->ports, ports, 1, cycle);
+    uint64_t done = start + near;
     if (line + bytes > p->line_bytes) {
-        start = ports_take(&c->ports, p->load_ports, 1, start);
-        done = start + (vector ? p->vector_load_latency : p->load_latency) + p->split_cycles;
+        start = ports_take(&c->ports, ports, 1, start);
+        done = start + near + p->split_cycles;
     }
     const store_entry *store = NULL;
     const enum forward found = forwarding_find(&c->forwards, address, bytes, start, &store);
@@ -111,26 +113,27 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
 
 /* Retired stores enter the cache in order: one a cycle, two where both belong to one line, fewer where one touches two lines. Returns the
  * cycle at which this one is there. */
-static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from)
+static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from, int alone)
 {
     const uint64_t line = address >> c->line_shift, last = (address + (bytes ? bytes - 1 : 0)) >> c->line_shift;
     if (c->committed < 2 * from)
         c->committed = 2 * from;
-    c->committed += line != last ? 2 * c->params.split_store_cycles : line == c->committed_line ? 1 : 2;
+    c->committed += line != last ? 2 * c->params.split_store_cycles : line == c->committed_line && !alone ? 1 : 2;
     c->committed_line = last;
     return c->committed / 2 + 1;
 }
 
 /* All stores among the references [at, end): they can be forwarded from `ready` on, until they are in the cache. */
-static inline void stores(cv_core *c, const cv_path *path, size_t at, size_t end, uint64_t ready)
+static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t ready)
 {
+    const int alone = (op->flags & CV_CORE_VECTOR) && c->params.lone_vector_stores;
     for (; at < end; at++) {
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
             continue;
         load_place(c, path, at); /* nothing waits for a store's line, but the lines behind it follow */
         const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
-        const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired);
+        const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
         queue_put(&c->stores, cached);
         forwarding_put(&c->forwards, address, bytes, start, cached);
     }

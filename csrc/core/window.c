@@ -65,7 +65,7 @@ static int buffered(const cv_core *c)
 }
 
 /* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
-static void fetch(cv_core *c, uint32_t slots)
+static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 {
     c->loop_slots += slots;
     if (buffered(c)) {
@@ -77,7 +77,7 @@ static void fetch(cv_core *c, uint32_t slots)
     const uint32_t late = code_cycles(c);
     if (c->taken || late) {
         follow(c, late);
-    } else if (c->group + slots > c->params.fetch_width) {
+    } else if (c->group + slots > c->params.fetch_width || (new_line && c->params.code_window)) {
         c->fetched++;
         c->group = 0;
     }
@@ -92,7 +92,7 @@ static void fetch(cv_core *c, uint32_t slots)
 static void issue(cv_core *c, const cv_core_op *op)
 {
     const uint32_t slots = op->slots;
-    fetch(c, slots);
+    fetch(c, slots, op->flags & CV_CORE_NEW_LINE);
     if (c->fetched > c->issued) {
         c->issued = c->fetched;
         c->slots = 0;
@@ -207,7 +207,7 @@ static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at
     const uint64_t done = execute(c, op, path, at, end);
     const uint64_t cycles = retire(c, op, done);
     if (at < end)
-        stores(c, path, at, end, done);
+        stores(c, op, path, at, end, done);
     if (counted) {
         c->cycles[c->blamed >= 0 ? (uint32_t)c->blamed : number] += cycles;
         c->executions[number]++;
@@ -283,6 +283,13 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
         if (path->sites[k] >= c->sites)
             return CV_ERROR_ARGUMENT;
     const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
+    if (c->params.code_window && first < last) {
+        if (!c->taken && c->window != c->address[segment] / c->params.code_window) {
+            c->fetched++;
+            c->group = 0;
+        }
+        c->window = (c->next_address[segment] - 1) / c->params.code_window;
+    }
     fetch_lines(c, c->address[segment], c->next_address[segment]);
     uint64_t done = c->issued;
     for (uint32_t number = first; number < last; number++) {

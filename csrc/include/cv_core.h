@@ -31,7 +31,8 @@ enum cv_core_op_flags {
     CV_CORE_ELEMENTS = 128, /* every reference is a load of its own: gather */
     CV_CORE_SERIAL = 256,   /* waits for all before it, as all behind it wait for it: cpuid, locked instructions */
     CV_CORE_REPEATED = 512, /* a string instruction: right behind itself, a turn that costs only what it moves */
-    CV_CORE_RETURN = 1024   /* its target comes from the stack of returns */
+    CV_CORE_RETURN = 1024,  /* its target comes from the stack of returns */
+    CV_CORE_NEW_LINE = 2048 /* in another line of code than the instruction before it */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -85,6 +86,10 @@ typedef struct {
     uint32_t folded_period;          /* of this many folded additions one takes a cycle; 0: none is folded */
     uint32_t fill_buffers;           /* lines on their way to the first level */
     uint32_t line_bytes;
+    uint32_t vector_load_ports;  /* ports that load vectors; 0: load_ports */
+    uint32_t lone_vector_stores; /* 1: of vectors one a cycle enters the cache, also into the line of the one before */
+    uint32_t index_cycles;       /* more of a load whose address has an index */
+    uint32_t code_window;        /* bytes of code at whose multiples a fetch group ends, those of a line; 0: nowhere */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

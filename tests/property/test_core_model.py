@@ -95,6 +95,31 @@ def test_a_chain_of_loads_takes_the_load_latency_each(length):
     assert cycles.sum() == length * PARAMS["load_latency"]
 
 
+@given(st.integers(2, 60), st.integers(0, 3))
+def test_an_index_makes_a_load_wait_longer(length, more):
+    chase = _op(0, addresses=(3, 4), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    params = PARAMS | {"index_cycles": more}
+    cycles = _walk([chase], length, params=params, references=64 * np.arange(length), sites=[(0, 8, False)])
+    assert cycles.sum() == length * (PARAMS["load_latency"] + more)
+
+
+@given(st.integers(1, 60), st.booleans())
+def test_vectors_are_loaded_through_their_own_ports_only(length, vector):
+    load = _op(0, writes=(3,), flags=native.LOAD | native.NO_PORT | native.VECTOR * vector)
+    params = PARAMS | {"load_ports": 0b111, "vector_load_ports": 0b1}
+    cycles = _walk([load], length, params=params, references=np.zeros(length), sites=[(0, 8, False)])
+    latency = PARAMS["vector_load_latency" if vector else "load_latency"]
+    assert cycles.sum() == latency + (length if vector else -(-length // 3)) - 1
+
+
+@given(st.booleans(), st.booleans())
+def test_vectors_enter_the_cache_alone_where_the_core_says_so(vector, alone):
+    store = _op(0, reads=(4,), flags=native.STORE | native.NO_PORT | native.VECTOR * vector)
+    params = PARAMS | {"store_ports": 0b11, "lone_vector_stores": alone}
+    cycles = [_walk([store], n, params=params, references=np.zeros(n), sites=[(0, 8, True)]).sum() for n in (600, 1000)]
+    assert abs((cycles[1] - cycles[0]) / 400 - (1 if vector and alone else 0.5)) < 0.02
+
+
 FAR_APART = 1 << 20  # bytes: no stream goes so far
 
 

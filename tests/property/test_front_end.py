@@ -73,6 +73,23 @@ def test_a_line_behind_a_mispredicted_branch_is_waited_for_from_beginning_to_end
     assert _steady(params, jumps, flags=MISPREDICTED, slots=6) == near + jumps * latency
 
 
+@given(st.integers(1, 6), st.integers(1, 6), st.booleans())
+def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
+    new = [native.NEW_LINE * (i > 0 and i % each == 0) for i in range(lines * each)]
+    op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
+    none, address = np.zeros(0, dtype=np.uint16), np.array([LINE], dtype=np.uint64)
+    code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * lines), op, none, none, none)
+    params = NEAR | {"near_targets": 1024, "code_window": LINE * ends}
+
+    def cycles(rounds):
+        core = Core(params, [PortClass(0, 0, 0, 1)], code)
+        core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(rounds), np.zeros(rounds + 1), none, none), None)
+        return int(core.cycles.sum())
+
+    steady = (cycles(72) - cycles(12)) / 60
+    assert steady == (lines if ends else max(1, lines * each / PARAMS["issue_width"]))
+
+
 def _probe(targets, lines, far, line):
     """A core that is asked as the probe asks it, without noise."""
 

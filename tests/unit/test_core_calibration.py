@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from convolver.execution.calibrated import calibrated_core
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import find_core
 from convolver.machine.profile import Throughput
 from tests.synthetic import machine
@@ -28,6 +30,13 @@ def test_measured_latencies_replace_published_ones():
 def test_a_disturbed_probe_changes_nothing():
     seed = find_core("golden-cove")
     assert calibrated_core(seed, _profile(multiply_latency=3.4, add_latency=2.5)) == (seed, {})
+
+
+@pytest.mark.parametrize(("a_cycle", "width"), [(8, 8), (12, 6)])
+def test_no_operations_that_share_slots_leave_the_published_width(a_cycle, width):
+    slot = CoreFigure(name="throughput.slot", value=1 / a_cycle, low=1 / a_cycle, high=1 / a_cycle)
+    profile = msgspec.structs.replace(_profile(), core=(slot,))
+    assert calibrated_core(find_core("zen4"), profile)[0].params["issue_width"] == width
 
 
 def test_without_a_clock_the_table_stays():
