@@ -1,0 +1,70 @@
+/* Inside of the blob: one state for the whole process, no libc, general registers only. */
+#ifndef CV_BLOB_H
+#define CV_BLOB_H
+
+#include "blob_shared.h"
+#include "x86_decode.h"
+
+#define SHARED ((struct cv_shared *)CV_SHARED_BASE)
+#define SEGMENTS ((struct cv_blob_segment *)(CV_SHARED_BASE + CV_OFF_SEGMENTS))
+#define EXITS ((struct cv_blob_exit *)(CV_SHARED_BASE + CV_OFF_EXITS))
+#define LISTED ((uint32_t *)(CV_SHARED_BASE + CV_OFF_LIST))
+#define CODE ((uint8_t *)(CV_SHARED_BASE + CV_OFF_CODE))
+#define SUPERBLOCKS ((struct cv_blob_superblock *)(CV_SHARED_BASE + CV_OFF_SUPERBLOCKS))
+#define PLACES ((struct cv_blob_place *)(CV_SHARED_BASE + CV_OFF_PLACES))
+#define MAPPINGS ((struct cv_blob_mapping *)(CV_SHARED_BASE + CV_OFF_MAPPINGS))
+
+/* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
+enum { R15, R14, R13, R12, R11, R10, R9, R8, RDI_, RSI_, RBP_, RBX_, RDX_, RCX_, RAX_, FLAGS_, SAVED_REGISTERS };
+
+enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME };
+extern const uint64_t cv_table[5];
+extern const char enter_resume[];
+
+/* blob_system.c */
+void *memset(void *to, int value, unsigned long n);
+void *memcpy(void *to, const void *from, unsigned long n);
+int64_t cv_system(int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
+uint64_t cv_now(void);
+void cv_lock(void);
+void cv_unlock(void);
+int cv_read(uint64_t from, void *to, uint64_t bytes); /* bytes that are readable there */
+int cv_write(uint64_t to, const void *from, uint64_t bytes);
+int cv_fetch(uint64_t address, uint8_t *code); /* up to 15 bytes of code */
+void cv_forget_pages(void);
+/* The mapping with code at an address: its number, or -1 where code must not be translated; `why` says why. */
+int cv_mapping_of(uint64_t address, const char **why);
+void cv_check_mappings(void); /* drops those that changed while the program ran natively */
+int cv_drop_mappings(uint64_t low, uint64_t high);
+void cv_say_why(const char *text, uint64_t address);
+
+/* blob_translate.c; all with the lock held */
+uint64_t cv_known(int mode, uint64_t address); /* its translation; 0: none */
+uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
+void cv_link(uint64_t site, uint64_t code);
+void cv_forget(uint64_t low, uint64_t high); /* takes the lock itself */
+/* The program's address and state at an address of the code cache; 0: not there. */
+const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_superblock **block, int exact);
+int cv_in_cache(uint64_t address);
+
+/* blob_run.c */
+struct cv_slot *cv_new_slot(void);
+uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for the program's address `target` */
+uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
+extern const char cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
+
+/* blob_signals.c */
+extern const char cv_signal_entry[], cv_signal_return[];
+void cv_save_vectors(void *area, uint64_t features);
+void cv_load_vectors(const void *area, uint64_t features);
+void cv_signals_begin(struct cv_slot *slot, int take_over); /* of a thread */
+int64_t cv_signal_action(uint64_t number, uint64_t new, uint64_t old, uint64_t size);
+int64_t cv_alternate_stack(struct cv_slot *slot, uint64_t new, uint64_t old);
+void cv_signals_of_child(struct cv_slot *slot, uint64_t mask);
+void cv_keep_stack(struct cv_slot *slot, uint64_t *stack); /* of a frame that the kernel is about to take */
+void cv_block_signals(struct cv_slot *slot);
+void cv_unblock_signals(struct cv_slot *slot);
+uint64_t cv_deliver(struct cv_slot *slot, uint64_t *registers, uint64_t address);
+
+#endif

@@ -1,0 +1,418 @@
+/* Where a thread goes on: look-ups, bursts, system calls, new threads and processes. Each function is entered from blob_entry.S with the
+ * thread's slot and the program's registers, and returns the address of code to go on at. */
+#include "blob.h"
+
+enum {
+    SYS_write = 1, SYS_close = 3, SYS_mmap = 9, SYS_mprotect, SYS_munmap, SYS_sigaction = 13, SYS_sigreturn = 15, SYS_yield = 24, SYS_mremap = 25,
+    SYS_clone = 56, SYS_fork, SYS_vfork, SYS_execve, SYS_exit, SYS_sigaltstack = 131, SYS_prctl = 157, SYS_arch_prctl = 158, SYS_gettid = 186,
+    SYS_tgkill = 234, SYS_seccomp = 317, SYS_execveat = 322, SYS_clone3 = 435
+};
+
+#define VISITS_AT_ONCE 4096 /* between two looks at how much has been recorded */
+#define VISIT_BYTES 1200    /* at most */
+#define VSYSCALLS UINT64_C(0xffffffffff600000)
+
+uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
+{
+    slot->mode = CV_NATIVE;
+    __atomic_fetch_and(&slot->flag, ~(uint64_t)(CV_WANT_BURST | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
+    return target;
+}
+
+/* What cannot be translated: this thread goes native, and so do all others, since they would not learn of code that it changes. */
+static uint64_t give_up(struct cv_slot *slot, uint64_t target)
+{
+    slot->went_native = 1;
+    SHARED->leave = 1;
+    for (uint64_t i = 0; i < SHARED->slots; i++) {
+        struct cv_slot *other = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+        if (other != slot)
+            __atomic_fetch_or(&other->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
+    }
+    return cv_go_native(slot, target);
+}
+
+uint64_t cv_find(struct cv_slot *slot, uint64_t target)
+{
+    if (slot->mode == CV_NATIVE)
+        return target;
+    uint64_t code = cv_known((int)slot->mode, target);
+    if (code)
+        return code;
+    if (SHARED->leave)
+        return cv_go_native(slot, target);
+    cv_lock();
+    code = cv_known((int)slot->mode, target);
+    if (!code) {
+        const uint64_t begin = cv_now();
+        code = cv_translate((int)slot->mode, target);
+        SHARED->translation_ns += cv_now() - begin;
+    }
+    cv_unlock();
+    return code ? code : give_up(slot, target);
+}
+
+/* The old entries of the kernel's time functions: done as system calls, and returned from. */
+static uint64_t vsyscall(struct cv_slot *slot, uint64_t *registers)
+{
+    static const uint16_t numbers[3] = {96, 201, 309};
+    const uint64_t which = (slot->target - VSYSCALLS) >> 10;
+    registers[RAX_] = (uint64_t)cv_system(numbers[which < 3 ? which : 0], registers[RDI_], registers[RSI_], registers[RDX_], 0, 0, 0);
+    slot->target = *(uint64_t *)slot->rsp;
+    slot->rsp += 8;
+    return cv_find(slot, slot->target);
+}
+
+uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
+{
+    const uint64_t target = slot->target, link = slot->link;
+    slot->link = 0;
+    if (target >= VSYSCALLS)
+        return vsyscall(slot, registers);
+    const uint64_t mode = slot->mode, code = cv_find(slot, target);
+    if (slot->mode != mode)
+        return code;
+    if (link) {
+        cv_lock();
+        if (cv_known((int)mode, target) == code)
+            cv_link(link, code);
+        cv_unlock();
+    } else {
+        uint64_t *entry = (uint64_t *)(slot->self + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) + 2 * (target & (CV_LOOKUPS - 1));
+        entry[0] = 0;
+        entry[1] = code;
+        entry[0] = -target;
+        slot->misses++;
+    }
+    return code;
+}
+
+/* ---- bursts ---- */
+
+static void next_part(struct cv_slot *slot)
+{
+    slot->left = VISITS_AT_ONCE + 1;
+}
+
+static uint64_t begin_burst(struct cv_slot *slot)
+{
+    slot->mode = CV_RECORDING;
+    slot->wanted_references = SHARED->burst_references;
+    slot->buffer = slot->self + CV_SLOT_BUFFER;
+    slot->burst_visits = 0;
+    next_part(slot);
+    return cv_find(slot, slot->target);
+}
+
+static uint64_t end_burst(struct cv_slot *slot)
+{
+    slot->burst_end = slot->buffer;
+    slot->bursts++;
+    slot->open = 0;
+    __atomic_store_n(&slot->full, 1, __ATOMIC_RELEASE);
+    slot->mode = SHARED->mode;
+    return cv_find(slot, slot->target);
+}
+
+uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
+{
+    (void)registers;
+    slot->link = 0;
+    slot->burst_visits += VISITS_AT_ONCE;
+    const uint64_t used = slot->buffer - (slot->self + CV_SLOT_BUFFER), references = used / 8 - slot->burst_visits;
+    if (references >= slot->wanted_references || slot->burst_visits >= 16 * slot->wanted_references + VISITS_AT_ONCE
+        || used + VISITS_AT_ONCE * VISIT_BYTES > CV_SLOT_BUFFER_BYTES)
+        return end_burst(slot);
+    next_part(slot);
+    return cv_find(slot, slot->target);
+}
+
+uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
+{
+    slot->link = 0;
+    if (slot->flag & CV_WANT_SIGNAL)
+        return cv_deliver(slot, registers, slot->target);
+    if (slot->flag & CV_WANT_NATIVE) {
+        if (slot->mode == CV_RECORDING) {
+            SHARED->mode = CV_NATIVE;
+            end_burst(slot);
+        }
+        return cv_go_native(slot, slot->target);
+    }
+    __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
+    if (slot->mode == CV_COUNTING && !__atomic_load_n(&slot->full, __ATOMIC_ACQUIRE) && SHARED->burst_references)
+        return begin_burst(slot);
+    return cv_find(slot, slot->target);
+}
+
+/* From native code, where the controller put the thread; or behind a signal's handler. */
+uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
+{
+    (void)registers;
+    slot->link = 0;
+    slot->target = slot->resume;
+    if (!slot->started) {
+        slot->started = 1;
+        slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
+        slot->mode = SHARED->mode;
+        cv_signals_begin(slot, !__atomic_exchange_n(&SHARED->initialized, 1, __ATOMIC_ACQ_REL) && SHARED->attached);
+    }
+    if (slot->mode != CV_NATIVE || slot->went_native)
+        return cv_find(slot, slot->target);
+    if (SHARED->mode == CV_NATIVE) {
+        cv_check_mappings();
+        return begin_burst(slot);
+    }
+    slot->mode = CV_COUNTING;
+    return cv_find(slot, slot->target);
+}
+
+/* ---- threads and processes ---- */
+
+struct cv_slot *cv_new_slot(void)
+{
+    for (uint64_t i = 0; i < SHARED->slots; i++) { /* of a thread that has ended */
+        struct cv_slot *old = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+        uint64_t ending = 2;
+        if (old->in_use == 2 && !old->full && cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3
+            && __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            old->flag = old->pending = old->went_native = old->link = 0;
+            old->alternate_flags = 2;
+            old->alternate_stack = old->alternate_size = 0;
+            return old;
+        }
+    }
+    const uint64_t i = __atomic_fetch_add(&SHARED->slots, 1, __ATOMIC_ACQ_REL);
+    if (i >= CV_MOST_SLOTS) {
+        __atomic_fetch_sub(&SHARED->slots, 1, __ATOMIC_ACQ_REL);
+        return 0;
+    }
+    struct cv_slot *slot = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+    slot->self = (uint64_t)slot;
+    slot->in_use = 1;
+    slot->alternate_flags = 2; /* SS_DISABLE */
+    return slot;
+}
+
+uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
+{
+    registers[RCX_] = slot->target;
+    slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    cv_signals_begin(slot, 0);
+    __atomic_store_n(&slot->started, 1, __ATOMIC_RELEASE);
+    cv_unblock_signals(slot);
+    return cv_find(slot, slot->target);
+}
+
+/* In the child of a fork, on its own stack: it goes on natively, as if the engine had never been there. Its parent uses the slot on: only
+ * what was set before the call may be read, and nothing written. Returns where it goes on. */
+static uint64_t fork_targets[CV_MOST_SLOTS], fork_masks[CV_MOST_SLOTS];
+
+static uint64_t slot_number(const struct cv_slot *slot)
+{
+    return ((uint64_t)slot - CV_SHARED_BASE - CV_OFF_SLOTS) / CV_SLOT_BYTES;
+}
+
+uint64_t cv_child(struct cv_slot *slot)
+{
+    const uint64_t target = fork_targets[slot_number(slot)], zero = 0;
+    cv_signals_of_child(slot, fork_masks[slot_number(slot)]);
+    __asm__ volatile("wrgsbase %0" : : "r"(zero));
+    return target;
+}
+
+static uint64_t start_thread(struct cv_slot *slot)
+{
+    struct cv_slot *child = cv_new_slot();
+    if (!child) {
+        cv_say_why("more threads than there are slots", slot->target);
+        return 0;
+    }
+    child->target = slot->target;
+    child->started = 0;
+    child->mode = SHARED->mode == CV_NATIVE || slot->mode == CV_NATIVE ? CV_NATIVE : CV_COUNTING;
+    child->saved_mask = slot->saved_mask;
+    slot->child = child->self;
+    __atomic_fetch_add(&SHARED->threads, 1, __ATOMIC_RELAXED);
+    return (uint64_t)cv_thread_call;
+}
+
+/* The slot's registers are the parent's until the new thread has its own. */
+static void await_thread(struct cv_slot *child, int64_t made)
+{
+    if (made < 0) {
+        child->tid = INT32_MAX;
+        child->in_use = 2;
+        return;
+    }
+    for (int turn = 0; !__atomic_load_n(&child->started, __ATOMIC_ACQUIRE); turn++)
+        if (turn > 100)
+            cv_system(SYS_yield, 0, 0, 0, 0, 0, 0);
+        else
+            __builtin_ia32_pause();
+}
+
+/* ---- system calls ---- */
+
+enum { NO_TARGET, TO_FILE, TO_PIPE, TO_SOCKET, TO_NULL, TO_OTHER }; /* enum cv_wire_target */
+
+static int moves_bytes(uint64_t number)
+{
+    switch (number) {
+    case 0: case 1: case 17: case 18: case 19: case 20: case 40: case 44: case 45: case 46: case 47: case 78: case 217: case 295: case 296: return 1;
+    default: return 0;
+    }
+}
+
+static uint64_t target_of(uint64_t descriptor)
+{
+    uint64_t status[18];
+    if (cv_system(5, descriptor, (uint64_t)status, 0, 0, 0, 0)) /* fstat */
+        return NO_TARGET;
+    const uint32_t mode = (uint32_t)status[3] & 0170000;
+    if (mode == 0100000)
+        return TO_FILE;
+    if (mode == 0010000)
+        return TO_PIPE;
+    if (mode == 0140000)
+        return TO_SOCKET;
+    return mode == 0020000 && status[5] == 0x103 ? TO_NULL : TO_OTHER;
+}
+
+static void count_call(uint64_t number, uint64_t target, uint64_t moved)
+{
+    if (number >= CV_MOST_CALLS)
+        return;
+    struct cv_blob_call *c = &SHARED->calls[number][target];
+    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->bytes, moved, __ATOMIC_RELAXED);
+}
+
+static uint64_t done(struct cv_slot *slot, uint64_t *registers, int64_t result)
+{
+    (void)slot;
+    registers[RAX_] = (uint64_t)result;
+    return (uint64_t)cv_done_call;
+}
+
+/* The kernel restores what the frame says, the mask, too; the thread comes back to the engine. A signal that waits comes first. */
+static uint64_t before_signal_return(struct cv_slot *slot, uint64_t *registers)
+{
+    cv_block_signals(slot);
+    if (slot->flag & CV_WANT_SIGNAL)
+        return cv_deliver(slot, registers, slot->target - 2);
+    uint64_t *rip = (uint64_t *)(slot->rsp + 168);
+    slot->resume = *rip;
+    *rip = (uint64_t)enter_resume;
+    cv_keep_stack(slot, (uint64_t *)(slot->rsp + 16));
+    return (uint64_t)cv_call_end;
+}
+
+static uint64_t before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t flags, int thread)
+{
+    cv_block_signals(slot);
+    if (slot->flag & CV_WANT_SIGNAL)
+        return cv_deliver(slot, registers, slot->target - 2);
+    if (thread) {
+        const uint64_t go = start_thread(slot);
+        if (go)
+            return go;
+        cv_unblock_signals(slot); /* the new thread and this one go on natively */
+        return give_up(slot, slot->target - 2);
+    }
+    (void)flags;
+    __atomic_fetch_add(&SHARED->forks, 1, __ATOMIC_RELAXED);
+    fork_targets[slot_number(slot)] = slot->target;
+    fork_masks[slot_number(slot)] = slot->saved_mask;
+    return (uint64_t)cv_fork_call;
+}
+
+static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
+{
+    const uint64_t number = registers[RAX_], a = registers[RDI_], b = registers[RSI_], c = registers[RDX_];
+    slot->link = 0;
+    slot->call_number = number;
+    slot->call_target = NO_TARGET;
+    slot->next = cv_find(slot, slot->target);
+    if (slot->mode == CV_NATIVE)
+        return slot->target - 2;
+    switch (number) {
+    case SYS_close: break;
+    case SYS_sigaction: count_call(number, 0, 0); return done(slot, registers, cv_signal_action(a, b, c, registers[R10]));
+    case SYS_sigaltstack: count_call(number, 0, 0); return done(slot, registers, cv_alternate_stack(slot, a, b));
+    case SYS_sigreturn: return before_signal_return(slot, registers);
+    case SYS_munmap: cv_forget(a, a + b); break;
+    case SYS_mmap:
+        if (registers[R10] & 0x10) /* MAP_FIXED */
+            cv_forget(a, a + b);
+        break;
+    case SYS_mremap: case SYS_mprotect: case 329: cv_forget(a, a + b); break;
+    case SYS_fork: case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, 0, 0);
+    case SYS_clone: case SYS_clone3: {
+        uint64_t flags = a;
+        if (number == SYS_clone3 && cv_read(a, &flags, 8) != 8)
+            break;
+        count_call(number, 0, 0);
+        return before_fork(slot, registers, flags, (flags & 0x100) && !(flags & 0x4000)); /* CLONE_VM, not CLONE_VFORK */
+    }
+    case SYS_execve: case SYS_execveat: SHARED->execing = 1; slot->call_number = number; count_call(number, 0, 0); return (uint64_t)cv_watched_call;
+    case SYS_exit: slot->in_use = 2; break;
+    case SYS_prctl:
+        if (a != 22) /* PR_SET_SECCOMP */
+            break; /* fall through */
+    case SYS_seccomp:
+        if (number == SYS_seccomp && a == 2)
+            break;
+        cv_say_why("a filter of system calls (seccomp)", slot->target - 2);
+        return give_up(slot, slot->target - 2);
+    case SYS_arch_prctl:
+        if (a != 0x1001) /* ARCH_SET_GS */
+            break;
+        cv_say_why("the program sets the gs segment", slot->target - 2);
+        cv_block_signals(slot);
+        cv_signals_of_child(slot, slot->saved_mask);
+        return give_up(slot, slot->target - 2);
+    default: break;
+    }
+    if (moves_bytes(number)) {
+        slot->call_target = target_of(a);
+        return (uint64_t)cv_watched_call;
+    }
+    count_call(number, 0, 0);
+    return (uint64_t)cv_plain_call;
+}
+
+uint64_t cv_before_call(struct cv_slot *slot, uint64_t *registers)
+{
+    return slot->again = before_call(slot, registers);
+}
+
+uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
+{
+    registers[RCX_] = slot->target;
+    switch (slot->call_number) {
+    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3:
+        if (slot->child)
+            await_thread((struct cv_slot *)slot->child, (int64_t)registers[RAX_]);
+        slot->child = 0;
+        cv_unblock_signals(slot);
+        return slot->next;
+    case SYS_execve: case SYS_execveat: SHARED->execing = 0; return slot->next;
+    default: {
+        const int64_t moved = (int64_t)registers[RAX_];
+        count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);
+        return slot->next;
+    }
+    }
+}
+
+/* A signal came before a system call: its handler comes first. Other requests wait. */
+uint64_t cv_interrupted(struct cv_slot *slot, uint64_t *registers)
+{
+    if (slot->flag & CV_WANT_SIGNAL)
+        return cv_deliver(slot, registers, slot->target - 2);
+    if (slot->flag & CV_WANT_NATIVE)
+        return cv_go_native(slot, slot->target - 2);
+    __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
+    return slot->again;
+}

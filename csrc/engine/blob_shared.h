@@ -1,0 +1,152 @@
+/* What the engine (the blob inside the traced process, no libc) and its controller share: one sparse file of memory, mapped at a fixed
+ * address in the traced process and anywhere in the controller. Counts lie in it, so they survive the program's death. */
+#ifndef CV_BLOB_SHARED_H
+#define CV_BLOB_SHARED_H
+
+#include <stdint.h>
+
+#define CV_BLOB_BASE UINT64_C(0x200000000000)
+#define CV_SHARED_BASE UINT64_C(0x210000000000)
+
+#define CV_MOST_SEGMENTS (1u << 20)
+#define CV_MOST_EXITS (1u << 20)
+#define CV_MOST_LISTED (1u << 24)
+#define CV_MOST_CODE (1u << 26)
+#define CV_MOST_SUPERBLOCKS (1u << 20)
+#define CV_MOST_PLACES (1u << 23)
+#define CV_MOST_MAPPINGS (1u << 14)
+#define CV_MOST_REASONS 16
+#define CV_MOST_SLOTS 1024
+#define CV_MOST_REGIONS 64
+#define CV_HASH (1u << 21)
+#define CV_MOST_CALLS 512
+#define CV_CALL_TARGETS 6
+
+enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_NATIVE };
+enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4 };
+
+/* A run of instructions with one entry that ends at its first branch, call, return or system call, before and behind a repeated string
+ * instruction, or after 48 instructions. */
+struct cv_blob_segment {
+    uint64_t address;
+    uint32_t code;    /* where its bytes lie in the file */
+    uint32_t mapping;
+    uint32_t counter; /* of its recording translation; 0: none yet */
+    uint16_t instructions;
+    uint16_t bytes;
+    uint16_t words;   /* of a visit */
+    uint16_t repeats; /* one repeated string instruction */
+    uint32_t unused;
+};
+
+/* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
+ * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 behind it. */
+struct cv_blob_exit {
+    uint32_t first;
+    int16_t sign;
+    uint16_t segments;
+};
+
+struct cv_blob_superblock {
+    uint64_t start, end; /* of its translation */
+    uint32_t first_place, places;
+    uint32_t first_listed;
+    uint32_t unused;
+};
+
+/* Where an instruction of the program was copied to. */
+struct cv_blob_place {
+    uint64_t address;
+    uint32_t offset;   /* from the superblock's start */
+    uint16_t segments; /* of the superblock that had run when it begins */
+    uint16_t spilled;  /* rax, rcx and rdx lie in the slot */
+};
+
+struct cv_blob_mapping {
+    uint64_t low, high, offset;
+    uint32_t flags; /* enum cv_blob_mapping_flag */
+    uint32_t path_bytes;
+    char path[224];
+};
+
+enum cv_blob_mapping_flag { CV_MAPPING_FILE = 1, CV_MAPPING_WRITABLE = 2, CV_MAPPING_GONE = 4 };
+
+struct cv_blob_entry {
+    uint64_t key, code;
+};
+
+struct cv_blob_region {
+    uint64_t base, at, pool, end;
+};
+
+/* Why a thread went back to native execution. */
+struct cv_blob_reason {
+    uint64_t address;
+    char text[120];
+};
+
+struct cv_blob_call {
+    uint64_t calls, bytes;
+};
+
+/* What belongs to a thread; gs points to it. Emitted code uses the offsets of the first words. */
+struct cv_slot {
+    uint64_t self, a, b, c, target, jump, rsp, link; /* 0 8 16 24 32 40 48 56 */
+    uint64_t left, buffer, flag, mode;               /* 64 72 80 88 */
+    uint64_t next, child, started, again;            /* 96 104 112 120: continue here behind a system call; a new thread's slot */
+    uint64_t tid, in_use;
+    uint64_t resume; /* program address at which enter_resume goes on */
+    uint64_t saved_mask;
+    uint64_t full;   /* the recorded burst waits for the controller */
+    uint64_t burst_end, bursts, misses, wanted_references, burst_visits;
+    uint64_t pending, pending_mask, pending_info[16], state_words[8];
+    uint64_t alternate_stack, alternate_flags, alternate_size;
+    uint64_t call_number, call_target;
+    uint64_t went_native; /* for a reason: it does not come back */
+    uint64_t open;        /* the buffer's content continues a window */
+};
+
+#define CV_SLOT_BYTES UINT64_C(0x2000000)
+#define CV_SLOT_STACK_TOP 0x20000
+#define CV_SLOT_SIGNAL_STACK 0x20000
+#define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
+#define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: (negated target, code); two tables of 1 MiB */
+#define CV_SLOT_LOOKUP_BYTES 0x100000
+#define CV_LOOKUPS 65536
+#define CV_SLOT_COUNTERS 0x400000
+#define CV_SLOT_BUFFER 0x1000000
+#define CV_SLOT_BUFFER_BYTES 0x1000000
+
+struct cv_shared {
+    uint64_t magic;
+    uint64_t lock;
+    uint64_t segments, exits, listed, code, superblocks, places, mappings, slots, regions, reasons;
+    uint64_t mode;          /* CV_COUNTING, or CV_NATIVE: native between bursts */
+    uint64_t burst_references;
+    uint64_t forks, threads, execing, leave;
+    uint64_t translation_ns, bursts_done;
+    uint64_t attached;      /* the program ran before: take over its signal handlers */
+    uint64_t initialized;
+    struct cv_blob_region region[CV_MOST_REGIONS];
+    struct cv_blob_reason reason[CV_MOST_REASONS];
+    struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];
+};
+
+#define CV_SHARED_MAGIC UINT64_C(0x31454e49474e4543) /* "CENGINE1" */
+#define CV_OFF_SEGMENTS UINT64_C(0x100000)
+#define CV_OFF_EXITS (CV_OFF_SEGMENTS + UINT64_C(32) * CV_MOST_SEGMENTS)
+#define CV_OFF_LIST (CV_OFF_EXITS + UINT64_C(8) * CV_MOST_EXITS)
+#define CV_OFF_CODE (CV_OFF_LIST + UINT64_C(4) * CV_MOST_LISTED)
+#define CV_OFF_SUPERBLOCKS (CV_OFF_CODE + UINT64_C(1) * CV_MOST_CODE)
+#define CV_OFF_PLACES (CV_OFF_SUPERBLOCKS + UINT64_C(32) * CV_MOST_SUPERBLOCKS)
+#define CV_OFF_MAPPINGS (CV_OFF_PLACES + UINT64_C(16) * CV_MOST_PLACES)
+#define CV_OFF_HASH (CV_OFF_MAPPINGS + UINT64_C(256) * CV_MOST_MAPPINGS)
+#define CV_OFF_SLOTS UINT64_C(0x40000000)
+#define CV_SHARED_BYTES (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
+
+_Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32, "layout");
+_Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
+_Static_assert(CV_OFF_HASH + 3 * UINT64_C(16) * CV_HASH <= CV_OFF_SLOTS && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
+_Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
+
+#endif

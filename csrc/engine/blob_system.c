@@ -1,0 +1,270 @@
+/* System calls of the engine's own, reading the program's memory, and its mappings. */
+#include "blob.h"
+
+enum { SYS_read, SYS_open = 2, SYS_close, SYS_yield = 24, SYS_getpid = 39, SYS_clock = 228, SYS_readv = 310, SYS_writev = 311 };
+
+void *memset(void *to, int value, unsigned long n)
+{
+    void *at = to;
+    __asm__ volatile("rep stosb" : "+D"(at), "+c"(n) : "a"(value) : "memory");
+    return to;
+}
+
+void *memcpy(void *to, const void *from, unsigned long n)
+{
+    void *at = to;
+    __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n) : : "memory");
+    return to;
+}
+
+int64_t cv_system(int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    int64_t result;
+    register uint64_t r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    return result;
+}
+
+uint64_t cv_now(void)
+{
+    uint64_t time[2] = {0, 0};
+    cv_system(SYS_clock, 1, (uint64_t)time, 0, 0, 0, 0);
+    return time[0] * UINT64_C(1000000000) + time[1];
+}
+
+void cv_lock(void)
+{
+    for (int turn = 0; __atomic_exchange_n(&SHARED->lock, 1, __ATOMIC_ACQUIRE); turn++)
+        if (turn > 100)
+            cv_system(SYS_yield, 0, 0, 0, 0, 0, 0);
+        else
+            __builtin_ia32_pause();
+}
+
+void cv_unlock(void)
+{
+    __atomic_store_n(&SHARED->lock, 0, __ATOMIC_RELEASE);
+}
+
+static int copy(int64_t call, uint64_t there, uint64_t here, uint64_t bytes)
+{
+    const uint64_t local[2] = {here, bytes};
+    const uint64_t split = (there | 4095) + 1, first = split - there < bytes ? split - there : bytes;
+    const uint64_t remote[4] = {there, first, split, bytes - first};
+    const int64_t done = cv_system(call, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)local, 1, (uint64_t)remote, first < bytes ? 2 : 1, 0);
+    return done < 0 ? 0 : (int)done;
+}
+
+int cv_read(uint64_t from, void *to, uint64_t bytes)
+{
+    return copy(SYS_readv, from, (uint64_t)to, bytes);
+}
+
+int cv_write(uint64_t to, const void *from, uint64_t bytes)
+{
+    return copy(SYS_writev, to, (uint64_t)from, bytes);
+}
+
+/* ---- code ---- */
+
+static uint64_t readable[1024]; /* pages, plus 1 */
+
+void cv_forget_pages(void)
+{
+    memset(readable, 0, sizeof readable);
+}
+
+int cv_fetch(uint64_t address, uint8_t *code)
+{
+    const uint64_t first = address >> 12, last = (address + 14) >> 12;
+    if (readable[first & 1023] == first + 1 && readable[last & 1023] == last + 1) {
+        memcpy(code, (const void *)address, 15);
+        return 15;
+    }
+    const int n = cv_read(address, code, 15);
+    if (n > 0)
+        readable[first & 1023] = first + 1;
+    if (n == 15)
+        readable[last & 1023] = last + 1;
+    return n;
+}
+
+/* ---- mappings ---- */
+
+#define MOST_CURRENT 4096
+
+static struct current {
+    uint64_t low, high, offset, inode;
+    uint32_t mapping, flags; /* enum cv_blob_mapping_flag */
+} current[MOST_CURRENT];
+static int n_current;
+static char text[4096];
+
+static uint64_t number(const char **at, int base)
+{
+    uint64_t value = 0;
+    for (;; (*at)++) {
+        const char c = **at;
+        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+        if (digit >= base)
+            return value;
+        value = value * (uint64_t)base + (uint64_t)digit;
+    }
+}
+
+static int starts(const char *text_, const char *with)
+{
+    while (*with)
+        if (*text_++ != *with++)
+            return 0;
+    return 1;
+}
+
+/* One line of /proc/self/maps with code in it. */
+static void take_line(const char *at, const char *end, void (*take)(const struct current *, const char *, uint32_t))
+{
+    struct current m = {0, 0, 0, 0, 0, 0};
+    m.low = number(&at, 16);
+    at++;
+    m.high = number(&at, 16);
+    at++;
+    const int writable = at[1] == 'w', executable = at[2] == 'x', private = at[3] == 'p';
+    if (!executable || (m.low >= CV_BLOB_BASE && m.low < CV_SHARED_BASE + CV_SHARED_BYTES))
+        return;
+    at += 5;
+    m.offset = number(&at, 16);
+    at++;
+    number(&at, 16);
+    at++;
+    number(&at, 16);
+    at++;
+    m.inode = number(&at, 10);
+    while (at < end && *at == ' ')
+        at++;
+    m.flags = (m.inode && private ? CV_MAPPING_FILE : 0) | (writable ? CV_MAPPING_WRITABLE : 0);
+    if (starts(at, "[vdso]"))
+        m.flags |= CV_MAPPING_FILE;
+    if (cv_in_cache(m.low))
+        return;
+    take(&m, m.inode ? at : end, (uint32_t)(m.inode ? end - at : 0));
+}
+
+static int each_line(void (*take)(const struct current *, const char *, uint32_t))
+{
+    const int64_t file = cv_system(SYS_open, (uint64_t) "/proc/self/maps", 0, 0, 0, 0, 0);
+    if (file < 0)
+        return 0;
+    uint64_t have = 0;
+    for (;;) {
+        const int64_t n = cv_system(SYS_read, (uint64_t)file, (uint64_t)text + have, sizeof text - have, 0, 0, 0);
+        if (n <= 0)
+            break;
+        have += (uint64_t)n;
+        uint64_t begin = 0;
+        for (uint64_t i = 0; i < have; i++)
+            if (text[i] == '\n') {
+                take_line(text + begin, text + i, take);
+                begin = i + 1;
+            }
+        if (!begin && have == sizeof text)
+            have = 0; /* a path that is too long */
+        for (uint64_t i = begin; i < have; i++)
+            text[i - begin] = text[i];
+        have -= begin;
+    }
+    cv_system(SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
+    return 1;
+}
+
+static void add(const struct current *m, const char *path, uint32_t path_bytes)
+{
+    for (int i = 0; i < n_current; i++)
+        if (current[i].low < m->high && m->low < current[i].high) {
+            current[i].high = m->high > current[i].high ? m->high : current[i].high;
+            return;
+        }
+    if (n_current == MOST_CURRENT || SHARED->mappings == CV_MOST_MAPPINGS)
+        return;
+    struct cv_blob_mapping *out = &MAPPINGS[SHARED->mappings];
+    *out = (struct cv_blob_mapping){.low = m->low, .high = m->high, .offset = m->offset, .flags = m->flags};
+    const uint32_t bytes = path_bytes < sizeof out->path ? path_bytes : 0;
+    memcpy(out->path, path, bytes);
+    out->path_bytes = bytes;
+    current[n_current] = *m;
+    current[n_current++].mapping = (uint32_t)SHARED->mappings++;
+}
+
+int cv_mapping_of(uint64_t address, const char **why)
+{
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < n_current; i++) {
+            const struct current *m = &current[i];
+            if (address < m->low || address >= m->high)
+                continue;
+            if (m->flags & CV_MAPPING_WRITABLE || !(m->flags & CV_MAPPING_FILE)) {
+                *why = "code that the program made itself";
+                return -1;
+            }
+            return (int)m->mapping;
+        }
+        if (!again && !each_line(add)) {
+            *why = "/proc cannot be read";
+            return -1;
+        }
+    }
+    *why = "code at an address without a mapping";
+    return -1;
+}
+
+int cv_drop_mappings(uint64_t low, uint64_t high)
+{
+    int dropped = 0;
+    for (int i = 0; i < n_current;)
+        if (current[i].low < high && low < current[i].high) {
+            current[i] = current[--n_current];
+            dropped++;
+        } else {
+            i++;
+        }
+    return dropped;
+}
+
+static uint8_t seen[MOST_CURRENT];
+
+static void compare(const struct current *m, const char *path, uint32_t path_bytes)
+{
+    (void)path;
+    (void)path_bytes;
+    for (int i = 0; i < n_current; i++)
+        if (current[i].low >= m->low && current[i].high <= m->high && current[i].inode == m->inode && current[i].flags == m->flags
+            && current[i].offset - m->offset == current[i].low - m->low)
+            seen[i] = 1;
+}
+
+void cv_check_mappings(void)
+{
+    cv_lock();
+    memset(seen, 0, sizeof seen);
+    const int ok = each_line(compare);
+    uint64_t gone[32][2];
+    int n = 0;
+    for (int i = 0; i < n_current && n < 32; i++)
+        if (!ok || !seen[i]) {
+            gone[n][0] = current[i].low;
+            gone[n++][1] = current[i].high;
+        }
+    cv_unlock();
+    for (int i = 0; i < n; i++)
+        cv_forget(gone[i][0], gone[i][1]);
+}
+
+void cv_say_why(const char *why, uint64_t address)
+{
+    const uint64_t i = __atomic_fetch_add(&SHARED->reasons, 1, __ATOMIC_ACQ_REL);
+    if (i >= CV_MOST_REASONS)
+        return;
+    struct cv_blob_reason *reason = &SHARED->reason[i];
+    reason->address = address;
+    for (uint64_t k = 0; why[k] && k + 1 < sizeof reason->text; k++)
+        reason->text[k] = why[k];
+}

@@ -1,0 +1,967 @@
+/* Copies the program's code, with counters, or with visits.
+ *
+ * Counting code comes in superblocks, which follow the statically predicted path (backward branches taken, direct calls and jumps
+ * followed), so that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code
+ * comes one segment at a time. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
+#include "address_words.h"
+#include "blob.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
+enum { O_A = 8, O_B = 16, O_C = 24, O_TARGET = 32, O_JUMP = 40, O_LINK = 56, O_LEFT = 64, O_BUFFER = 72, O_FLAG = 80 };
+
+#define MOST_INSTRUCTIONS 48   /* of a segment */
+#define MOST_SEGMENTS 24       /* of a superblock */
+#define LONG_ENOUGH 64         /* instructions of a superblock */
+#define REGION_BYTES 0x2000000
+#define REGION_ROOM 0x10000    /* that the largest translation needs */
+#define REACH INT64_C(0x50000000)
+
+static struct cv_blob_region *region;
+static uint8_t *out;
+static const char *failed; /* why what is being translated cannot be */
+static uint64_t head, head_code;
+static int head_mode;
+
+static void fail(const char *why)
+{
+    if (!failed)
+        failed = why;
+}
+
+/* ---- tables of translations ---- */
+
+static struct cv_blob_entry *table(int mode)
+{
+    return (struct cv_blob_entry *)(CV_SHARED_BASE + CV_OFF_HASH) + (uint64_t)mode * CV_HASH;
+}
+
+enum { SEGMENT_TABLE = 2 };
+
+static uint64_t hash(uint64_t address)
+{
+    return (address ^ address >> 19 ^ address >> 33) & (CV_HASH - 1);
+}
+
+uint64_t cv_known(int mode, uint64_t address)
+{
+    const struct cv_blob_entry *entries = table(mode);
+    for (uint64_t i = hash(address);; i = (i + 1) & (CV_HASH - 1)) {
+        const uint64_t key = __atomic_load_n(&entries[i].key, __ATOMIC_ACQUIRE);
+        if (key == address)
+            return entries[i].code;
+        if (!key)
+            return 0;
+    }
+}
+
+static void remember(int mode, uint64_t address, uint64_t code)
+{
+    struct cv_blob_entry *entries = table(mode);
+    uint64_t i = hash(address);
+    while (entries[i].key && entries[i].key != address)
+        i = (i + 1) & (CV_HASH - 1);
+    entries[i].code = code;
+    __atomic_store_n(&entries[i].key, address, __ATOMIC_RELEASE);
+}
+
+/* Code that goes away: other code may come to the same addresses (dlclose, dlopen). */
+void cv_forget(uint64_t low, uint64_t high)
+{
+    cv_lock();
+    cv_forget_pages();
+    if (!cv_drop_mappings(low, high)) {
+        cv_unlock();
+        return;
+    }
+    for (uint64_t i = 0; i < SHARED->segments; i++) {
+        const uint64_t address = SEGMENTS[i].address;
+        if (address + SEGMENTS[i].bytes <= low || address >= high)
+            continue;
+        for (int mode = 0; mode <= SEGMENT_TABLE; mode++) {
+            struct cv_blob_entry *entries = table(mode);
+            for (uint64_t k = hash(address); entries[k].key; k = (k + 1) & (CV_HASH - 1))
+                if (entries[k].key == address)
+                    entries[k].key = 1;
+        }
+        for (uint64_t t = 0; t < SHARED->slots; t++)
+            for (uint64_t mode = 0; mode < 2; mode++) {
+                uint64_t *entry = (uint64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) + 2 * (address & (CV_LOOKUPS - 1));
+                if (entry[0] == -address)
+                    entry[0] = 0;
+            }
+    }
+    cv_unlock();
+}
+
+/* ---- flags ---- */
+
+static int decode(uint64_t address, struct cv_x86 *x, uint8_t *code)
+{
+    const int n = cv_fetch(address, code);
+    return n > 0 ? cv_x86_decode(code, n, address, x) : 0;
+}
+
+/* Might the program see what the flags are at this address? */
+static int flags_live(uint64_t address)
+{
+    struct cv_x86 x;
+    uint8_t code[16];
+    for (int i = 0; i < 10; i++) {
+        if (!decode(address, &x, code) || x.kind == CV_X86_REFUSED || x.reads_flags)
+            return 1;
+        if (x.sets_flags)
+            return 0;
+        if (x.kind == CV_X86_JUMP || x.kind == CV_X86_CALL)
+            address = x.target;
+        else if (x.kind == CV_X86_PLAIN)
+            address += x.length;
+        else
+            return 1;
+    }
+    return 1;
+}
+
+/* ---- emission ---- */
+
+static void byte(unsigned value)
+{
+    *out++ = (uint8_t)value;
+}
+
+static void word(uint32_t value)
+{
+    memcpy(out, &value, 4);
+    out += 4;
+}
+
+static void bytes(const void *from, unsigned long n)
+{
+    memcpy(out, from, n);
+    out += n;
+}
+#define CODE_BYTES(literal) bytes(literal, sizeof literal - 1)
+
+static void with_slot(unsigned opcode, int reg, uint32_t offset)
+{
+    byte(0x65);
+    byte(0x48 | (reg >= 8 ? 4 : 0));
+    byte(opcode);
+    byte(4u | (unsigned)(reg & 7) << 3);
+    byte(0x25);
+    word(offset);
+}
+
+static void store(int reg, uint32_t offset)
+{
+    with_slot(0x89, reg, offset);
+}
+
+static void load(int reg, uint32_t offset)
+{
+    with_slot(0x8b, reg, offset);
+}
+
+/* lea reg, [base + index * scale + displacement]; base, index: 0 to 15 or -1 */
+static void address_of(int reg, int base, int index, int scale, int32_t displacement)
+{
+    const unsigned ss = scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0, i = index < 0 ? 4 : (unsigned)index & 7;
+    byte(0x48u | (reg >= 8 ? 4 : 0) | (index >= 8 ? 2 : 0) | (base >= 8 ? 1 : 0));
+    byte(0x8d);
+    byte((base < 0 ? 0x04u : 0x84u) | (unsigned)(reg & 7) << 3);
+    byte(ss << 6 | i << 3 | (base < 0 ? 5u : (unsigned)base & 7));
+    word((uint32_t)displacement);
+}
+
+/* A constant near the code. */
+static uint64_t constant(uint64_t value)
+{
+    region->pool -= 8;
+    *(uint64_t *)region->pool = value;
+    return region->pool;
+}
+
+static void relative(uint64_t target)
+{
+    const int64_t distance = (int64_t)target - (int64_t)(out + 4);
+    if (distance != (int32_t)distance)
+        fail("an operand lies too far from the code cache");
+    word((uint32_t)distance);
+}
+
+static void jump(uint64_t target)
+{
+    const int64_t distance = (int64_t)target - (int64_t)(out + 5);
+    if (distance == (int32_t)distance) {
+        byte(0xe9);
+        word((uint32_t)distance);
+    } else {
+        CODE_BYTES("\xff\x25");
+        relative(constant(target));
+    }
+}
+
+static void store_constant(uint32_t offset, uint64_t value)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        CODE_BYTES("\x65\xc7\x04\x25");
+        word(offset + 4 * i);
+        word((uint32_t)(value >> 32 * i));
+    }
+}
+
+static void patch(uint8_t *site, const uint8_t *to)
+{
+    const uint32_t distance = (uint32_t)((int64_t)to - (int64_t)(site + 4));
+    memcpy(site, &distance, 4);
+}
+
+/* Jumps to translations that may not be there yet: each goes to a stub first, which asks for it and has the jump patched. The four
+ * bytes that are patched lie in one cache line. */
+static struct late {
+    uint8_t *site;
+    uint64_t target;
+} late[256];
+static int n_late;
+
+static void exit_to(uint64_t target, int mode)
+{
+    const uint64_t code = target == head && mode == head_mode ? head_code : cv_known(mode, target);
+    while ((((uint64_t)out + 1) & 63) > 60)
+        byte(0x90);
+    if (code) {
+        jump(code);
+        return;
+    }
+    byte(0xe9);
+    late[n_late++] = (struct late){out, target};
+    word(0);
+}
+
+static void late_stubs(void)
+{
+    for (int i = 0; i < n_late; i++) {
+        patch(late[i].site, out);
+        store_constant(O_TARGET, late[i].target);
+        store_constant(O_LINK, (uint64_t)late[i].site);
+        jump(cv_table[ENTER_DISPATCH]);
+    }
+    n_late = 0;
+}
+
+void cv_link(uint64_t site, uint64_t code)
+{
+    int64_t distance = (int64_t)code - (int64_t)(site + 4);
+    if (distance != (int32_t)distance) { /* by a jump of its own */
+        for (uint64_t i = 0; i < SHARED->regions; i++)
+            if (site >= SHARED->region[i].base && site < SHARED->region[i].end)
+                region = &SHARED->region[i];
+        if (region->at + 64 > region->pool)
+            return;
+        out = (uint8_t *)region->at;
+        const uint64_t stub = region->at;
+        CODE_BYTES("\xff\x25");
+        relative(constant(code));
+        region->at = (uint64_t)out;
+        distance = (int64_t)stub - (int64_t)(site + 4);
+    }
+    __atomic_store_n((uint32_t *)site, (uint32_t)distance, __ATOMIC_RELEASE);
+}
+
+/* ---- counters ---- */
+
+static uint32_t new_counter(uint32_t first, int segments, int sign)
+{
+    if (SHARED->exits == CV_MOST_EXITS) {
+        fail("more code than there are counters");
+        return 0;
+    }
+    EXITS[SHARED->exits] = (struct cv_blob_exit){first, (int16_t)sign, (uint16_t)segments};
+    return CV_SLOT_COUNTERS + 8 * (uint32_t)SHARED->exits++;
+}
+
+static void count_free(uint32_t counter) /* changes the flags */
+{
+    CODE_BYTES("\x65\x48\xff\x04\x25");
+    word(counter);
+}
+
+static void count_kept(uint32_t counter)
+{
+    store(RAX, O_A);
+    load(RAX, counter);
+    address_of(RAX, RAX, -1, 1, 1);
+    store(RAX, counter);
+    load(RAX, O_A);
+}
+
+static void add_turns(uint32_t counter)
+{
+    store(RAX, O_A);
+    load(RAX, counter);
+    address_of(RAX, RAX, RCX, 1, 0);
+    store(RAX, counter);
+    load(RAX, O_A);
+}
+
+static void count_to(uint32_t counter, uint64_t target)
+{
+    if (flags_live(target))
+        count_kept(counter);
+    else
+        count_free(counter);
+}
+
+/* ---- parts ---- */
+
+static void spill(void)
+{
+    store(RAX, O_A);
+    store(RCX, O_B);
+    store(RDX, O_C);
+}
+
+static void unspill(void)
+{
+    load(RAX, O_A);
+    load(RCX, O_B);
+    load(RDX, O_C);
+}
+
+/* Goes to the translation of the address in rcx; rax, rcx and rdx are spilled. No instruction changes the flags. */
+static void indirect(int mode)
+{
+    const uint32_t lookup = CV_SLOT_LOOKUP + (uint32_t)mode * CV_SLOT_LOOKUP_BYTES;
+    CODE_BYTES("\x0f\xb7\xc1");         /* movzx eax, cx */
+    CODE_BYTES("\x48\x8d\x04\x00");     /* lea rax, [rax + rax] */
+    CODE_BYTES("\x65\x48\x8b\x14\xc5"); /* mov rdx, gs:[rax * 8 + lookup] */
+    word(lookup);
+    store(RCX, O_TARGET);
+    address_of(RCX, RCX, RDX, 1, 0);
+    CODE_BYTES("\xe3\x02\xeb"); /* jrcxz hit; jmp miss */
+    uint8_t *miss = out;
+    byte(0);
+    CODE_BYTES("\x65\x48\x8b\x04\xc5"); /* mov rax, gs:[rax * 8 + lookup + 8] */
+    word(lookup + 8);
+    store(RAX, O_JUMP);
+    unspill();
+    CODE_BYTES("\x65\xff\x24\x25"); /* jmp gs:[O_JUMP] */
+    word(O_JUMP);
+    *miss = (uint8_t)(out - miss - 1);
+    unspill();
+    jump(cv_table[ENTER_DISPATCH]);
+}
+
+static void copy(const struct cv_x86 *x, const uint8_t *code)
+{
+    uint8_t *start = out;
+    bytes(code, x->length);
+    if (x->displacement_offset) {
+        const int64_t distance = (int64_t)(x->address + x->length) + x->displacement - (int64_t)out;
+        if (distance != (int32_t)distance)
+            fail("an operand lies too far from the code cache");
+        const int32_t short_distance = (int32_t)distance;
+        memcpy(start + x->displacement_offset, &short_distance, 4);
+    }
+}
+
+/* mov rcx, operand of an indirect jump or call */
+static void load_target(const struct cv_x86 *x, const uint8_t *code)
+{
+    if (x->segment)
+        byte(x->segment);
+    byte(0x48u | (x->rex & 3u));
+    byte(0x8b);
+    const int m = x->modrm_offset;
+    byte((code[m] & 0xc7u) | RCX << 3);
+    if (x->displacement_offset)
+        relative(x->address + x->length + (uint64_t)x->displacement);
+    else
+        bytes(code + m + 1, (unsigned long)(x->length - m - 1));
+}
+
+static void push_return(uint64_t address)
+{
+    CODE_BYTES("\xff\x35");
+    relative(constant(address));
+}
+
+static struct cv_blob_region *region_for(uint64_t address)
+{
+    for (uint64_t i = 0; i < SHARED->regions; i++) {
+        struct cv_blob_region *r = &SHARED->region[i];
+        const int64_t distance = (int64_t)(r->base - address);
+        if (distance < REACH && distance > -REACH && r->at + 2 * REGION_ROOM < r->pool)
+            return r;
+    }
+    if (SHARED->regions == CV_MOST_REGIONS) {
+        fail("more code than the code caches hold");
+        return 0;
+    }
+    /* Below the module; a program at a low address has its heap above it, which must be able to grow. */
+    for (uint64_t k = 0; k < 64; k++) {
+        const uint64_t step = k * REGION_BYTES;
+        const uint64_t at = address > UINT64_C(0x100000000) ? (address - 0x20000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
+        const int64_t got = cv_system(9, at, REGION_BYTES, 7, 0x100022, (uint64_t)-1, 0); /* mmap, MAP_FIXED_NOREPLACE */
+        if (got == (int64_t)at) {
+            SHARED->region[SHARED->regions] = (struct cv_blob_region){at, at, at + REGION_BYTES, at + REGION_BYTES};
+            return &SHARED->region[SHARED->regions++];
+        }
+        if (got > 0)
+            cv_system(11, (uint64_t)got, REGION_BYTES, 0, 0, 0, 0);
+    }
+    fail("no room for a code cache near the program");
+    return 0;
+}
+
+int cv_in_cache(uint64_t address)
+{
+    for (uint64_t i = 0; i < SHARED->regions; i++)
+        if (address >= SHARED->region[i].base && address < SHARED->region[i].end)
+            return 1;
+    return 0;
+}
+
+/* ---- segments ---- */
+
+static struct cv_x86 instructions[MOST_INSTRUCTIONS];
+static uint8_t codes[MOST_INSTRUCTIONS][16];
+static int n_instructions;
+static const char *const refusals[CV_X86_REFUSALS] = {
+    "code that cannot be read",
+    "an instruction that the decoder does not know",
+    "a far branch",
+    "an old system call (int or sysenter)",
+    "an instruction that uses the gs segment",
+    "a memory transaction",
+    "32-bit addresses",
+};
+
+/* Decodes the segment at an address and returns its number; makes its entry once. -1: no instruction of it can be translated. */
+static int64_t segment_at(uint64_t address)
+{
+    uint64_t at = address;
+    int words = 0, repeated = 0;
+    n_instructions = 0;
+    while (n_instructions < MOST_INSTRUCTIONS && !repeated) {
+        struct cv_x86 *x = &instructions[n_instructions];
+        if (!decode(at, x, codes[n_instructions]) || x->kind == CV_X86_REFUSED) {
+            if (n_instructions)
+                break;
+            fail(refusals[x->refusal]);
+            return -1;
+        }
+        repeated = x->repeated || x->compares;
+        if (repeated && n_instructions)
+            break;
+        words += cv_words_of(x);
+        n_instructions++;
+        at += x->length;
+        if (x->kind != CV_X86_PLAIN)
+            break;
+    }
+    const uint64_t known = cv_known(SEGMENT_TABLE, address);
+    if (known)
+        return (int64_t)known - 1;
+    const char *why = 0;
+    const int mapping = cv_mapping_of(address, &why);
+    const uint64_t length = at - address;
+    if (mapping < 0 || SHARED->segments == CV_MOST_SEGMENTS || SHARED->code + length > CV_MOST_CODE) {
+        fail(mapping < 0 ? why : "more code than there is room for");
+        return -1;
+    }
+    struct cv_blob_segment *s = &SEGMENTS[SHARED->segments];
+    *s = (struct cv_blob_segment){.address = address, .code = (uint32_t)SHARED->code, .mapping = (uint32_t)mapping,
+        .instructions = (uint16_t)n_instructions, .bytes = (uint16_t)length, .words = (uint16_t)words, .repeats = (uint16_t)repeated};
+    for (int i = 0; i < n_instructions; i++) {
+        memcpy(CODE + SHARED->code, codes[i], instructions[i].length);
+        SHARED->code += instructions[i].length;
+    }
+    remember(SEGMENT_TABLE, address, SHARED->segments + 1);
+    __atomic_store_n(&SHARED->segments, SHARED->segments + 1, __ATOMIC_RELEASE);
+    return (int64_t)SHARED->segments - 1;
+}
+
+/* ---- places: where the copies of instructions are ---- */
+
+static struct cv_blob_superblock *block;
+
+static void begin_block(uint64_t start)
+{
+    if (SHARED->superblocks == CV_MOST_SUPERBLOCKS) {
+        fail("more code than there is room for");
+        return;
+    }
+    block = &SUPERBLOCKS[SHARED->superblocks];
+    *block = (struct cv_blob_superblock){.start = start, .first_place = (uint32_t)SHARED->places, .first_listed = (uint32_t)SHARED->listed};
+}
+
+static void place(uint64_t address, int segments, int spilled)
+{
+    if (SHARED->places == CV_MOST_PLACES) {
+        fail("more code than there is room for");
+        return;
+    }
+    PLACES[SHARED->places++] = (struct cv_blob_place){address, (uint32_t)((uint64_t)out - block->start), (uint16_t)segments, (uint16_t)spilled};
+    block->places++;
+}
+
+static void end_block(void)
+{
+    block->end = (uint64_t)out;
+    __atomic_store_n(&SHARED->superblocks, SHARED->superblocks + 1, __ATOMIC_RELEASE);
+}
+
+const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_superblock **found, int exact)
+{
+    for (uint64_t i = SHARED->superblocks; i-- > 0;) {
+        const struct cv_blob_superblock *b = &SUPERBLOCKS[i];
+        if (code < b->start || code >= b->end)
+            continue;
+        const struct cv_blob_place *best = 0;
+        for (uint32_t k = 0; k < b->places; k++) {
+            const struct cv_blob_place *p = &PLACES[b->first_place + k];
+            if (b->start + p->offset <= code && (!exact || b->start + p->offset == code))
+                best = p;
+        }
+        *found = b;
+        return best;
+    }
+    return 0;
+}
+
+/* ---- counting code ---- */
+
+static struct side {
+    uint8_t *site;
+    uint64_t target;
+    uint32_t counter;
+} sides[64];
+static int n_sides;
+
+static void repeat_before(uint32_t segment)
+{
+    add_turns(new_counter(segment, 0, 1));
+}
+
+static void repeat_behind(uint32_t segment)
+{
+    add_turns(new_counter(segment, 0, -1));
+}
+
+/* Before which instruction of the segment (its last one included) nobody sees the flags any more; -1: none. */
+static int flags_dead_at(void)
+{
+    for (int i = n_instructions - 1; i >= 0; i--) {
+        for (int k = i; k < n_instructions && !instructions[k].reads_flags; k++)
+            if (instructions[k].sets_flags)
+                return i;
+    }
+    return -1;
+}
+
+/* A test of the slot's flag at a head; returns the jump to patch. */
+static uint8_t *poll_begin(uint64_t address, int *spilled)
+{
+    uint8_t *site;
+    *spilled = flags_live(address);
+    if (!*spilled) {
+        CODE_BYTES("\x65\x48\x83\x3c\x25"); /* cmp qword gs:[flag], 0; jne */
+        word(O_FLAG);
+        byte(0);
+        CODE_BYTES("\x0f\x85");
+        site = out;
+        word(0);
+    } else {
+        store(RCX, O_B);
+        load(RCX, O_FLAG);
+        CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp */
+        site = out;
+        word(0);
+        load(RCX, O_B);
+    }
+    return site;
+}
+
+static void poll_end(uint8_t *site, int spilled, uint64_t address)
+{
+    patch(site, out);
+    if (spilled)
+        load(RCX, O_B);
+    store_constant(O_TARGET, address);
+    jump(cv_table[ENTER_POLL]);
+}
+
+/* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled. */
+static int follow(uint64_t target)
+{
+    if (target != head && cv_known(CV_COUNTING, target))
+        return 0;
+    const char *why;
+    return cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
+}
+
+static int is_plain_end(const struct cv_x86 *last)
+{
+    return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP;
+}
+
+/* The end of a superblock, at its last segment's last instruction. */
+static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t counter, int counted)
+{
+    const uint64_t next = last->address + last->length;
+    const uint8_t *code = codes[n_instructions - 1];
+    switch (last->kind) {
+    case CV_X86_PLAIN:
+        count_to(counter, next);
+        exit_to(next, CV_COUNTING);
+        break;
+    case CV_X86_BRANCH: /* its own exit is a side */
+        count_to(new_counter(first, n, 1), next);
+        exit_to(next, CV_COUNTING);
+        break;
+    case CV_X86_LOOP:
+        bytes(code, last->length - 1u);
+        CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
+        sides[n_sides++] = (struct side){out, last->target, new_counter(first, n, 1)};
+        word(0);
+        count_to(new_counter(first, n, 1), next);
+        exit_to(next, CV_COUNTING);
+        break;
+    case CV_X86_JUMP:
+        if (!counted)
+            count_to(counter, last->target);
+        exit_to(last->target, CV_COUNTING);
+        break;
+    case CV_X86_CALL:
+        if (!counted)
+            count_to(counter, last->target);
+        place(last->address, n - 1, 0);
+        push_return(next);
+        exit_to(last->target, CV_COUNTING);
+        break;
+    case CV_X86_RETURN: case CV_X86_JUMP_INDIRECT: case CV_X86_CALL_INDIRECT:
+        spill();
+        if (last->kind == CV_X86_RETURN) {
+            place(last->address, n - 1, 1);
+            byte(0x59); /* pop rcx */
+            if (last->pops)
+                address_of(RSP, RSP, -1, 1, last->pops);
+        } else {
+            place(last->address, n - 1, 1);
+            load_target(last, code);
+            if (last->kind == CV_X86_CALL_INDIRECT)
+                push_return(next);
+        }
+        if (!counted) {
+            load(RAX, counter);
+            address_of(RAX, RAX, -1, 1, 1);
+            store(RAX, counter);
+        }
+        indirect(CV_COUNTING);
+        break;
+    default: /* a system call */
+        if (!counted)
+            count_kept(counter);
+        store_constant(O_TARGET, next);
+        jump(cv_table[ENTER_CALL]);
+        break;
+    }
+}
+
+static uint64_t counting(uint64_t address)
+{
+    uint8_t *start = out;
+    const uint32_t first = (uint32_t)SHARED->listed;
+    int n = 0, total = 0, spilled;
+    uint64_t at = address;
+    uint8_t *poll = poll_begin(address, &spilled);
+    for (;;) {
+        const int64_t id = segment_at(at);
+        if (id < 0) {
+            if (at == address)
+                break;
+            failed = 0;
+            count_kept(new_counter(first, n, 1));
+            exit_to(at, CV_COUNTING);
+            break;
+        }
+        if (SHARED->listed + 1 >= CV_MOST_LISTED) {
+            fail("more code than there is room for");
+            break;
+        }
+        LISTED[SHARED->listed++] = (uint32_t)id;
+        n++;
+        const struct cv_x86 *last = &instructions[n_instructions - 1];
+        const uint64_t next = last->address + last->length;
+        const int ends = last->kind != CV_X86_PLAIN;
+        uint64_t on = 0;
+        int inverted = 0;
+        total += n_instructions;
+        if (n < MOST_SEGMENTS && total < LONG_ENOUGH) {
+            if (last->kind == CV_X86_BRANCH) {
+                inverted = last->target <= last->address;
+                on = inverted ? last->target : next;
+            } else if (last->kind == CV_X86_JUMP || last->kind == CV_X86_CALL) {
+                on = last->target;
+            } else if (last->kind == CV_X86_PLAIN) {
+                on = next;
+            }
+            struct cv_x86 probe;
+            uint8_t code[16];
+            if (on && (!follow(on) || !decode(on, &probe, code) || probe.kind == CV_X86_REFUSED))
+                on = inverted = 0;
+        }
+        const uint32_t counter = !on && !is_plain_end(last) ? new_counter(first, n, 1) : 0;
+        const int dead = counter && ends ? flags_dead_at() : -1;
+        int counted = 0;
+        for (int i = 0; i < n_instructions - ends; i++) {
+            if (dead == i) {
+                count_free(counter);
+                counted = 1;
+            }
+            if (instructions[i].repeated || instructions[i].compares)
+                repeat_before((uint32_t)id);
+            place(instructions[i].address, n - 1, 0);
+            copy(&instructions[i], codes[i]);
+            if (instructions[i].compares)
+                repeat_behind((uint32_t)id);
+        }
+        if (ends && dead == n_instructions - 1) {
+            count_free(counter);
+            counted = 1;
+        }
+        if (last->kind == CV_X86_BRANCH) {
+            byte(0x0f);
+            byte(0x80u | (last->condition ^ (unsigned)inverted));
+            sides[n_sides++] = (struct side){out, inverted ? next : last->target, new_counter(first, n, 1)};
+            word(0);
+        }
+        if (!on) {
+            end_of(last, first, n, counter, counted);
+            break;
+        }
+        if (last->kind == CV_X86_CALL) {
+            place(last->address, n - 1, 0);
+            push_return(next);
+        }
+        at = on;
+    }
+    for (int i = 0; i < n_sides; i++) {
+        patch(sides[i].site, out);
+        count_to(sides[i].counter, sides[i].target);
+        exit_to(sides[i].target, CV_COUNTING);
+    }
+    poll_end(poll, spilled, address);
+    return (uint64_t)start;
+}
+
+/* ---- recording code ---- */
+
+/* The address of a reference into rax, which is spilled, as is rcx. */
+static void load_address(const struct cv_x86 *x, int reference)
+{
+    const struct cv_x86_reference *r = &x->references[reference];
+    switch (r->where) {
+    case CV_X86_OPERAND:
+        address_of(RAX, x->base, x->gathered ? -1 : x->index, x->scale, (int32_t)x->displacement);
+        if (x->displacement != (int32_t)x->displacement)
+            fail("a displacement of more than 32 bits");
+        break;
+    case CV_X86_PUSH: address_of(RAX, RSP, -1, 1, -(int32_t)r->size); break;
+    case CV_X86_POP: address_of(RAX, RSP, -1, 1, 0); break;
+    case CV_X86_SOURCE: address_of(RAX, RSI, -1, 1, 0); break;
+    case CV_X86_TARGET: address_of(RAX, RDI, -1, 1, 0); break;
+    case CV_X86_FRAME: address_of(RAX, RBP, -1, 1, 0); break;
+    case CV_X86_TABLE:
+        CODE_BYTES("\x0f\xb6\xc0"); /* movzx eax, al */
+        address_of(RAX, RBX, RAX, 1, 0);
+        break;
+    default:
+        CODE_BYTES("\x48\xb8"); /* mov rax, imm64 */
+        bytes(&x->displacement, 8);
+        break;
+    }
+    if (x->segment && (r->where == CV_X86_OPERAND || r->where == CV_X86_ABSOLUTE || r->where == CV_X86_SOURCE)) {
+        CODE_BYTES("\xf3\x48\x0f\xae\xc1"); /* rdfsbase rcx */
+        address_of(RAX, RAX, RCX, 1, 0);
+    }
+}
+
+/* The buffer has been moved past the visit already, so that an exit needs no repair. */
+static void store_word(int reg, int k, int words)
+{
+    const int other = reg == RCX ? RAX : RCX;
+    load(other, O_BUFFER);
+    byte(0x48);
+    byte(0x89);
+    byte(0x80u | (unsigned)reg << 3 | (unsigned)other);
+    word((uint32_t)(8 * (k - words)));
+}
+
+static uint64_t recording(uint64_t address)
+{
+    uint8_t *start = out;
+    const int64_t id = segment_at(address);
+    if (id < 0)
+        return 0;
+    struct cv_blob_segment *s = &SEGMENTS[id];
+    if (!s->counter) {
+        LISTED[SHARED->listed] = (uint32_t)id;
+        s->counter = new_counter((uint32_t)SHARED->listed++, 1, 1);
+    }
+    const int words = s->words;
+    int k = 0;
+    store(RAX, O_A);
+    store(RCX, O_B);
+    load(RCX, O_FLAG);
+    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp */
+    uint8_t *poll = out;
+    word(0);
+    load(RCX, O_LEFT);
+    address_of(RCX, RCX, -1, 1, -1);
+    store(RCX, O_LEFT);
+    CODE_BYTES("\xe3\x02\xeb"); /* jrcxz over; jmp on */
+    uint8_t *on = out;
+    byte(0);
+    load(RAX, O_A);
+    load(RCX, O_B);
+    store_constant(O_TARGET, address);
+    jump(cv_table[ENTER_BURST_END]);
+    *on = (uint8_t)(out - on - 1);
+    load(RAX, O_BUFFER);
+    byte(0xb9); /* mov ecx, id */
+    word((uint32_t)id);
+    CODE_BYTES("\x48\x89\x08"); /* mov [rax], rcx */
+    address_of(RAX, RAX, -1, 1, 8 * (words + 1));
+    store(RAX, O_BUFFER);
+    load(RCX, s->counter);
+    address_of(RCX, RCX, -1, 1, 1);
+    store(RCX, s->counter);
+    load(RAX, O_A);
+    load(RCX, O_B);
+    const struct cv_x86 *last = &instructions[n_instructions - 1];
+    const uint64_t next = last->address + last->length;
+    for (int i = 0; i < n_instructions; i++) {
+        const struct cv_x86 *x = &instructions[i];
+        const int repeats = x->repeated || x->compares;
+        for (int r = 0; r < x->n_references; r++) {
+            if (!cv_has_word(x, r))
+                continue;
+            store(RAX, O_A);
+            store(RCX, O_B);
+            load_address(x, r);
+            store_word(RAX, k++, words);
+            load(RAX, O_A);
+            load(RCX, O_B);
+        }
+        if (x->kind != CV_X86_PLAIN)
+            break;
+        if (repeats) {
+            store(RAX, O_A);
+            store_word(RCX, k++, words);
+            load(RAX, O_A);
+            repeat_before((uint32_t)id);
+        }
+        place(x->address, 0, 0);
+        copy(x, codes[i]);
+        if (repeats) {
+            store(RAX, O_A);
+            store_word(RCX, k++, words);
+            store(RCX, O_B);
+            address_of(RAX, x->references[0].where == CV_X86_SOURCE ? RSI : RDI, -1, 1, 0);
+            store_word(RAX, k++, words);
+            load(RAX, O_A);
+            load(RCX, O_B);
+        }
+        if (x->compares)
+            repeat_behind((uint32_t)id);
+    }
+    const uint8_t *code = codes[n_instructions - 1];
+    switch (last->kind) {
+    case CV_X86_PLAIN: exit_to(next, CV_RECORDING); break;
+    case CV_X86_BRANCH:
+        byte(0x0f);
+        byte(0x80u | last->condition);
+        sides[n_sides++] = (struct side){out, last->target, 0};
+        word(0);
+        exit_to(next, CV_RECORDING);
+        break;
+    case CV_X86_LOOP:
+        bytes(code, last->length - 1u);
+        CODE_BYTES("\x02\xeb\x05\xe9");
+        sides[n_sides++] = (struct side){out, last->target, 0};
+        word(0);
+        exit_to(next, CV_RECORDING);
+        break;
+    case CV_X86_JUMP: exit_to(last->target, CV_RECORDING); break;
+    case CV_X86_CALL:
+        place(last->address, 0, 0);
+        push_return(next);
+        exit_to(last->target, CV_RECORDING);
+        break;
+    case CV_X86_RETURN:
+        spill();
+        place(last->address, 0, 1);
+        byte(0x59);
+        if (last->pops)
+            address_of(RSP, RSP, -1, 1, last->pops);
+        indirect(CV_RECORDING);
+        break;
+    case CV_X86_JUMP_INDIRECT: case CV_X86_CALL_INDIRECT:
+        spill();
+        place(last->address, 0, 1);
+        load_target(last, code);
+        if (last->kind == CV_X86_CALL_INDIRECT)
+            push_return(next);
+        indirect(CV_RECORDING);
+        break;
+    default:
+        store_constant(O_TARGET, next);
+        jump(cv_table[ENTER_CALL]);
+        break;
+    }
+    for (int i = 0; i < n_sides; i++) {
+        patch(sides[i].site, out);
+        exit_to(sides[i].target, CV_RECORDING);
+    }
+    patch(poll, out);
+    load(RCX, O_B);
+    store_constant(O_TARGET, address);
+    jump(cv_table[ENTER_POLL]);
+    return (uint64_t)start;
+}
+
+uint64_t cv_translate(int mode, uint64_t address)
+{
+    const char *why = 0;
+    failed = 0;
+    if (cv_mapping_of(address, &why) < 0) {
+        cv_say_why(why, address);
+        return 0;
+    }
+    region = region_for(address);
+    if (!region) {
+        cv_say_why(failed, address);
+        return 0;
+    }
+    out = (uint8_t *)((region->at + 15) & ~UINT64_C(15));
+    head = address;
+    head_code = (uint64_t)out;
+    head_mode = mode;
+    n_sides = n_late = 0;
+    const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
+    begin_block(head_code);
+    const uint64_t code = mode == CV_COUNTING ? counting(address) : recording(address);
+    late_stubs();
+    if (failed) {
+        region->pool = pool;
+        SHARED->listed = listed;
+        SHARED->places = places;
+        cv_say_why(failed, address);
+        return 0;
+    }
+    end_block();
+    region->at = (uint64_t)out;
+    remember(mode, address, code);
+    return code;
+}

@@ -1,0 +1,198 @@
+/* The program `convolver-engine`: runs a command, or attaches to a process, under the engine. */
+#define _GNU_SOURCE
+#include "engine_control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../include/cv_wire.h"
+
+#define COUNTING_STEP 0.02       /* seconds between two looks */
+#define COUNTERS_STEP 1.0
+#define RATE_STEP 0.1
+#define SHORTEST_PERIOD 0.0005   /* between two bursts */
+#define LONGEST_PERIOD 0.05
+#define REFUSED 125              /* exit status: the program has not run */
+
+static volatile sig_atomic_t told; /* to stop */
+
+static void on_stop(int number)
+{
+    told = number;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const char *value(const char *argument, const char *name)
+{
+    const size_t n = strlen(name);
+    return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
+}
+
+static int take(struct cv_options *o, char *argument)
+{
+    const char *v;
+    if ((v = value(argument, "--wire-fd")))
+        o->wire = atoi(v);
+    else if ((v = value(argument, "--counters")))
+        o->counters = v;
+    else if ((v = value(argument, "--log-file")))
+        o->log = v;
+    else if ((v = value(argument, "--dump")))
+        o->dump = v;
+    else if ((v = value(argument, "--interval")))
+        o->interval = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--sample")))
+        o->sample = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--warmup")))
+        o->warmup = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--attach")))
+        o->attach = atoi(v);
+    else if ((v = value(argument, "--for")))
+        o->seconds = atof(v);
+    else if (!strcmp(argument, "--bursts-only"))
+        o->bursts_only = 1;
+    else
+        return -1;
+    return 0;
+}
+
+/* Asks each thread for a burst; it begins at its next superblock. */
+static void ask_for_bursts(struct cv_target *target)
+{
+    const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < slots; i++)
+        __atomic_fetch_or(&cv_slot_of(target, i)->flag, CV_WANT_BURST, __ATOMIC_ACQ_REL);
+}
+
+struct pace {
+    double next_burst, next_counters, next_rate, period, references, at;
+};
+
+/* The period that records `sample` of every `interval` references, at the rate at which the program executes them. */
+static void adapt(const struct cv_options *o, struct pace *pace, double time)
+{
+    if (time < pace->next_rate)
+        return;
+    const double references = cv_wire_references(), rate = (references - pace->references) / (time - pace->at);
+    if (rate > 0)
+        pace->period = (double)o->interval / rate;
+    pace->period = pace->period < SHORTEST_PERIOD ? SHORTEST_PERIOD : pace->period > LONGEST_PERIOD ? LONGEST_PERIOD : pace->period;
+    pace->references = references;
+    pace->at = time;
+    pace->next_rate = time + RATE_STEP;
+}
+
+static void step(const struct cv_options *o, struct cv_target *target, struct pace *pace)
+{
+    const double time = now();
+    cv_wire_definitions();
+    if (o->sample) {
+        cv_wire_windows(0);
+        adapt(o, pace, time);
+        if (time >= pace->next_burst) {
+            ask_for_bursts(target);
+            pace->next_burst = time + pace->period * (0.5 + drand48());
+        }
+    }
+    if (time >= pace->next_counters) {
+        cv_wire_counters(0);
+        pace->next_counters = time + COUNTERS_STEP;
+    }
+    cv_wire_flush();
+}
+
+static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
+{
+    struct pace pace = {.period = SHORTEST_PERIOD, .at = now()};
+    const int process = (int)syscall(SYS_pidfd_open, target->pid, 0);
+    struct pollfd wait = {.fd = process, .events = POLLIN};
+    int status = 0, forwarded = 0;
+    for (;;) {
+        step(o, target, &pace);
+        double left = o->sample ? pace.next_burst - now() : COUNTING_STEP;
+        left = left < 0 ? 0 : left > COUNTING_STEP ? COUNTING_STEP : left;
+        const struct timespec timeout = {0, (long)(left * 1e9)};
+        ppoll(&wait, 1, &timeout, NULL);
+        if (told && told != forwarded) {
+            forwarded = told;
+            if (told != SIGINT) /* Ctrl-C reaches the program anyway */
+                kill(target->pid, told);
+            told = 0;
+        }
+        if (wait4(target->pid, &status, WNOHANG, usage) == target->pid)
+            break;
+    }
+    close(process);
+    return status;
+}
+
+static void say_why_native(const struct cv_target *target)
+{
+    const uint64_t n = target->shared->reasons < CV_MOST_REASONS ? target->shared->reasons : CV_MOST_REASONS;
+    for (uint64_t i = 0; i < n; i++)
+        cv_say("native: %s at 0x%lx", target->shared->reason[i].text, (unsigned long)target->shared->reason[i].address);
+}
+
+int main(int count, char **arguments)
+{
+    struct cv_options options = {.wire = -1, .interval = 1000000};
+    struct cv_target target = {.file = -1};
+    struct rusage usage = {0};
+    int i = 1, status;
+    for (; i < count && !strncmp(arguments[i], "--", 2); i++) {
+        if (!strcmp(arguments[i], "--")) {
+            i++;
+            break;
+        }
+        if (take(&options, arguments[i])) {
+            fprintf(stderr, "convolver-engine: there is no option %s\n", arguments[i]);
+            return REFUSED;
+        }
+    }
+    cv_log_to(options.log);
+    struct sigaction stop = {.sa_handler = on_stop};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    if (i >= count && !options.attach) {
+        cv_say("there is nothing to trace");
+        return REFUSED;
+    }
+    if (cv_start(&target, arguments + i))
+        return REFUSED;
+    signal(SIGPIPE, SIG_IGN); /* now: the program would inherit it */
+    target.shared->burst_references = options.sample;
+    if (cv_wire_begin(&options, &target)) {
+        cv_say("the stream could not be written: %s", strerror(errno));
+        kill(target.pid, SIGKILL);
+        return REFUSED;
+    }
+    status = run(&options, &target, &usage);
+    cv_wire_windows(1);
+    cv_wire_definitions();
+    cv_wire_counters(1);
+    cv_wire_system((uint64_t)usage.ru_minflt);
+    say_why_native(&target);
+    if (options.dump && cv_wire_dump(options.dump))
+        cv_say("%s could not be written", options.dump);
+    if (WIFSIGNALED(status)) {
+        cv_wire_end(CV_WIRE_SIGNALED, WTERMSIG(status));
+        signal(WTERMSIG(status), SIG_DFL);
+        raise(WTERMSIG(status));
+    }
+    cv_wire_end(target.shared->execing ? CV_WIRE_EXECED : CV_WIRE_EXITED, WEXITSTATUS(status));
+    return WEXITSTATUS(status);
+}

@@ -1,0 +1,48 @@
+/* The controller: starts or attaches to a program, puts the engine into it, asks for bursts, and tells the reader of the wire format. */
+#ifndef CV_ENGINE_CONTROL_H
+#define CV_ENGINE_CONTROL_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "blob_shared.h"
+
+struct cv_options {
+    int wire; /* descriptor; -1: no stream */
+    const char *counters, *log, *dump;
+    uint64_t interval, sample, warmup; /* references; sample 0: counts only */
+    int bursts_only;
+    pid_t attach;
+    double seconds; /* after which to detach; 0: never */
+};
+
+struct cv_target {
+    pid_t pid;
+    uint8_t *memory; /* struct cv_shared */
+    struct cv_shared *shared;
+    int file;
+    uint64_t entries[5];
+};
+
+/* engine_inject.c. Functions that fail write a sentence to the log and return -1. */
+void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cv_log_to(const char *path);
+int cv_start(struct cv_target *target, char **command);
+int cv_attach(struct cv_target *target, pid_t pid);
+int cv_detach(struct cv_target *target);
+int cv_interrupt_for_bursts(struct cv_target *target); /* one burst in each running thread that is native */
+int cv_follow_events(struct cv_target *target, int *status); /* of a seized program; 1: it has ended */
+struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
+
+/* engine_wire.c */
+int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
+void cv_wire_definitions(void);
+void cv_wire_windows(int ended);  /* bursts that are complete; at the end the last parts of others, too */
+double cv_wire_references(void);  /* executed until now */
+void cv_wire_counters(int finished);
+void cv_wire_system(uint64_t page_faults);
+void cv_wire_end(int reason, int code);
+void cv_wire_flush(void);
+int cv_wire_dump(const char *path); /* counts of segments as text, for tests */
+
+#endif

@@ -1,0 +1,229 @@
+/* Puts the engine into a process by ptrace: three system calls in it, and lets it go. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine_control.h"
+
+__asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .incbin \"" CV_BLOB_FILE "\"\ncv_blob_end:\n.byte 0\n.text");
+extern const uint8_t cv_blob[], cv_blob_end[];
+
+#define MOST_THREADS 4096
+#define NO_EXEC 127
+
+static FILE *log_file;
+
+void cv_log_to(const char *path)
+{
+    log_file = path ? fopen(path, "we") : stderr;
+    if (!log_file)
+        log_file = stderr;
+}
+
+void cv_say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(log_file, format, arguments);
+    va_end(arguments);
+    fputc('\n', log_file);
+    fflush(log_file);
+}
+
+struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number)
+{
+    return (struct cv_slot *)(target->memory + CV_OFF_SLOTS + number * CV_SLOT_BYTES);
+}
+
+/* ---- in the stopped process ---- */
+
+struct remote {
+    pid_t thread;
+    int memory; /* /proc/PID/mem */
+    struct user_regs_struct registers;
+};
+
+static int64_t remote_call(struct remote *r, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    struct user_regs_struct now = r->registers;
+    int status;
+    now.rax = (uint64_t)number;
+    now.rdi = a;
+    now.rsi = b;
+    now.rdx = c;
+    now.r10 = d;
+    now.r8 = e;
+    now.r9 = f;
+    now.orig_rax = (uint64_t)-1;
+    if (ptrace(PTRACE_SETREGS, r->thread, 0, &now) || ptrace(PTRACE_CONT, r->thread, 0, 0))
+        return -errno;
+    while (waitpid(r->thread, &status, __WALL) == r->thread) {
+        if (!WIFSTOPPED(status))
+            return -ESRCH;
+        if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
+            break;
+        if (ptrace(PTRACE_CONT, r->thread, 0, 0)) /* signals that come now would find the wrong registers; they are lost */
+            return -errno;
+    }
+    if (ptrace(PTRACE_GETREGS, r->thread, 0, &now))
+        return -errno;
+    return (int64_t)now.rax;
+}
+
+static int put(const struct remote *r, uint64_t at, const void *from, size_t bytes)
+{
+    return pwrite(r->memory, from, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -1;
+}
+
+static int map_shared(struct cv_target *target, struct remote *r)
+{
+    static const char name[32] = "convolver-engine";
+    char before[32], path[64];
+    const uint64_t scratch = (r->registers.rsp - 1024) & ~UINT64_C(15);
+    if (pread(r->memory, before, sizeof before, (off_t)scratch) != sizeof before || put(r, scratch, name, sizeof name))
+        return -1;
+    const int64_t file = remote_call(r, SYS_memfd_create, scratch, 0, 0, 0, 0, 0);
+    put(r, scratch, before, sizeof before);
+    if (file < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", r->thread, (int)file);
+    target->file = open(path, O_RDWR | O_CLOEXEC);
+    if (target->file < 0 || ftruncate(target->file, CV_SHARED_BYTES))
+        return -1;
+    target->memory = mmap(NULL, CV_SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file, 0);
+    if (target->memory == MAP_FAILED)
+        return -1;
+    target->shared = (struct cv_shared *)target->memory;
+    target->shared->magic = CV_SHARED_MAGIC;
+    target->shared->exits = 1; /* number 0: none */
+    const int64_t at = remote_call(r, SYS_mmap, CV_SHARED_BASE, CV_SHARED_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, (uint64_t)file, 0);
+    remote_call(r, SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
+    remote_call(r, SYS_madvise, CV_SHARED_BASE, CV_SHARED_BYTES, MADV_DONTDUMP, 0, 0, 0); /* or a core file would have it all */
+    return at == (int64_t)CV_SHARED_BASE ? 0 : -1;
+}
+
+static int inject(struct cv_target *target, pid_t thread)
+{
+    static const uint8_t call[8] = {0x0f, 0x05, 0xcc};
+    struct remote r = {.thread = thread};
+    uint8_t before[8];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", target->pid);
+    r.memory = open(path, O_RDWR | O_CLOEXEC);
+    if (r.memory < 0 || ptrace(PTRACE_GETREGS, thread, 0, &r.registers))
+        return -1;
+    if (r.registers.cs != 0x33) {
+        cv_say("the program runs 32-bit code, which the engine cannot copy");
+        return -1;
+    }
+    if (r.registers.gs_base) {
+        cv_say("the program uses the gs segment, which the engine needs");
+        return -1;
+    }
+    const size_t size = (size_t)(cv_blob_end - cv_blob);
+    memcpy(target->entries, cv_blob, sizeof target->entries);
+    if (pread(r.memory, before, sizeof before, (off_t)r.registers.rip) != sizeof before || put(&r, r.registers.rip, call, sizeof call))
+        return -1;
+    int failed = remote_call(&r, SYS_mmap, CV_BLOB_BASE, (size + 4095) & ~UINT64_C(4095), PROT_READ | PROT_WRITE | PROT_EXEC,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE;
+    if (failed)
+        cv_say("the engine could not be mapped into the program; is there an engine already, or a limit on its memory?");
+    failed = failed || put(&r, CV_BLOB_BASE, cv_blob, size);
+    if (!failed && map_shared(target, &r)) {
+        cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
+        failed = 1;
+    }
+    put(&r, r.registers.rip, before, sizeof before);
+    ptrace(PTRACE_SETREGS, thread, 0, &r.registers);
+    close(r.memory);
+    return failed ? -1 : 0;
+}
+
+static struct cv_slot *add_slot(struct cv_target *target, pid_t thread)
+{
+    if (target->shared->slots == CV_MOST_SLOTS)
+        return NULL;
+    const uint64_t number = target->shared->slots++;
+    struct cv_slot *slot = cv_slot_of(target, number);
+    slot->self = CV_SHARED_BASE + CV_OFF_SLOTS + number * CV_SLOT_BYTES;
+    slot->in_use = 1;
+    slot->alternate_flags = 2;
+    slot->tid = (uint64_t)thread;
+    slot->mode = CV_NATIVE;
+    return slot;
+}
+
+/* Lets a stopped thread go on in the engine. An interrupted system call is made again, as the kernel would. */
+static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
+{
+    struct user_regs_struct r;
+    if (ptrace(PTRACE_GETREGS, thread, 0, &r))
+        return -1;
+    if (r.rip >= CV_BLOB_BASE && r.rip < CV_SHARED_BASE)
+        return -1;
+    for (uint64_t i = 0; i < target->shared->regions; i++)
+        if (r.rip >= target->shared->region[i].base && r.rip < target->shared->region[i].end)
+            return -1;
+    if ((int64_t)r.orig_rax >= 0) {
+        const int64_t error = (int64_t)r.rax;
+        if (error == -512 || error == -513 || error == -514) {
+            r.rax = r.orig_rax;
+            r.rip -= 2;
+        } else if (error == -516) {
+            r.rax = SYS_restart_syscall;
+            r.rip -= 2;
+        }
+        r.orig_rax = (uint64_t)-1;
+    }
+    slot->resume = r.rip;
+    r.gs_base = slot->self;
+    r.rip = target->entries[4];
+    return ptrace(PTRACE_SETREGS, thread, 0, &r) ? -1 : 0;
+}
+
+/* ---- start ---- */
+
+int cv_start(struct cv_target *target, char **command)
+{
+    int status;
+    target->pid = fork();
+    if (target->pid < 0)
+        return -1;
+    if (!target->pid) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+        if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+            _exit(NO_EXEC - 1);
+        execvp(command[0], command);
+        _exit(NO_EXEC);
+    }
+    if (waitpid(target->pid, &status, 0) != target->pid || !WIFSTOPPED(status)) {
+        cv_say(WIFEXITED(status) && WEXITSTATUS(status) == NO_EXEC - 1 ? "ptrace is not allowed here; containers need --cap-add=SYS_PTRACE"
+                                                                       : "the program could not be started");
+        return -1;
+    }
+    struct cv_slot *slot;
+    if (inject(target, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot)
+        || ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
+        kill(target->pid, SIGKILL);
+        waitpid(target->pid, &status, 0);
+        return -1;
+    }
+    return 0;
+}
