@@ -10,18 +10,19 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from csrc.call.copy_call import copy_call  # noqa: E402
+from csrc.engine.build_engine import build_engine  # noqa: E402
 from csrc.mpi.copy_interposer import copy_interposer  # noqa: E402
 from csrc.tracer.build_tracer import build_tracer  # noqa: E402
 from probes.build_probe import build_probe  # noqa: E402
 
 
 class BuildExtensionAndPrograms(build_ext):
-    """Builds the C core, the probe binary, the sources of CALL and of the MPI interposer and, with Valgrind, the tracer."""
+    """Builds the C core, the probe, the sources of CALL and of the MPI interposer, the engine and, with Valgrind, the tracer."""
 
     def run(self) -> None:
         super().run()
         package = ROOT / "convolver" if self.inplace else Path(self.build_lib) / "convolver"
-        for build in (build_probe, build_tracer, copy_call, copy_interposer):
+        for build in (build_probe, build_tracer, build_engine, copy_call, copy_interposer):
             self.announce(build(package / "_programs"), level=3)
 
 

@@ -37,6 +37,8 @@ def _report(signature: Signature, reason: str, json: bool) -> None:
         say(f"Note: nothing was traced, because the program never came to {plan['start_at']}.")
     if reason != "exited":
         say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {reason}.")
+    for place in header.get("went_native", []):
+        say(f"Note: the program ran on untraced, because of {place}.")
     say(
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
         f"{totals['blocks']} blocks; {share:.2%} of the references were recorded."
@@ -212,6 +214,10 @@ def trace_command(
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
+    engine: Annotated[
+        str,
+        typer.Option(help="valgrind, native (fast), or auto: native where Valgrind cannot run the program."),
+    ] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
 ) -> None:
@@ -224,11 +230,13 @@ def trace_command(
     Examples:
       convolver trace -- ./solver --size 100
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
+      convolver trace --engine native -- ./service
     """
     from msgspec.structs import replace
 
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
+    from convolver.tracing.native_engine import choose_engine
 
     earlier = Signature.load(source) if source else None
     choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
@@ -248,15 +256,19 @@ def trace_command(
         stop_at=stop_at,
     )
     plan = replace(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
-    if children and (simulate or addresses):
-        raise UsageError("--trace-children records; it contradicts --simulate and --addresses.")
+    if children and (simulate or addresses or engine == "native"):
+        raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
+    if not children:
+        plan, why = choose_engine(engine, command, plan, own_sets=sets is not None)
+        if why:
+            say(why)
     job = _Job(
         command=command,
         plan=plan,
         output=expand_name(output) if output else default_name(command[0]),
         force=force,
         json=json,
-        scan=scan,
+        scan=scan and plan.engine == "valgrind",
         counts=earlier if addresses else None,
         expected=None if earlier is None else int(earlier.totals["memops"]),
         jobs=jobs or len(os.sched_getaffinity(0)),

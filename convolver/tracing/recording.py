@@ -54,7 +54,7 @@ def describe(argv: Sequence[str], plan: SamplingPlan, environment: Mapping[str, 
         "sampling": plan.document(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": {"name": platform.node(), "system": platform.release(), "machine": platform.machine()},
-        "engine": "valgrind",
+        "engine": plan.engine,
         "rank": rank(environment),
     }
 
@@ -72,6 +72,7 @@ def ending_of(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, A
         "windows": totals["windows"],
         "threads": max(totals["threads"], 1),
         "system": system_document(decoder.system()),
+        "went_native": list(outcome.went_native),
     }
 
 

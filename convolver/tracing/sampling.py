@@ -14,6 +14,7 @@ USUAL_CLASS = 21
 """Low bits of this number name the class of sets: no multiple of a small power of two, where aligned data gather."""
 
 Mode = Literal["counts", "sample", "full"]
+Engine = Literal["valgrind", "native"]
 
 
 class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     address of the program as its symbol table has it; counts are those of that part.
     ``data_objects``: tell which data objects (allocation sites, variables, stacks, mappings) the recorded references touch;
     ``allocators``: names of functions whose callers are allocation sites, too.
+    ``engine``: what runs the program; the native one needs ``sets`` 0 (see :meth:`missing_natively`).
     ``paths``: record visits of code without references, too, so that what is recorded is the path; None: in bursts.
     """
 
@@ -46,6 +48,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     stop_at: str | None = None
     data_objects: bool = False
     allocators: tuple[str, ...] = ()
+    engine: Engine = "valgrind"
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -69,7 +72,22 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("Allocation functions belong to data objects; add --data-objects.")
         if any(not name or "," in name for name in self.allocators):
             raise UsageError("The name of an allocation function is empty or has a comma in it; write one function each time.")
+        missing = self.missing_natively() if self.engine == "native" else None
+        if missing:
+            raise UsageError(f"The native engine cannot {missing}; leave that out, or trace with --engine valgrind.")
         return self
+
+    def missing_natively(self) -> str | None:
+        """Return what of the plan the native engine cannot do, as the end of a sentence; None: nothing."""
+        wanted = (
+            (self.mode == "full", "record every address"),
+            (self.mode == "sample" and self.sets > 0, "record sets of the cache (--sets)"),
+            (self.block_limit > 0, "limit the visits of a segment"),
+            (self.start_at is not None or self.stop_at is not None, "start and stop at a place"),
+            (self.data_objects, "tell data objects"),
+            (self.paths is False, "leave out code without references (--no-paths)"),
+        )
+        return next((name for has, name in wanted if has), None)
 
     def choose(self, decoder: Decoder) -> None:
         """Tell a decoder which code is recorded."""

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +21,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors
+from convolver.tracing.native_engine import engine_options, engine_program, went_native
 from convolver.tracing.pace import Pace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.valgrind import tool_command, tool_environment
@@ -41,6 +42,8 @@ class Outcome:
     reason: str
     stopped_by: int | None = None
     """Signal that stopped Convolver itself."""
+    went_native: tuple[str, ...] = ()
+    """Why parts of the run were not traced (the native engine only), a phrase for each place."""
 
 
 @contextlib.contextmanager
@@ -92,7 +95,11 @@ class Session:
         return read_counters(self._counters)
 
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
-        options = [f"--wire-fd={wire}", f"--counters={self._counters}", *self._plan.options(self._argv[0])]
+        options = [f"--wire-fd={wire}", f"--counters={self._counters}"]
+        if self._plan.engine == "native":
+            command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan), "--"]
+            return subprocess.Popen([*command, *self._argv], pass_fds=(wire, *descriptors()))
+        options = [*options, *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))
 
@@ -171,7 +178,8 @@ class Session:
         status = code if code >= 0 else 128 - code
         if not self._decoder.totals["words"]:
             raise TracerError(f"'{self._argv[0]}' could not be traced: {last_words(self._log, status)}")
-        return outcome_of(self._decoder, status, self._stopped_by, self._log)
+        outcome = outcome_of(self._decoder, status, self._stopped_by, self._log)
+        return replace(outcome, went_native=tuple(went_native(self._log)))
 
 
 def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path) -> Outcome:
@@ -200,7 +208,7 @@ def last_words(log: Path, status: int) -> str:
         lines = []
     said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
     said = [line for line in said if line and not line.endswith("==")]
-    return f"{said[0].rstrip('.')} (exit status {status})." if said else f"Valgrind ended with status {status}."
+    return f"{said[0].rstrip('.')} (exit status {status})." if said else f"the tracer ended with status {status}."
 
 
 def _signal_name(number: int) -> str:

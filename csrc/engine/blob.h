@@ -39,7 +39,7 @@ int cv_drop_mappings(uint64_t low, uint64_t high);
 void cv_say_why(const char *text, uint64_t address);
 
 /* blob_translate.c; all with the lock held */
-uint64_t cv_known(int mode, uint64_t address); /* its translation; 0: none */
+uint64_t cv_known(int mode, uint64_t address);     /* its translation; 0: none */
 uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
 void cv_link(uint64_t site, uint64_t code);
 void cv_forget(uint64_t low, uint64_t high); /* takes the lock itself */

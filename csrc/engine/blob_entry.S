@@ -151,3 +151,5 @@ cv_load_vectors:
     shr rdx, 32
     xrstor64 [rdi]
     ret
+
+.section .note.GNU-stack,"",@progbits

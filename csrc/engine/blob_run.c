@@ -3,9 +3,28 @@
 #include "blob.h"
 
 enum {
-    SYS_write = 1, SYS_close = 3, SYS_mmap = 9, SYS_mprotect, SYS_munmap, SYS_sigaction = 13, SYS_sigreturn = 15, SYS_yield = 24, SYS_mremap = 25,
-    SYS_clone = 56, SYS_fork, SYS_vfork, SYS_execve, SYS_exit, SYS_sigaltstack = 131, SYS_prctl = 157, SYS_arch_prctl = 158, SYS_gettid = 186,
-    SYS_tgkill = 234, SYS_seccomp = 317, SYS_execveat = 322, SYS_clone3 = 435
+    SYS_write = 1,
+    SYS_close = 3,
+    SYS_mmap = 9,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_sigaction = 13,
+    SYS_sigreturn = 15,
+    SYS_yield = 24,
+    SYS_mremap = 25,
+    SYS_clone = 56,
+    SYS_fork,
+    SYS_vfork,
+    SYS_execve,
+    SYS_exit,
+    SYS_sigaltstack = 131,
+    SYS_prctl = 157,
+    SYS_arch_prctl = 158,
+    SYS_gettid = 186,
+    SYS_tgkill = 234,
+    SYS_seccomp = 317,
+    SYS_execveat = 322,
+    SYS_clone3 = 435
 };
 
 #define VISITS_AT_ONCE 4096 /* between two looks at how much has been recorded */
@@ -89,10 +108,7 @@ uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
 
 /* ---- bursts ---- */
 
-static void next_part(struct cv_slot *slot)
-{
-    slot->left = VISITS_AT_ONCE + 1;
-}
+static void next_part(struct cv_slot *slot) { slot->left = VISITS_AT_ONCE + 1; }
 
 static uint64_t begin_burst(struct cv_slot *slot)
 {
@@ -120,8 +136,8 @@ uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
     slot->link = 0;
     slot->burst_visits += VISITS_AT_ONCE;
     const uint64_t used = slot->buffer - (slot->self + CV_SLOT_BUFFER), references = used / 8 - slot->burst_visits;
-    if (references >= slot->wanted_references || slot->burst_visits >= 16 * slot->wanted_references + VISITS_AT_ONCE
-        || used + VISITS_AT_ONCE * VISIT_BYTES > CV_SLOT_BUFFER_BYTES)
+    if (references >= slot->wanted_references || slot->burst_visits >= 16 * slot->wanted_references + VISITS_AT_ONCE ||
+        used + VISITS_AT_ONCE * VISIT_BYTES > CV_SLOT_BUFFER_BYTES)
         return end_burst(slot);
     next_part(slot);
     return cv_find(slot, slot->target);
@@ -174,8 +190,9 @@ struct cv_slot *cv_new_slot(void)
     for (uint64_t i = 0; i < SHARED->slots; i++) { /* of a thread that has ended */
         struct cv_slot *old = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
         uint64_t ending = 2;
-        if (old->in_use == 2 && !old->full && cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3
-            && __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (old->in_use == 2 && !old->full &&
+            cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3 &&
+            __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             old->flag = old->pending = old->went_native = old->link = 0;
             old->alternate_flags = 2;
             old->alternate_stack = old->alternate_size = 0;
@@ -208,10 +225,7 @@ uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
  * what was set before the call may be read, and nothing written. Returns where it goes on. */
 static uint64_t fork_targets[CV_MOST_SLOTS], fork_masks[CV_MOST_SLOTS];
 
-static uint64_t slot_number(const struct cv_slot *slot)
-{
-    return ((uint64_t)slot - CV_SHARED_BASE - CV_OFF_SLOTS) / CV_SLOT_BYTES;
-}
+static uint64_t slot_number(const struct cv_slot *slot) { return ((uint64_t)slot - CV_SHARED_BASE - CV_OFF_SLOTS) / CV_SLOT_BYTES; }
 
 uint64_t cv_child(struct cv_slot *slot)
 {
@@ -259,7 +273,21 @@ enum { NO_TARGET, TO_FILE, TO_PIPE, TO_SOCKET, TO_NULL, TO_OTHER }; /* enum cv_w
 static int moves_bytes(uint64_t number)
 {
     switch (number) {
-    case 0: case 1: case 17: case 18: case 19: case 20: case 40: case 44: case 45: case 46: case 47: case 78: case 217: case 295: case 296: return 1;
+    case 0:
+    case 1:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
+    case 40:
+    case 44:
+    case 45:
+    case 46:
+    case 47:
+    case 78:
+    case 217:
+    case 295:
+    case 296: return 1;
     default: return 0;
     }
 }
@@ -346,20 +374,29 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         if (registers[R10] & 0x10) /* MAP_FIXED */
             cv_forget(a, a + b);
         break;
-    case SYS_mremap: case SYS_mprotect: case 329: cv_forget(a, a + b); break;
-    case SYS_fork: case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, 0, 0);
-    case SYS_clone: case SYS_clone3: {
+    case SYS_mremap:
+    case SYS_mprotect:
+    case 329: cv_forget(a, a + b); break;
+    case SYS_fork:
+    case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, 0, 0);
+    case SYS_clone:
+    case SYS_clone3: {
         uint64_t flags = a;
         if (number == SYS_clone3 && cv_read(a, &flags, 8) != 8)
             break;
         count_call(number, 0, 0);
         return before_fork(slot, registers, flags, (flags & 0x100) && !(flags & 0x4000)); /* CLONE_VM, not CLONE_VFORK */
     }
-    case SYS_execve: case SYS_execveat: SHARED->execing = 1; slot->call_number = number; count_call(number, 0, 0); return (uint64_t)cv_watched_call;
+    case SYS_execve:
+    case SYS_execveat:
+        SHARED->execing = 1;
+        slot->call_number = number;
+        count_call(number, 0, 0);
+        return (uint64_t)cv_watched_call;
     case SYS_exit: slot->in_use = 2; break;
     case SYS_prctl:
         if (a != 22) /* PR_SET_SECCOMP */
-            break; /* fall through */
+            break;   /* fall through */
     case SYS_seccomp:
         if (number == SYS_seccomp && a == 2)
             break;
@@ -382,22 +419,23 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     return (uint64_t)cv_plain_call;
 }
 
-uint64_t cv_before_call(struct cv_slot *slot, uint64_t *registers)
-{
-    return slot->again = before_call(slot, registers);
-}
+uint64_t cv_before_call(struct cv_slot *slot, uint64_t *registers) { return slot->again = before_call(slot, registers); }
 
 uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
 {
     registers[RCX_] = slot->target;
     switch (slot->call_number) {
-    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3:
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+    case SYS_clone3:
         if (slot->child)
             await_thread((struct cv_slot *)slot->child, (int64_t)registers[RAX_]);
         slot->child = 0;
         cv_unblock_signals(slot);
         return slot->next;
-    case SYS_execve: case SYS_execveat: SHARED->execing = 0; return slot->next;
+    case SYS_execve:
+    case SYS_execveat: SHARED->execing = 0; return slot->next;
     default: {
         const int64_t moved = (int64_t)registers[RAX_];
         count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);

@@ -29,7 +29,7 @@ enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4 };
  * instruction, or after 48 instructions. */
 struct cv_blob_segment {
     uint64_t address;
-    uint32_t code;    /* where its bytes lie in the file */
+    uint32_t code; /* where its bytes lie in the file */
     uint32_t mapping;
     uint32_t counter; /* of its recording translation; 0: none yet */
     uint16_t instructions;
@@ -97,7 +97,7 @@ struct cv_slot {
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
-    uint64_t full;   /* the recorded burst waits for the controller */
+    uint64_t full; /* the recorded burst waits for the controller */
     uint64_t burst_end, bursts, misses, wanted_references, burst_visits;
     uint64_t pending, pending_mask, pending_info[16], state_words[8];
     uint64_t alternate_stack, alternate_flags, alternate_size;
@@ -121,11 +121,11 @@ struct cv_shared {
     uint64_t magic;
     uint64_t lock;
     uint64_t segments, exits, listed, code, superblocks, places, mappings, slots, regions, reasons;
-    uint64_t mode;          /* CV_COUNTING, or CV_NATIVE: native between bursts */
+    uint64_t mode; /* CV_COUNTING, or CV_NATIVE: native between bursts */
     uint64_t burst_references;
     uint64_t forks, threads, execing, leave;
     uint64_t translation_ns, bursts_done;
-    uint64_t attached;      /* the program ran before: take over its signal handlers */
+    uint64_t attached; /* the program ran before: take over its signal handlers */
     uint64_t initialized;
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
@@ -144,7 +144,8 @@ struct cv_shared {
 #define CV_OFF_SLOTS UINT64_C(0x40000000)
 #define CV_SHARED_BYTES (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
 
-_Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32, "layout");
+_Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32,
+               "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
 _Static_assert(CV_OFF_HASH + 3 * UINT64_C(16) * CV_HASH <= CV_OFF_SLOTS && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");

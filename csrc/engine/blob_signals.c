@@ -23,7 +23,8 @@ struct action {
 
 struct context { /* the kernel's ucontext */
     uint64_t flags, link, stack, stack_flags, stack_size;
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags, segments, error, trap, old_mask, cr2;
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags, segments, error, trap, old_mask,
+        cr2;
     uint64_t vectors, reserved[8];
     uint64_t mask;
 };
@@ -38,10 +39,7 @@ static struct action actions[65];
 static uint8_t initial[4096] __attribute__((aligned(64))); /* vector state that a handler begins with */
 static uint64_t features = 7, vector_bytes = 576;          /* what the kernel saves */
 
-static int64_t set_mask(uint64_t mask)
-{
-    return cv_system(SYS_sigprocmask, 2, (uint64_t)&mask, 0, 8, 0, 0);
-}
+static int64_t set_mask(uint64_t mask) { return cv_system(SYS_sigprocmask, 2, (uint64_t)&mask, 0, 8, 0, 0); }
 
 void cv_block_signals(struct cv_slot *slot)
 {
@@ -49,10 +47,7 @@ void cv_block_signals(struct cv_slot *slot)
     cv_system(SYS_sigprocmask, 2, (uint64_t)&all, (uint64_t)&slot->saved_mask, 8, 0, 0);
 }
 
-void cv_unblock_signals(struct cv_slot *slot)
-{
-    set_mask(slot->saved_mask);
-}
+void cv_unblock_signals(struct cv_slot *slot) { set_mask(slot->saved_mask); }
 
 static int64_t tell_kernel(uint64_t number, const struct action *action)
 {
@@ -278,10 +273,7 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
     return 1;
 }
 
-static int inside(uint64_t at, const char *from, const char *to)
-{
-    return at >= (uint64_t)from && at <= (uint64_t)to;
-}
+static int inside(uint64_t at, const char *from, const char *to) { return at >= (uint64_t)from && at <= (uint64_t)to; }
 
 /* The kernel's handler of all signals for which the program has one. */
 void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)

@@ -41,38 +41,27 @@ void cv_lock(void)
             __builtin_ia32_pause();
 }
 
-void cv_unlock(void)
-{
-    __atomic_store_n(&SHARED->lock, 0, __ATOMIC_RELEASE);
-}
+void cv_unlock(void) { __atomic_store_n(&SHARED->lock, 0, __ATOMIC_RELEASE); }
 
 static int copy(int64_t call, uint64_t there, uint64_t here, uint64_t bytes)
 {
     const uint64_t local[2] = {here, bytes};
     const uint64_t split = (there | 4095) + 1, first = split - there < bytes ? split - there : bytes;
     const uint64_t remote[4] = {there, first, split, bytes - first};
-    const int64_t done = cv_system(call, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)local, 1, (uint64_t)remote, first < bytes ? 2 : 1, 0);
+    const int64_t done =
+        cv_system(call, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)local, 1, (uint64_t)remote, first < bytes ? 2 : 1, 0);
     return done < 0 ? 0 : (int)done;
 }
 
-int cv_read(uint64_t from, void *to, uint64_t bytes)
-{
-    return copy(SYS_readv, from, (uint64_t)to, bytes);
-}
+int cv_read(uint64_t from, void *to, uint64_t bytes) { return copy(SYS_readv, from, (uint64_t)to, bytes); }
 
-int cv_write(uint64_t to, const void *from, uint64_t bytes)
-{
-    return copy(SYS_writev, to, (uint64_t)from, bytes);
-}
+int cv_write(uint64_t to, const void *from, uint64_t bytes) { return copy(SYS_writev, to, (uint64_t)from, bytes); }
 
 /* ---- code ---- */
 
 static uint64_t readable[1024]; /* pages, plus 1 */
 
-void cv_forget_pages(void)
-{
-    memset(readable, 0, sizeof readable);
-}
+void cv_forget_pages(void) { memset(readable, 0, sizeof readable); }
 
 int cv_fetch(uint64_t address, uint8_t *code)
 {
@@ -151,7 +140,7 @@ static void take_line(const char *at, const char *end, void (*take)(const struct
 
 static int each_line(void (*take)(const struct current *, const char *, uint32_t))
 {
-    const int64_t file = cv_system(SYS_open, (uint64_t) "/proc/self/maps", 0, 0, 0, 0, 0);
+    const int64_t file = cv_system(SYS_open, (uint64_t)"/proc/self/maps", 0, 0, 0, 0, 0);
     if (file < 0)
         return 0;
     uint64_t have = 0;
@@ -236,8 +225,8 @@ static void compare(const struct current *m, const char *path, uint32_t path_byt
     (void)path;
     (void)path_bytes;
     for (int i = 0; i < n_current; i++)
-        if (current[i].low >= m->low && current[i].high <= m->high && current[i].inode == m->inode && current[i].flags == m->flags
-            && current[i].offset - m->offset == current[i].low - m->low)
+        if (current[i].low >= m->low && current[i].high <= m->high && current[i].inode == m->inode && current[i].flags == m->flags &&
+            current[i].offset - m->offset == current[i].low - m->low)
             seen[i] = 1;
 }
 

@@ -9,11 +9,11 @@
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 enum { O_A = 8, O_B = 16, O_C = 24, O_TARGET = 32, O_JUMP = 40, O_LINK = 56, O_LEFT = 64, O_BUFFER = 72, O_FLAG = 80 };
 
-#define MOST_INSTRUCTIONS 48   /* of a segment */
-#define MOST_SEGMENTS 24       /* of a superblock */
-#define LONG_ENOUGH 64         /* instructions of a superblock */
+#define MOST_INSTRUCTIONS 48 /* of a segment */
+#define MOST_SEGMENTS 24     /* of a superblock */
+#define LONG_ENOUGH 64       /* instructions of a superblock */
 #define REGION_BYTES 0x2000000
-#define REGION_ROOM 0x10000    /* that the largest translation needs */
+#define REGION_ROOM 0x10000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
 
 static struct cv_blob_region *region;
@@ -30,17 +30,11 @@ static void fail(const char *why)
 
 /* ---- tables of translations ---- */
 
-static struct cv_blob_entry *table(int mode)
-{
-    return (struct cv_blob_entry *)(CV_SHARED_BASE + CV_OFF_HASH) + (uint64_t)mode * CV_HASH;
-}
+static struct cv_blob_entry *table(int mode) { return (struct cv_blob_entry *)(CV_SHARED_BASE + CV_OFF_HASH) + (uint64_t)mode * CV_HASH; }
 
 enum { SEGMENT_TABLE = 2 };
 
-static uint64_t hash(uint64_t address)
-{
-    return (address ^ address >> 19 ^ address >> 33) & (CV_HASH - 1);
-}
+static uint64_t hash(uint64_t address) { return (address ^ address >> 19 ^ address >> 33) & (CV_HASH - 1); }
 
 uint64_t cv_known(int mode, uint64_t address)
 {
@@ -85,7 +79,9 @@ void cv_forget(uint64_t low, uint64_t high)
         }
         for (uint64_t t = 0; t < SHARED->slots; t++)
             for (uint64_t mode = 0; mode < 2; mode++) {
-                uint64_t *entry = (uint64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) + 2 * (address & (CV_LOOKUPS - 1));
+                uint64_t *entry =
+                    (uint64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) +
+                    2 * (address & (CV_LOOKUPS - 1));
                 if (entry[0] == -address)
                     entry[0] = 0;
             }
@@ -123,10 +119,7 @@ static int flags_live(uint64_t address)
 
 /* ---- emission ---- */
 
-static void byte(unsigned value)
-{
-    *out++ = (uint8_t)value;
-}
+static void byte(unsigned value) { *out++ = (uint8_t)value; }
 
 static void word(uint32_t value)
 {
@@ -151,15 +144,9 @@ static void with_slot(unsigned opcode, int reg, uint32_t offset)
     word(offset);
 }
 
-static void store(int reg, uint32_t offset)
-{
-    with_slot(0x89, reg, offset);
-}
+static void store(int reg, uint32_t offset) { with_slot(0x89, reg, offset); }
 
-static void load(int reg, uint32_t offset)
-{
-    with_slot(0x8b, reg, offset);
-}
+static void load(int reg, uint32_t offset) { with_slot(0x8b, reg, offset); }
 
 /* lea reg, [base + index * scale + displacement]; base, index: 0 to 15 or -1 */
 static void address_of(int reg, int base, int index, int scale, int32_t displacement)
@@ -400,7 +387,8 @@ static struct cv_blob_region *region_for(uint64_t address)
     /* Below the module; a program at a low address has its heap above it, which must be able to grow. */
     for (uint64_t k = 0; k < 64; k++) {
         const uint64_t step = k * REGION_BYTES;
-        const uint64_t at = address > UINT64_C(0x100000000) ? (address - 0x20000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
+        const uint64_t at =
+            address > UINT64_C(0x100000000) ? (address - 0x20000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
         const int64_t got = cv_system(9, at, REGION_BYTES, 7, 0x100022, (uint64_t)-1, 0); /* mmap, MAP_FIXED_NOREPLACE */
         if (got == (int64_t)at) {
             SHARED->region[SHARED->regions] = (struct cv_blob_region){at, at, at + REGION_BYTES, at + REGION_BYTES};
@@ -450,9 +438,11 @@ static int64_t segment_at(uint64_t address)
             fail(refusals[x->refusal]);
             return -1;
         }
-        repeated = x->repeated || x->compares;
-        if (repeated && n_instructions)
-            break;
+        if (x->repeated || x->compares) {
+            if (n_instructions)
+                break; /* it has a segment of its own */
+            repeated = 1;
+        }
         words += cv_words_of(x);
         n_instructions++;
         at += x->length;
@@ -470,8 +460,13 @@ static int64_t segment_at(uint64_t address)
         return -1;
     }
     struct cv_blob_segment *s = &SEGMENTS[SHARED->segments];
-    *s = (struct cv_blob_segment){.address = address, .code = (uint32_t)SHARED->code, .mapping = (uint32_t)mapping,
-        .instructions = (uint16_t)n_instructions, .bytes = (uint16_t)length, .words = (uint16_t)words, .repeats = (uint16_t)repeated};
+    *s = (struct cv_blob_segment){.address = address,
+                                  .code = (uint32_t)SHARED->code,
+                                  .mapping = (uint32_t)mapping,
+                                  .instructions = (uint16_t)n_instructions,
+                                  .bytes = (uint16_t)length,
+                                  .words = (uint16_t)words,
+                                  .repeats = (uint16_t)repeated};
     for (int i = 0; i < n_instructions; i++) {
         memcpy(CODE + SHARED->code, codes[i], instructions[i].length);
         SHARED->code += instructions[i].length;
@@ -501,7 +496,8 @@ static void place(uint64_t address, int segments, int spilled)
         fail("more code than there is room for");
         return;
     }
-    PLACES[SHARED->places++] = (struct cv_blob_place){address, (uint32_t)((uint64_t)out - block->start), (uint16_t)segments, (uint16_t)spilled};
+    PLACES[SHARED->places++] =
+        (struct cv_blob_place){address, (uint32_t)((uint64_t)out - block->start), (uint16_t)segments, (uint16_t)spilled};
     block->places++;
 }
 
@@ -538,15 +534,9 @@ static struct side {
 } sides[64];
 static int n_sides;
 
-static void repeat_before(uint32_t segment)
-{
-    add_turns(new_counter(segment, 0, 1));
-}
+static void repeat_before(uint32_t segment) { add_turns(new_counter(segment, 0, 1)); }
 
-static void repeat_behind(uint32_t segment)
-{
-    add_turns(new_counter(segment, 0, -1));
-}
+static void repeat_behind(uint32_t segment) { add_turns(new_counter(segment, 0, -1)); }
 
 /* Before which instruction of the segment (its last one included) nobody sees the flags any more; -1: none. */
 static int flags_dead_at(void)
@@ -600,10 +590,7 @@ static int follow(uint64_t target)
     return cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
 }
 
-static int is_plain_end(const struct cv_x86 *last)
-{
-    return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP;
-}
+static int is_plain_end(const struct cv_x86 *last) { return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP; }
 
 /* The end of a superblock, at its last segment's last instruction. */
 static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t counter, int counted)
@@ -639,7 +626,9 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
         push_return(next);
         exit_to(last->target, CV_COUNTING);
         break;
-    case CV_X86_RETURN: case CV_X86_JUMP_INDIRECT: case CV_X86_CALL_INDIRECT:
+    case CV_X86_RETURN:
+    case CV_X86_JUMP_INDIRECT:
+    case CV_X86_CALL_INDIRECT:
         spill();
         if (last->kind == CV_X86_RETURN) {
             place(last->address, n - 1, 1);
@@ -907,7 +896,8 @@ static uint64_t recording(uint64_t address)
             address_of(RSP, RSP, -1, 1, last->pops);
         indirect(CV_RECORDING);
         break;
-    case CV_X86_JUMP_INDIRECT: case CV_X86_CALL_INDIRECT:
+    case CV_X86_JUMP_INDIRECT:
+    case CV_X86_CALL_INDIRECT:
         spill();
         place(last->address, 0, 1);
         load_target(last, code);

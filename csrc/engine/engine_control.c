@@ -3,6 +3,7 @@
 #include "engine_control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,19 +16,16 @@
 
 #include "../include/cv_wire.h"
 
-#define COUNTING_STEP 0.02       /* seconds between two looks */
+#define COUNTING_STEP 0.02 /* seconds between two looks */
 #define COUNTERS_STEP 1.0
 #define RATE_STEP 0.1
-#define SHORTEST_PERIOD 0.0005   /* between two bursts */
+#define SHORTEST_PERIOD 0.0005 /* between two bursts */
 #define LONGEST_PERIOD 0.05
-#define REFUSED 125              /* exit status: the program has not run */
+#define REFUSED 125 /* exit status: the program has not run */
 
 static volatile sig_atomic_t told; /* to stop */
 
-static void on_stop(int number)
-{
-    told = number;
-}
+static void on_stop(int number) { told = number; }
 
 static double now(void)
 {
@@ -164,6 +162,8 @@ int main(int count, char **arguments)
         }
     }
     cv_log_to(options.log);
+    if (options.wire >= 0)
+        fcntl(options.wire, F_SETFD, FD_CLOEXEC); /* not the program's */
     struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);

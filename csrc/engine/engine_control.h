@@ -30,15 +30,15 @@ void cv_log_to(const char *path);
 int cv_start(struct cv_target *target, char **command);
 int cv_attach(struct cv_target *target, pid_t pid);
 int cv_detach(struct cv_target *target);
-int cv_interrupt_for_bursts(struct cv_target *target); /* one burst in each running thread that is native */
+int cv_interrupt_for_bursts(struct cv_target *target);       /* one burst in each running thread that is native */
 int cv_follow_events(struct cv_target *target, int *status); /* of a seized program; 1: it has ended */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
 void cv_wire_definitions(void);
-void cv_wire_windows(int ended);  /* bursts that are complete; at the end the last parts of others, too */
-double cv_wire_references(void);  /* executed until now */
+void cv_wire_windows(int ended); /* bursts that are complete; at the end the last parts of others, too */
+double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);
 void cv_wire_system(uint64_t page_faults);
 void cv_wire_end(int reason, int code);

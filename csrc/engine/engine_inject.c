@@ -219,8 +219,8 @@ int cv_start(struct cv_target *target, char **command)
         return -1;
     }
     struct cv_slot *slot;
-    if (inject(target, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot)
-        || ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
+    if (inject(target, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot) ||
+        ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
         kill(target->pid, SIGKILL);
         waitpid(target->pid, &status, 0);
         return -1;

@@ -26,9 +26,9 @@ static int gone; /* the reader is */
 static struct cv_blob_segment *segments;
 static const struct cv_blob_exit *exits;
 static const uint32_t *listed;
-static uint32_t *wire_of;      /* id in the stream of each segment; a repeated one has the next, too */
-static uint8_t *loads_stores;  /* references of one execution */
-static uint64_t known;         /* segments that are defined */
+static uint32_t *wire_of;     /* id in the stream of each segment; a repeated one has the next, too */
+static uint8_t *loads_stores; /* references of one execution */
+static uint64_t known;        /* segments that are defined */
 static uint32_t next_id, next_site;
 static uint64_t windows;
 static uint64_t thread_now;
@@ -75,15 +75,9 @@ static void put_bytes(const void *from, size_t bytes)
     }
 }
 
-static size_t words_for(size_t bytes)
-{
-    return (bytes + 7) / 8;
-}
+static size_t words_for(size_t bytes) { return (bytes + 7) / 8; }
 
-static void put_head(int kind, size_t payload)
-{
-    put(CV_WIRE_CONTROL | (uint64_t)kind << 56 | payload);
-}
+static void put_head(int kind, size_t payload) { put(CV_WIRE_CONTROL | (uint64_t)kind << 56 | payload); }
 
 int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
 {
@@ -128,8 +122,10 @@ static uint32_t module_of(const struct cv_blob_mapping *mapping, int *is_file)
     const uint32_t id = n_modules;
     modules[n_modules].path = strdup(path);
     modules[n_modules++].id = id;
-    const struct cv_wire_module module = {mapping->low, mapping->high - mapping->low, *is_file ? mapping->offset : 0, mapping->path_bytes, 0};
-    put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_MODULE << 56 | (uint64_t)id << 32 | (words_for(sizeof module) + words_for(mapping->path_bytes)));
+    const struct cv_wire_module module = {mapping->low, mapping->high - mapping->low, *is_file ? mapping->offset : 0, mapping->path_bytes,
+                                          0};
+    put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_MODULE << 56 | (uint64_t)id << 32 |
+        (words_for(sizeof module) + words_for(mapping->path_bytes)));
     put_bytes(&module, sizeof module);
     put_bytes(path, mapping->path_bytes);
     return id;
@@ -171,9 +167,10 @@ static uint64_t address_registers(const struct cv_x86 *x, int reference)
 {
     switch (x->references[reference].where) {
     case CV_X86_OPERAND:
-        return (x->base >= 0 ? UINT64_C(1) << x->base : 0)
-             | (x->index >= 0 ? UINT64_C(1) << (x->gathered ? CV_X86_VECTOR_SET + (x->index & 15) : x->index) : 0);
-    case CV_X86_PUSH: case CV_X86_POP: return 1 << 4;
+        return (x->base >= 0 ? UINT64_C(1) << x->base : 0) |
+               (x->index >= 0 ? UINT64_C(1) << (x->gathered ? CV_X86_VECTOR_SET + (x->index & 15) : x->index) : 0);
+    case CV_X86_PUSH:
+    case CV_X86_POP: return 1 << 4;
     case CV_X86_SOURCE: return 1 << 6;
     case CV_X86_TARGET: return 1 << 7;
     case CV_X86_FRAME: return 1 << 5;
@@ -189,7 +186,8 @@ static void add_site(const struct cv_x86 *x, int reference, int stores, int atom
     if (word < 0)
         displacement = x->displacement + (x->base == CV_X86_RIP ? (int64_t)(x->address + x->length) : 0);
     struct cv_wire_site *site = &d.sites[d.n_sites];
-    *site = (struct cv_wire_site){.displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
+    *site = (struct cv_wire_site){
+        .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
     site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0));
     flow(CV_WIRE_FLOW_ADDRESS, d.n_sites, address);
     d.n_sites++;
@@ -245,10 +243,16 @@ static void write_definition(const struct cv_blob_segment *s, const uint8_t *cod
     const struct cv_blob_mapping *mapping = (const struct cv_blob_mapping *)(target->memory + CV_OFF_MAPPINGS) + s->mapping;
     int is_file;
     const uint32_t module = module_of(mapping, &is_file);
-    const struct cv_wire_segment segment = {
-        .address = s->address, .file_offset = is_file ? s->address - mapping->low + mapping->offset : s->address, .id = next_id, .module = module,
-        .counter = next_id, .first_site = next_site, .words = (uint16_t)d.words, .sites = (uint16_t)d.n_sites,
-        .instructions = (uint16_t)d.n_instructions, .code_bytes = s->bytes};
+    const struct cv_wire_segment segment = {.address = s->address,
+                                            .file_offset = is_file ? s->address - mapping->low + mapping->offset : s->address,
+                                            .id = next_id,
+                                            .module = module,
+                                            .counter = next_id,
+                                            .first_site = next_site,
+                                            .words = (uint16_t)d.words,
+                                            .sites = (uint16_t)d.n_sites,
+                                            .instructions = (uint16_t)d.n_instructions,
+                                            .code_bytes = s->bytes};
     put_head(CV_WIRE_SEGMENT, words_for(sizeof segment) + (size_t)d.n_instructions + 3 * (size_t)d.n_sites + words_for(s->bytes));
     put_bytes(&segment, sizeof segment);
     put_bytes(d.instructions, sizeof *d.instructions * (size_t)d.n_instructions);
@@ -257,7 +261,8 @@ static void write_definition(const struct cv_blob_segment *s, const uint8_t *cod
     for (int r = 0; r < CV_WIRE_FLOW_REGISTERS; r++) {
         const struct origin *o = &d.origins[r];
         if (o->registers != UINT64_C(1) << r || o->references)
-            d.flows[d.n_flows++] = (struct cv_wire_flow){o->registers | (uint64_t)CV_WIRE_FLOW_REGISTER << 62 | (uint64_t)r << 40, o->references};
+            d.flows[d.n_flows++] =
+                (struct cv_wire_flow){o->registers | (uint64_t)CV_WIRE_FLOW_REGISTER << 62 | (uint64_t)r << 40, o->references};
     }
     d.flows[0] = (struct cv_wire_flow){next_id, 0};
     put_head(CV_WIRE_FLOW, 2 * (size_t)d.n_flows);
@@ -266,7 +271,8 @@ static void write_definition(const struct cv_blob_segment *s, const uint8_t *cod
     next_site += (uint32_t)d.n_sites;
 }
 
-/* A repeated instruction is two segments, as with the Valgrind tool: it is entered once more than it turns, and each turn has its references. */
+/* A repeated instruction is two segments, as with the Valgrind tool: it is entered once more than it turns, and each turn has its
+ * references. */
 static void define_repeated(const struct cv_blob_segment *s, const uint8_t *code)
 {
     struct cv_x86 x;
@@ -316,7 +322,8 @@ static uint64_t sums_room;
 
 static uint64_t sum_up(void)
 {
-    const uint64_t n = __atomic_load_n(&target->shared->exits, __ATOMIC_ACQUIRE), slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    const uint64_t n = __atomic_load_n(&target->shared->exits, __ATOMIC_ACQUIRE),
+                   slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
     if (n > sums_room) {
         sums_room = 2 * n;
         sums = realloc(sums, sums_room * sizeof *sums);
@@ -488,7 +495,9 @@ void cv_wire_system(uint64_t page_faults)
     if (!fstat(target->file, &status))
         own += (uint64_t)status.st_blocks / 8;
     for (uint64_t i = 0; i < target->shared->regions; i++)
-        own += (target->shared->region[i].at - target->shared->region[i].base + target->shared->region[i].end - target->shared->region[i].pool) / 4096;
+        own += (target->shared->region[i].at - target->shared->region[i].base + target->shared->region[i].end -
+                target->shared->region[i].pool) /
+               4096;
     if (page_faults) {
         system.flags = CV_WIRE_PAGES_KNOWN;
         system.pages.anonymous = page_faults > own ? page_faults - own : 0;

@@ -27,9 +27,9 @@ enum size {
 #define SIZE_OF(e) ((e) & 31)
 #define MODRM (1u << 5)
 #define IMM8 (1u << 6)
-#define IMM32 (1u << 7)  /* 2 bytes with a 16-bit operand */
+#define IMM32 (1u << 7) /* 2 bytes with a 16-bit operand */
 #define IMM16 (1u << 8)
-#define IMM64 (1u << 9)  /* as wide as the operand */
+#define IMM64 (1u << 9) /* as wide as the operand */
 #define MOFFS (1u << 10)
 #define RM_R (1u << 11)
 #define RM_W (1u << 12)
@@ -42,8 +42,8 @@ enum size {
 #define F_READ (1u << 19)
 #define F_SOME (1u << 20) /* writes or may write some */
 #define BAD (1u << 21)
-#define AX (1u << 22)    /* reads and writes rax */
-#define OP_R (1u << 23)  /* the register in the opcode's low bits is read */
+#define AX (1u << 22)   /* reads and writes rax */
+#define OP_R (1u << 23) /* the register in the opcode's low bits is read */
 #define OP_W (1u << 24)
 #define PUSHES (1u << 25)
 #define POPS (1u << 26)
@@ -52,62 +52,181 @@ enum size {
 #define VECTORS (RM_V | REG_V)
 
 #define EVEN(o, rm, reg) [o] = MODRM | SIZE(Z_B) | (rm) | (reg)
-#define ARITHMETIC(o, rm) \
-    [(o)] = MODRM | SIZE(Z_B) | (rm) | REG_R | F_SET, [(o) + 1] = MODRM | SIZE(Z_V) | (rm) | REG_R | F_SET, \
+#define ARITHMETIC(o, rm)                                                                                         \
+    [(o)] = MODRM | SIZE(Z_B) | (rm) | REG_R | F_SET, [(o) + 1] = MODRM | SIZE(Z_V) | (rm) | REG_R | F_SET,       \
     [(o) + 2] = MODRM | SIZE(Z_B) | RM_R | REG_RW | F_SET, [(o) + 3] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SET, \
     [(o) + 4] = IMM8 | AX | F_SET, [(o) + 5] = IMM32 | AX | F_SET, [(o) + 6] = BAD, [(o) + 7] = BAD
 
 static const uint32_t one_byte[256] = {
-    ARITHMETIC(0x00, RM_RW), ARITHMETIC(0x08, RM_RW), ARITHMETIC(0x10, RM_RW), ARITHMETIC(0x18, RM_RW),
-    ARITHMETIC(0x20, RM_RW), ARITHMETIC(0x28, RM_RW), ARITHMETIC(0x30, RM_RW),
-    [0x38] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET, [0x39] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET,
-    [0x3a] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET, [0x3b] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET,
-    [0x3c] = IMM8 | AX | F_SET, [0x3d] = IMM32 | AX | F_SET, [0x3e ... 0x4f] = BAD,
-    [0x50 ... 0x57] = SIZE(Z_N) | OP_R | PUSHES, [0x58 ... 0x5f] = SIZE(Z_N) | OP_W | POPS, [0x60 ... 0x62] = BAD,
-    [0x63] = MODRM | SIZE(Z_D) | RM_R | REG_W, [0x64 ... 0x67] = BAD, [0x68] = IMM32 | SIZE(Z_N) | PUSHES,
-    [0x69] = MODRM | IMM32 | SIZE(Z_V) | RM_R | REG_W | F_SET, [0x6a] = IMM8 | SIZE(Z_N) | PUSHES,
-    [0x6b] = MODRM | IMM8 | SIZE(Z_V) | RM_R | REG_W | F_SET, [0x6c] = SIZE(Z_B), [0x6d] = SIZE(Z_V), [0x6e] = SIZE(Z_B), [0x6f] = SIZE(Z_V),
-    [0x70 ... 0x7f] = IMM8, [0x80] = MODRM | IMM8 | SIZE(Z_B) | RM_RW | REG_0 | F_SET, [0x81] = MODRM | IMM32 | SIZE(Z_V) | RM_RW | REG_0 | F_SET,
-    [0x82] = BAD, [0x83] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SET, [0x84] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET,
-    [0x85] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET, [0x86] = MODRM | SIZE(Z_B) | RM_RW | REG_RW, [0x87] = MODRM | SIZE(Z_V) | RM_RW | REG_RW,
-    [0x88] = MODRM | SIZE(Z_B) | RM_W | REG_R, [0x89] = MODRM | SIZE(Z_V) | RM_W | REG_R, [0x8a] = MODRM | SIZE(Z_B) | RM_R | REG_W,
-    [0x8b] = MODRM | SIZE(Z_V) | RM_R | REG_W, [0x8c] = MODRM | SIZE(Z_W) | RM_W | REG_0, [0x8d] = MODRM | REG_W,
-    [0x8e] = MODRM | SIZE(Z_W) | RM_R | REG_0, [0x8f] = MODRM | SIZE(Z_N) | RM_W | REG_0 | POPS,
-    [0x90 ... 0x97] = AX | OP_R | OP_W, [0x98] = AX, [0x99] = AX, [0x9a] = BAD, [0x9b] = 0, [0x9c] = SIZE(Z_N) | PUSHES | F_READ,
-    [0x9d] = SIZE(Z_N) | POPS | F_SET, [0x9e] = AX | F_SOME, [0x9f] = AX | F_READ,
-    [0xa0] = MOFFS | SIZE(Z_B) | AX, [0xa1] = MOFFS | SIZE(Z_V) | AX, [0xa2] = MOFFS | SIZE(Z_B) | AX, [0xa3] = MOFFS | SIZE(Z_V) | AX,
-    [0xa4] = SIZE(Z_B), [0xa5] = SIZE(Z_V), [0xa6] = SIZE(Z_B) | F_SET, [0xa7] = SIZE(Z_V) | F_SET, [0xa8] = IMM8 | AX | F_SET, [0xa9] = IMM32 | AX | F_SET,
-    [0xaa] = SIZE(Z_B) | AX, [0xab] = SIZE(Z_V) | AX, [0xac] = SIZE(Z_B) | AX, [0xad] = SIZE(Z_V) | AX, [0xae] = SIZE(Z_B) | AX | F_SET,
-    [0xaf] = SIZE(Z_V) | AX | F_SET, [0xb0 ... 0xb7] = IMM8 | OP_W, [0xb8 ... 0xbf] = IMM64 | OP_W,
-    [0xc0] = MODRM | IMM8 | SIZE(Z_B) | RM_RW | REG_0 | F_SOME, [0xc1] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
-    [0xc2] = IMM16 | SIZE(Z_Q), [0xc3] = SIZE(Z_Q), [0xc4 ... 0xc5] = BAD, [0xc6] = MODRM | IMM8 | SIZE(Z_B) | RM_W | REG_0,
-    [0xc7] = MODRM | IMM32 | SIZE(Z_V) | RM_W | REG_0, [0xc8] = IMM16 | IMM8 | SIZE(Z_N) | PUSHES, [0xc9] = SIZE(Z_N), [0xca] = IMM16, [0xcb] = 0,
-    [0xcc] = 0, [0xcd] = IMM8, [0xce] = BAD, [0xcf] = 0, [0xd0] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SOME,
-    [0xd1] = MODRM | SIZE(Z_V) | RM_RW | REG_0 | F_SOME, [0xd2] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SOME,
-    [0xd3] = MODRM | SIZE(Z_V) | RM_RW | REG_0 | F_SOME, [0xd4 ... 0xd6] = BAD, [0xd7] = SIZE(Z_B) | AX, [0xd8 ... 0xdf] = MODRM | REG_0,
-    [0xe0 ... 0xe3] = IMM8, [0xe4 ... 0xe7] = IMM8 | AX, [0xe8 ... 0xe9] = IMM32, [0xea] = BAD, [0xeb] = IMM8, [0xec ... 0xef] = AX,
-    [0xf0] = BAD, [0xf1] = 0, [0xf2 ... 0xf3] = BAD, [0xf4] = 0, [0xf5] = 0, [0xf6] = MODRM | SIZE(Z_B) | REG_0, [0xf7] = MODRM | SIZE(Z_V) | REG_0,
-    [0xf8 ... 0xfd] = 0, [0xfe] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SET, [0xff] = MODRM | SIZE(Z_V) | REG_0,
+    ARITHMETIC(0x00, RM_RW),
+    ARITHMETIC(0x08, RM_RW),
+    ARITHMETIC(0x10, RM_RW),
+    ARITHMETIC(0x18, RM_RW),
+    ARITHMETIC(0x20, RM_RW),
+    ARITHMETIC(0x28, RM_RW),
+    ARITHMETIC(0x30, RM_RW),
+    [0x38] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET,
+    [0x39] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET,
+    [0x3a] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET,
+    [0x3b] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET,
+    [0x3c] = IMM8 | AX | F_SET,
+    [0x3d] = IMM32 | AX | F_SET,
+    [0x3e ... 0x4f] = BAD,
+    [0x50 ... 0x57] = SIZE(Z_N) | OP_R | PUSHES,
+    [0x58 ... 0x5f] = SIZE(Z_N) | OP_W | POPS,
+    [0x60 ... 0x62] = BAD,
+    [0x63] = MODRM | SIZE(Z_D) | RM_R | REG_W,
+    [0x64 ... 0x67] = BAD,
+    [0x68] = IMM32 | SIZE(Z_N) | PUSHES,
+    [0x69] = MODRM | IMM32 | SIZE(Z_V) | RM_R | REG_W | F_SET,
+    [0x6a] = IMM8 | SIZE(Z_N) | PUSHES,
+    [0x6b] = MODRM | IMM8 | SIZE(Z_V) | RM_R | REG_W | F_SET,
+    [0x6c] = SIZE(Z_B),
+    [0x6d] = SIZE(Z_V),
+    [0x6e] = SIZE(Z_B),
+    [0x6f] = SIZE(Z_V),
+    [0x70 ... 0x7f] = IMM8,
+    [0x80] = MODRM | IMM8 | SIZE(Z_B) | RM_RW | REG_0 | F_SET,
+    [0x81] = MODRM | IMM32 | SIZE(Z_V) | RM_RW | REG_0 | F_SET,
+    [0x82] = BAD,
+    [0x83] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SET,
+    [0x84] = MODRM | SIZE(Z_B) | RM_R | REG_R | F_SET,
+    [0x85] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SET,
+    [0x86] = MODRM | SIZE(Z_B) | RM_RW | REG_RW,
+    [0x87] = MODRM | SIZE(Z_V) | RM_RW | REG_RW,
+    [0x88] = MODRM | SIZE(Z_B) | RM_W | REG_R,
+    [0x89] = MODRM | SIZE(Z_V) | RM_W | REG_R,
+    [0x8a] = MODRM | SIZE(Z_B) | RM_R | REG_W,
+    [0x8b] = MODRM | SIZE(Z_V) | RM_R | REG_W,
+    [0x8c] = MODRM | SIZE(Z_W) | RM_W | REG_0,
+    [0x8d] = MODRM | REG_W,
+    [0x8e] = MODRM | SIZE(Z_W) | RM_R | REG_0,
+    [0x8f] = MODRM | SIZE(Z_N) | RM_W | REG_0 | POPS,
+    [0x90 ... 0x97] = AX | OP_R | OP_W,
+    [0x98] = AX,
+    [0x99] = AX,
+    [0x9a] = BAD,
+    [0x9b] = 0,
+    [0x9c] = SIZE(Z_N) | PUSHES | F_READ,
+    [0x9d] = SIZE(Z_N) | POPS | F_SET,
+    [0x9e] = AX | F_SOME,
+    [0x9f] = AX | F_READ,
+    [0xa0] = MOFFS | SIZE(Z_B) | AX,
+    [0xa1] = MOFFS | SIZE(Z_V) | AX,
+    [0xa2] = MOFFS | SIZE(Z_B) | AX,
+    [0xa3] = MOFFS | SIZE(Z_V) | AX,
+    [0xa4] = SIZE(Z_B),
+    [0xa5] = SIZE(Z_V),
+    [0xa6] = SIZE(Z_B) | F_SET,
+    [0xa7] = SIZE(Z_V) | F_SET,
+    [0xa8] = IMM8 | AX | F_SET,
+    [0xa9] = IMM32 | AX | F_SET,
+    [0xaa] = SIZE(Z_B) | AX,
+    [0xab] = SIZE(Z_V) | AX,
+    [0xac] = SIZE(Z_B) | AX,
+    [0xad] = SIZE(Z_V) | AX,
+    [0xae] = SIZE(Z_B) | AX | F_SET,
+    [0xaf] = SIZE(Z_V) | AX | F_SET,
+    [0xb0 ... 0xb7] = IMM8 | OP_W,
+    [0xb8 ... 0xbf] = IMM64 | OP_W,
+    [0xc0] = MODRM | IMM8 | SIZE(Z_B) | RM_RW | REG_0 | F_SOME,
+    [0xc1] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
+    [0xc2] = IMM16 | SIZE(Z_Q),
+    [0xc3] = SIZE(Z_Q),
+    [0xc4 ... 0xc5] = BAD,
+    [0xc6] = MODRM | IMM8 | SIZE(Z_B) | RM_W | REG_0,
+    [0xc7] = MODRM | IMM32 | SIZE(Z_V) | RM_W | REG_0,
+    [0xc8] = IMM16 | IMM8 | SIZE(Z_N) | PUSHES,
+    [0xc9] = SIZE(Z_N),
+    [0xca] = IMM16,
+    [0xcb] = 0,
+    [0xcc] = 0,
+    [0xcd] = IMM8,
+    [0xce] = BAD,
+    [0xcf] = 0,
+    [0xd0] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SOME,
+    [0xd1] = MODRM | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
+    [0xd2] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SOME,
+    [0xd3] = MODRM | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
+    [0xd4 ... 0xd6] = BAD,
+    [0xd7] = SIZE(Z_B) | AX,
+    [0xd8 ... 0xdf] = MODRM | REG_0,
+    [0xe0 ... 0xe3] = IMM8,
+    [0xe4 ... 0xe7] = IMM8 | AX,
+    [0xe8 ... 0xe9] = IMM32,
+    [0xea] = BAD,
+    [0xeb] = IMM8,
+    [0xec ... 0xef] = AX,
+    [0xf0] = BAD,
+    [0xf1] = 0,
+    [0xf2 ... 0xf3] = BAD,
+    [0xf4] = 0,
+    [0xf5] = 0,
+    [0xf6] = MODRM | SIZE(Z_B) | REG_0,
+    [0xf7] = MODRM | SIZE(Z_V) | REG_0,
+    [0xf8 ... 0xfd] = 0,
+    [0xfe] = MODRM | SIZE(Z_B) | RM_RW | REG_0 | F_SET,
+    [0xff] = MODRM | SIZE(Z_V) | REG_0,
 };
 
 /* General instructions of the 0F map; vector instructions are described by vector_operand(). */
 static const uint32_t two_byte[256] = {
-    [0x00] = MODRM | SIZE(Z_W) | RM_R | REG_0 | F_SOME, [0x01] = MODRM | REG_0, [0x02 ... 0x03] = MODRM | SIZE(Z_W) | RM_R | REG_W | F_SOME,
-    [0x04] = BAD, [0x05 ... 0x09] = 0, [0x0a] = BAD, [0x0b] = 0, [0x0c] = BAD, [0x0d] = MODRM | REG_0, [0x0e] = 0, [0x0f] = MODRM | IMM8 | SIZE(Z_Q) | RM_R | REG_0,
-    [0x18 ... 0x1f] = MODRM | REG_0, [0x20 ... 0x23] = MODRM | REG_0, [0x24 ... 0x27] = BAD, [0x30 ... 0x35] = 0, [0x36] = BAD, [0x37] = 0, [0x38 ... 0x3f] = BAD,
-    [0x40 ... 0x4f] = MODRM | SIZE(Z_V) | RM_R | REG_RW, [0x80 ... 0x8f] = IMM32, [0x90 ... 0x9f] = MODRM | SIZE(Z_B) | RM_W | REG_0,
-    [0xa0] = SIZE(Z_N) | PUSHES, [0xa1] = SIZE(Z_N) | POPS, [0xa2] = AX, [0xa3] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SOME,
-    [0xa4] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_R | F_SOME, [0xa5] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME, [0xa6 ... 0xa7] = BAD,
-    [0xa8] = SIZE(Z_N) | PUSHES, [0xa9] = SIZE(Z_N) | POPS, [0xaa] = BAD, [0xab] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
-    [0xac] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_R | F_SOME, [0xad] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME, [0xae] = MODRM | REG_0,
-    [0xaf] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SET, [0xb0] = MODRM | SIZE(Z_B) | RM_RW | REG_R | AX | F_SET,
-    [0xb1] = MODRM | SIZE(Z_V) | RM_RW | REG_R | AX | F_SET, [0xb2] = MODRM | SIZE(Z_V) | RM_R | REG_W, [0xb3] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
-    [0xb4 ... 0xb5] = MODRM | SIZE(Z_V) | RM_R | REG_W, [0xb6] = MODRM | SIZE(Z_B) | RM_R | REG_W, [0xb7] = MODRM | SIZE(Z_W) | RM_R | REG_W,
-    [0xb8] = MODRM | SIZE(Z_V) | RM_R | REG_W | F_SET, [0xb9] = MODRM | REG_0, [0xba] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
-    [0xbb] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME, [0xbc ... 0xbd] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SOME,
-    [0xbe] = MODRM | SIZE(Z_B) | RM_R | REG_W, [0xbf] = MODRM | SIZE(Z_W) | RM_R | REG_W, [0xc0] = MODRM | SIZE(Z_B) | RM_RW | REG_RW | F_SET,
-    [0xc1] = MODRM | SIZE(Z_V) | RM_RW | REG_RW | F_SET, [0xc3] = MODRM | SIZE(Z_Y) | RM_W | REG_R, [0xc7] = MODRM | REG_0 | F_SOME,
-    [0xc8 ... 0xcf] = OP_R | OP_W, [0xff] = MODRM | REG_0,
+    [0x00] = MODRM | SIZE(Z_W) | RM_R | REG_0 | F_SOME,
+    [0x01] = MODRM | REG_0,
+    [0x02 ... 0x03] = MODRM | SIZE(Z_W) | RM_R | REG_W | F_SOME,
+    [0x04] = BAD,
+    [0x05 ... 0x09] = 0,
+    [0x0a] = BAD,
+    [0x0b] = 0,
+    [0x0c] = BAD,
+    [0x0d] = MODRM | REG_0,
+    [0x0e] = 0,
+    [0x0f] = MODRM | IMM8 | SIZE(Z_Q) | RM_R | REG_0,
+    [0x18 ... 0x1f] = MODRM | REG_0,
+    [0x20 ... 0x23] = MODRM | REG_0,
+    [0x24 ... 0x27] = BAD,
+    [0x30 ... 0x35] = 0,
+    [0x36] = BAD,
+    [0x37] = 0,
+    [0x38 ... 0x3f] = BAD,
+    [0x40 ... 0x4f] = MODRM | SIZE(Z_V) | RM_R | REG_RW,
+    [0x80 ... 0x8f] = IMM32,
+    [0x90 ... 0x9f] = MODRM | SIZE(Z_B) | RM_W | REG_0,
+    [0xa0] = SIZE(Z_N) | PUSHES,
+    [0xa1] = SIZE(Z_N) | POPS,
+    [0xa2] = AX,
+    [0xa3] = MODRM | SIZE(Z_V) | RM_R | REG_R | F_SOME,
+    [0xa4] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xa5] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xa6 ... 0xa7] = BAD,
+    [0xa8] = SIZE(Z_N) | PUSHES,
+    [0xa9] = SIZE(Z_N) | POPS,
+    [0xaa] = BAD,
+    [0xab] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xac] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xad] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xae] = MODRM | REG_0,
+    [0xaf] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SET,
+    [0xb0] = MODRM | SIZE(Z_B) | RM_RW | REG_R | AX | F_SET,
+    [0xb1] = MODRM | SIZE(Z_V) | RM_RW | REG_R | AX | F_SET,
+    [0xb2] = MODRM | SIZE(Z_V) | RM_R | REG_W,
+    [0xb3] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xb4 ... 0xb5] = MODRM | SIZE(Z_V) | RM_R | REG_W,
+    [0xb6] = MODRM | SIZE(Z_B) | RM_R | REG_W,
+    [0xb7] = MODRM | SIZE(Z_W) | RM_R | REG_W,
+    [0xb8] = MODRM | SIZE(Z_V) | RM_R | REG_W | F_SET,
+    [0xb9] = MODRM | REG_0,
+    [0xba] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_0 | F_SOME,
+    [0xbb] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
+    [0xbc ... 0xbd] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SOME,
+    [0xbe] = MODRM | SIZE(Z_B) | RM_R | REG_W,
+    [0xbf] = MODRM | SIZE(Z_W) | RM_R | REG_W,
+    [0xc0] = MODRM | SIZE(Z_B) | RM_RW | REG_RW | F_SET,
+    [0xc1] = MODRM | SIZE(Z_V) | RM_RW | REG_RW | F_SET,
+    [0xc3] = MODRM | SIZE(Z_Y) | RM_W | REG_R,
+    [0xc7] = MODRM | REG_0 | F_SOME,
+    [0xc8 ... 0xcf] = OP_R | OP_W,
+    [0xff] = MODRM | REG_0,
 };
 
 /* A word for each of the prefixes (none, 66, F3, F2). */
@@ -123,18 +242,36 @@ static uint32_t vector_0f(const struct cv_x86 *x)
     case 0x10: return move | (FOUR(Z_X, Z_X, Z_D, Z_Q));
     case 0x11: return store | (FOUR(Z_X, Z_X, Z_D, Z_Q));
     case 0x12: return both | (x->prefix == 3 && x->vector_bytes > 16 ? Z_X : FOUR(Z_Q, Z_Q, Z_X, Z_Q));
-    case 0x13: case 0x17: return store | Z_Q;
-    case 0x14: case 0x15: case 0x54 ... 0x57: case 0xc6: return both | Z_X | (x->opcode == 0xc6 ? IMM8 : 0);
+    case 0x13:
+    case 0x17: return store | Z_Q;
+    case 0x14:
+    case 0x15:
+    case 0x54 ... 0x57:
+    case 0xc6: return both | Z_X | (x->opcode == 0xc6 ? IMM8 : 0);
     case 0x16: return both | (FOUR(Z_Q, Z_Q, Z_X, Z_X));
-    case 0x28: case 0x6f: return move | Z_P;
-    case 0x29: case 0x2b: case 0x7f: case 0xe7: return store | (x->prefix == 2 && x->opcode == 0x2b ? Z_D : x->prefix == 3 && x->opcode == 0x2b ? Z_Q : x->opcode < 0x30 ? Z_X : Z_P);
+    case 0x28:
+    case 0x6f: return move | Z_P;
+    case 0x29:
+    case 0x2b:
+    case 0x7f:
+    case 0xe7:
+        return store | (x->prefix == 2 && x->opcode == 0x2b   ? Z_D
+                        : x->prefix == 3 && x->opcode == 0x2b ? Z_Q
+                        : x->opcode < 0x30                    ? Z_X
+                                                              : Z_P);
     case 0x2a: return (x->prefix < 2 ? move : both & ~RM_V) | (FOUR(Z_Q, Z_Q, Z_Y, Z_Y));
-    case 0x2c: case 0x2d: return (x->prefix < 2 ? move : move & ~REG_V) | (FOUR(Z_Q, Z_DQ, Z_D, Z_Q));
-    case 0x2e: case 0x2f: return load | REG_R | F_SET | (FOUR(Z_D, Z_Q, Z_D, Z_Q));
-    case 0x50: case 0xd7: return move & ~REG_V;
+    case 0x2c:
+    case 0x2d: return (x->prefix < 2 ? move : move & ~REG_V) | (FOUR(Z_Q, Z_DQ, Z_D, Z_Q));
+    case 0x2e:
+    case 0x2f: return load | REG_R | F_SET | (FOUR(Z_D, Z_Q, Z_D, Z_Q));
+    case 0x50:
+    case 0xd7: return move & ~REG_V;
     case 0x51: return (x->prefix < 2 ? move : both) | (FOUR(Z_X, Z_X, Z_D, Z_Q));
-    case 0x52: case 0x53: return (x->prefix < 2 ? move : both) | (FOUR(Z_X, Z_X, Z_D, Z_Q));
-    case 0x58: case 0x59: case 0x5c ... 0x5f: return both | (FOUR(Z_X, Z_X, Z_D, Z_Q));
+    case 0x52:
+    case 0x53: return (x->prefix < 2 ? move : both) | (FOUR(Z_X, Z_X, Z_D, Z_Q));
+    case 0x58:
+    case 0x59:
+    case 0x5c ... 0x5f: return both | (FOUR(Z_X, Z_X, Z_D, Z_Q));
     case 0xc2: return both | IMM8 | (FOUR(Z_X, Z_X, Z_D, Z_Q));
     case 0x5a: return (x->prefix < 2 ? move : both) | (FOUR(Z_H, Z_X, Z_D, Z_Q));
     case 0x5b: return move | Z_X;
@@ -143,17 +280,23 @@ static uint32_t vector_0f(const struct cv_x86 *x)
     case 0x70: return move | IMM8 | Z_P;
     case 0x71 ... 0x73: return (evex ? load : load | RM_W) | REG_0 | IMM8 | Z_P;
     case 0x77: return 0;
-    case 0x78: case 0x79:
+    case 0x78:
+    case 0x79:
         if (!evex)
             return x->opcode == 0x78 ? load | REG_RW | REG_0 | IMM16 : load | REG_RW; /* SSE4a */
         return x->prefix < 2 ? move | (x->prefix == 1 && !w ? Z_H : Z_X) : (move & ~REG_V) | (x->prefix == 2 ? Z_D : Z_Q);
     case 0x7a: return move | (w || x->prefix == 3 ? Z_X : Z_H);
     case 0x7b: return x->prefix < 2 ? move | (w ? Z_X : Z_H) : (both & ~RM_V) | Z_Y;
-    case 0x7c: case 0x7d: case 0xd0: return both | Z_X;
+    case 0x7c:
+    case 0x7d:
+    case 0xd0: return both | Z_X;
     case 0x7e: return x->prefix == 2 ? move | Z_Q : (store & ~RM_V) | Z_Y;
     case 0xc4: return (both & ~RM_V) | IMM8 | Z_W;
     case 0xc5: return (move & ~REG_V) | IMM8;
-    case 0xd1 ... 0xd3: case 0xe1: case 0xe2: case 0xf1 ... 0xf3: return both | (x->encoding == CV_X86_LEGACY ? Z_P : Z_DQ);
+    case 0xd1 ... 0xd3:
+    case 0xe1:
+    case 0xe2:
+    case 0xf1 ... 0xf3: return both | (x->encoding == CV_X86_LEGACY ? Z_P : Z_DQ);
     case 0xd6: return x->prefix == 1 ? store | Z_Q : move;
     case 0xe6: return move | (FOUR(Z_X, Z_X, Z_H, Z_X));
     case 0xf0: return move | Z_X;
@@ -171,7 +314,8 @@ static uint32_t masks(const struct cv_x86 *x) /* of the 0F map with VEX: opmask 
     case 0x91: return MODRM | RM_W | RM_V | REG_0 | size;
     case 0x92: return MODRM | RM_R | REG_0;
     case 0x93: return MODRM | REG_W;
-    case 0x98: case 0x99: return MODRM | REG_0 | F_SET;
+    case 0x98:
+    case 0x99: return MODRM | REG_0 | F_SET;
     default: return MODRM | REG_0;
     }
 }
@@ -186,41 +330,88 @@ static uint32_t vector_0f38(const struct cv_x86 *x)
         return store | narrow[o & 15];
     }
     switch (o) {
-    case 0x0c: case 0x0d: case 0x16: case 0x36: return both | Z_X;
-    case 0x0e: case 0x0f: case 0x17: return load | REG_R | F_SET | Z_X;
+    case 0x0c:
+    case 0x0d:
+    case 0x16:
+    case 0x36: return both | Z_X;
+    case 0x0e:
+    case 0x0f:
+    case 0x17: return load | REG_R | F_SET | Z_X;
     case 0x13: return evex && x->prefix == 2 ? store | Z_H : move | Z_H;
-    case 0x18: case 0x58: return move | Z_D;
-    case 0x19: case 0x59: return move | Z_Q;
-    case 0x1a: case 0x5a: return move | Z_DQ;
-    case 0x1b: case 0x5b: return move | Z_QQ;
+    case 0x18:
+    case 0x58: return move | Z_D;
+    case 0x19:
+    case 0x59: return move | Z_Q;
+    case 0x1a:
+    case 0x5a: return move | Z_DQ;
+    case 0x1b:
+    case 0x5b: return move | Z_QQ;
     case 0x1c ... 0x1f: return move | Z_P;
-    case 0x20: case 0x23: case 0x25: case 0x30: case 0x33: case 0x35: return move | Z_H;
-    case 0x21: case 0x24: case 0x31: case 0x34: return move | Z_F;
-    case 0x22: case 0x32: return move | Z_E;
+    case 0x20:
+    case 0x23:
+    case 0x25:
+    case 0x30:
+    case 0x33:
+    case 0x35: return move | Z_H;
+    case 0x21:
+    case 0x24:
+    case 0x31:
+    case 0x34: return move | Z_F;
+    case 0x22:
+    case 0x32: return move | Z_E;
     case 0x2a: return move | Z_X;
-    case 0x2c: case 0x2d: return evex ? both | (o == 0x2c ? Z_X : Z_L) : both | Z_X;
-    case 0x2e: case 0x2f: case 0x8e: return store | Z_X;
-    case 0x41: case 0xdb: return move | Z_DQ;
-    case 0x42: case 0x44: case 0x4c: case 0x4e: case 0x54: case 0x55: case 0xc4: case 0xc8 ... 0xcd:
-        return legacy ? both | Z_DQ : o == 0xcb || o == 0xcd ? both | Z_L : move | Z_X;
-    case 0x43: case 0x4d: case 0x4f: return both | Z_L;
-    case 0x49: case 0x4b: case 0x5c: case 0x5e: return evex ? both | Z_X : MODRM | REG_0; /* AMX */
+    case 0x2c:
+    case 0x2d: return evex ? both | (o == 0x2c ? Z_X : Z_L) : both | Z_X;
+    case 0x2e:
+    case 0x2f:
+    case 0x8e: return store | Z_X;
+    case 0x41:
+    case 0xdb: return move | Z_DQ;
+    case 0x42:
+    case 0x44:
+    case 0x4c:
+    case 0x4e:
+    case 0x54:
+    case 0x55:
+    case 0xc4:
+    case 0xc8 ... 0xcd: return legacy ? both | Z_DQ : o == 0xcb || o == 0xcd ? both | Z_L : move | Z_X;
+    case 0x43:
+    case 0x4d:
+    case 0x4f: return both | Z_L;
+    case 0x49:
+    case 0x4b:
+    case 0x5c:
+    case 0x5e: return evex ? both | Z_X : MODRM | REG_0; /* AMX */
     case 0x62: return move | Z_M;
     case 0x63: return store | Z_M;
     case 0x78: return move | Z_B;
     case 0x79: return move | Z_W;
     case 0x7a ... 0x7c: return move & ~RM_V;
     case 0x80 ... 0x82: return evex ? both | Z_X : MODRM | RM_R | REG_R | Z_DQ;
-    case 0x88: case 0x89: return move | Z_L;
-    case 0x8a: case 0x8b: return store | Z_L;
+    case 0x88:
+    case 0x89: return move | Z_L;
+    case 0x8a:
+    case 0x8b: return store | Z_L;
     case 0x90 ... 0x93: return both | Z_L;
     case 0xa0 ... 0xa3: return store | Z_L;
-    case 0x99: case 0x9b: case 0x9d: case 0x9f: case 0xa9: case 0xab: case 0xad: case 0xaf: case 0xb9: case 0xbb: case 0xbd: case 0xbf:
-        return both | Z_L;
-    case 0xc6: case 0xc7: return MODRM | REG_0 | Z_L; /* prefetches */
+    case 0x99:
+    case 0x9b:
+    case 0x9d:
+    case 0x9f:
+    case 0xa9:
+    case 0xab:
+    case 0xad:
+    case 0xaf:
+    case 0xb9:
+    case 0xbb:
+    case 0xbd:
+    case 0xbf: return both | Z_L;
+    case 0xc6:
+    case 0xc7: return MODRM | REG_0 | Z_L; /* prefetches */
     case 0xf0: return x->prefix == 3 ? MODRM | RM_R | REG_RW | Z_B : MODRM | RM_R | REG_W | Z_V;
     case 0xf1: return x->prefix == 3 ? MODRM | RM_R | REG_RW | Z_V : MODRM | RM_W | REG_R | Z_V;
-    case 0xf2: case 0xf7: return MODRM | RM_R | REG_W | Z_Y | (o == 0xf2 || !x->prefix ? F_SOME : 0);
+    case 0xf2:
+    case 0xf7: return MODRM | RM_R | REG_W | Z_Y | (o == 0xf2 || !x->prefix ? F_SOME : 0);
     case 0xf3: return MODRM | RM_R | REG_0 | Z_Y | F_SOME;
     case 0xf5: return legacy ? MODRM | RM_W | REG_R | Z_Y : MODRM | RM_R | REG_W | Z_Y | (x->prefix ? 0 : F_SOME);
     case 0xf6: return MODRM | RM_R | REG_RW | Z_Y | (legacy ? F_READ | F_SOME : 0);
@@ -232,24 +423,41 @@ static uint32_t vector_0f38(const struct cv_x86 *x)
 
 static uint32_t vector_0f3a(const struct cv_x86 *x)
 {
-    const uint32_t load = MODRM | IMM8 | RM_R | VECTORS, move = load | REG_W, both = load | REG_RW, store = MODRM | IMM8 | RM_W | REG_R | VECTORS;
+    const uint32_t load = MODRM | IMM8 | RM_R | VECTORS, move = load | REG_W, both = load | REG_RW,
+                   store = MODRM | IMM8 | RM_W | REG_R | VECTORS;
     switch (x->opcode) {
-    case 0x00: case 0x01: case 0x04: case 0x05: case 0x08: case 0x09: case 0x26: case 0x56: case 0x66: return move | Z_X;
+    case 0x00:
+    case 0x01:
+    case 0x04:
+    case 0x05:
+    case 0x08:
+    case 0x09:
+    case 0x26:
+    case 0x56:
+    case 0x66: return move | Z_X;
     case 0x0a: return both | Z_D;
     case 0x0b: return both | Z_Q;
     case 0x14: return (store & ~RM_V) | Z_B;
     case 0x15: return (store & ~RM_V) | Z_W;
     case 0x16: return (store & ~RM_V) | Z_Y;
     case 0x17: return (store & ~RM_V) | Z_D;
-    case 0x18: case 0x38: return both | Z_DQ;
-    case 0x19: case 0x39: return store | Z_DQ;
-    case 0x1a: case 0x3a: return both | Z_QQ;
-    case 0x1b: case 0x3b: return store | Z_QQ;
+    case 0x18:
+    case 0x38: return both | Z_DQ;
+    case 0x19:
+    case 0x39: return store | Z_DQ;
+    case 0x1a:
+    case 0x3a: return both | Z_QQ;
+    case 0x1b:
+    case 0x3b: return store | Z_QQ;
     case 0x1d: return store | Z_H;
     case 0x20: return (both & ~RM_V) | Z_B;
     case 0x21: return both | Z_D;
     case 0x22: return (both & ~RM_V) | Z_Y;
-    case 0x27: case 0x51: case 0x55: case 0x57: case 0x67: return both | Z_L;
+    case 0x27:
+    case 0x51:
+    case 0x55:
+    case 0x57:
+    case 0x67: return both | Z_L;
     case 0x30 ... 0x33: return MODRM | IMM8 | REG_0;
     case 0x60 ... 0x63: return load | REG_R | F_SET | Z_DQ;
     case 0xdf: return move | Z_DQ;
@@ -279,7 +487,8 @@ static int size_bytes(uint32_t entry, const struct cv_x86 *x, int wide, int narr
     case Z_D: return 4;
     case Z_Q: return 8;
     case Z_V: return wide ? 8 : narrow ? 2 : 4;
-    case Z_Y: case Z_L: return wide ? 8 : 4;
+    case Z_Y:
+    case Z_L: return wide ? 8 : 4;
     case Z_M: return wide ? 2 : 1;
     case Z_N: return narrow ? 2 : 8;
     case Z_T: return 10;
@@ -299,10 +508,11 @@ static int size_bytes(uint32_t entry, const struct cv_x86 *x, int wide, int narr
 static void x87(struct cv_x86 *x, struct cv_x86_reference *r)
 {
     static const uint8_t size[8][8] = {
-        {4, 4, 4, 4, 4, 4, 4, 4}, {4, 0, 4, 4, 28, 2, 28, 2}, {4, 4, 4, 4, 4, 4, 4, 4}, {4, 4, 4, 4, 0, 10, 0, 10},
+        {4, 4, 4, 4, 4, 4, 4, 4}, {4, 0, 4, 4, 28, 2, 28, 2},   {4, 4, 4, 4, 4, 4, 4, 4}, {4, 4, 4, 4, 0, 10, 0, 10},
         {8, 8, 8, 8, 8, 8, 8, 8}, {8, 8, 8, 8, 108, 0, 108, 2}, {2, 2, 2, 2, 2, 2, 2, 2}, {2, 2, 2, 2, 10, 8, 10, 8},
     };
-    static const uint8_t stores[8] = {0x00, 0xcc, 0x00, 0x8e, 0x00, 0xce, 0x00, 0xce}; /* bit of /n; those of d9: fst, fstp, fnstenv, fnstcw */
+    static const uint8_t stores[8] = {0x00, 0xcc, 0x00, 0x8e,
+                                      0x00, 0xce, 0x00, 0xce}; /* bit of /n; those of d9: fst, fstp, fnstenv, fnstcw */
     const int op = x->opcode & 7, n = x->modrm >> 3 & 7;
     if (x->memory) {
         r->size = size[op][n];
@@ -319,23 +529,26 @@ static void x87(struct cv_x86 *x, struct cv_x86_reference *r)
     }
     if (op == 7 && n == 4 && x->modrm == 0xe0)
         x->writes |= 1; /* fnstsw ax */
-    x->flops = ((op == 0 || op == 4 || op == 6) && n != 2 && n != 3) || (op == 1 && n >= 6 && x->modrm != 0xf6 && x->modrm != 0xf7 && x->modrm != 0xf4 && x->modrm != 0xfc);
+    x->flops = ((op == 0 || op == 4 || op == 6) && n != 2 && n != 3) ||
+               (op == 1 && n >= 6 && x->modrm != 0xf6 && x->modrm != 0xf7 && x->modrm != 0xf4 && x->modrm != 0xfc);
 }
 
 /* ---- floating-point operations: lanes of additions, multiplications, divisions, roots, minima, estimates; two for a fused one ---- */
 
-static int lanes(const struct cv_x86 *x, int scalar, int bytes)
-{
-    return scalar ? 1 : x->vector_bytes / bytes;
-}
+static int lanes(const struct cv_x86 *x, int scalar, int bytes) { return scalar ? 1 : x->vector_bytes / bytes; }
 
 static int flops(const struct cv_x86 *x)
 {
     const int wide = x->rex & 8 ? 8 : 4;
     if (x->map == 1)
         switch (x->opcode) {
-        case 0x51 ... 0x53: case 0x58: case 0x59: case 0x5c ... 0x5f: return lanes(x, x->prefix >= 2, x->prefix & 1 ? 8 : 4);
-        case 0x7c: case 0x7d: case 0xd0: return x->prefix ? lanes(x, 0, x->prefix == 1 ? 8 : 4) : 0;
+        case 0x51 ... 0x53:
+        case 0x58:
+        case 0x59:
+        case 0x5c ... 0x5f: return lanes(x, x->prefix >= 2, x->prefix & 1 ? 8 : 4);
+        case 0x7c:
+        case 0x7d:
+        case 0xd0: return x->prefix ? lanes(x, 0, x->prefix == 1 ? 8 : 4) : 0;
         default: return 0;
         }
     if (x->map == 2 && x->encoding != CV_X86_LEGACY) {
@@ -357,10 +570,7 @@ static void add_reference(struct cv_x86 *x, int where, int access, int size)
         x->references[x->n_references++] = (struct cv_x86_reference){(uint8_t)where, (uint8_t)access, (uint16_t)size};
 }
 
-static uint64_t bit(int reg)
-{
-    return UINT64_C(1) << reg;
-}
+static uint64_t bit(int reg) { return UINT64_C(1) << reg; }
 
 /* The ModRM byte and what follows it. Returns where the immediates begin, 0 if the bytes end before. */
 static int operand(const uint8_t *code, int size, int at, struct cv_x86 *x, int address32, int evex_x)
@@ -407,7 +617,8 @@ static int operand(const uint8_t *code, int size, int at, struct cv_x86 *x, int 
     if (bytes == 1)
         x->displacement = (int8_t)code[at];
     else if (bytes == 4)
-        x->displacement = (int32_t)((uint32_t)code[at] | (uint32_t)code[at + 1] << 8 | (uint32_t)code[at + 2] << 16 | (uint32_t)code[at + 3] << 24);
+        x->displacement =
+            (int32_t)((uint32_t)code[at] | (uint32_t)code[at + 1] << 8 | (uint32_t)code[at + 2] << 16 | (uint32_t)code[at + 3] << 24);
     return at + bytes;
 }
 
@@ -459,8 +670,10 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
     const int n = x->modrm >> 3 & 7, word = wide ? 8 : narrow ? 2 : 4, size = x->opcode & 1 ? word : 1;
     const uint64_t rsi = bit(6), rdi = bit(7), rcx = bit(1);
     switch (x->opcode) {
-    case 0x10 ... 0x15: case 0x18 ... 0x1d: x->reads |= CV_X86_FLAGS_SET; return e; /* adc, sbb read CF alone */
-    case 0x30 ... 0x33: case 0x28 ... 0x2b:
+    case 0x10 ... 0x15:
+    case 0x18 ... 0x1d: x->reads |= CV_X86_FLAGS_SET; return e; /* adc, sbb read CF alone */
+    case 0x30 ... 0x33:
+    case 0x28 ... 0x2b:
         if (!x->memory && (x->modrm >> 3 & 7) == (x->modrm & 7) && !!(x->rex & 4) == !!(x->rex & 1))
             return e & ~(RM_R | REG_R); /* a register with itself: zero */
         return e;
@@ -471,18 +684,27 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->reads_flags = (x->condition & ~1) != 2;
         x->reads |= CV_X86_FLAGS_SET;
         return e;
-    case 0x80: case 0x81: case 0x83:
+    case 0x80:
+    case 0x81:
+    case 0x83:
         if (n == 2 || n == 3)
             x->reads |= CV_X86_FLAGS_SET;
         return n == 7 ? e & ~RM_W : e;
     case 0x8d: x->memory = 2; return e; /* an address without an access */
-    case 0x90:
-        return x->rex & 1 ? e : e & ~(AX | OP_R | OP_W);
+    case 0x90: return x->rex & 1 ? e : e & ~(AX | OP_R | OP_W);
     case 0x98: return e;
     case 0x99: x->writes |= bit(2); return e;
     case 0x9d: return e;
-    case 0x6c ... 0x6d: x->reads |= rdi; x->writes |= rdi; add_reference(x, CV_X86_TARGET, CV_X86_STORE, size); break;
-    case 0x6e ... 0x6f: x->reads |= rsi; x->writes |= rsi; add_reference(x, CV_X86_SOURCE, CV_X86_LOAD, size); break;
+    case 0x6c ... 0x6d:
+        x->reads |= rdi;
+        x->writes |= rdi;
+        add_reference(x, CV_X86_TARGET, CV_X86_STORE, size);
+        break;
+    case 0x6e ... 0x6f:
+        x->reads |= rsi;
+        x->writes |= rsi;
+        add_reference(x, CV_X86_SOURCE, CV_X86_LOAD, size);
+        break;
     case 0xa4 ... 0xa5:
         x->reads |= rsi | rdi;
         x->writes |= rsi | rdi;
@@ -500,17 +722,27 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->writes |= rdi;
         add_reference(x, CV_X86_TARGET, CV_X86_STORE, size);
         break;
-    case 0xac ... 0xad: x->reads |= rsi; x->writes |= rsi; add_reference(x, CV_X86_SOURCE, CV_X86_LOAD, size); break;
-    case 0xae ... 0xaf: x->reads |= rdi; x->writes |= rdi; add_reference(x, CV_X86_TARGET, CV_X86_LOAD, size); break;
+    case 0xac ... 0xad:
+        x->reads |= rsi;
+        x->writes |= rsi;
+        add_reference(x, CV_X86_SOURCE, CV_X86_LOAD, size);
+        break;
+    case 0xae ... 0xaf:
+        x->reads |= rdi;
+        x->writes |= rdi;
+        add_reference(x, CV_X86_TARGET, CV_X86_LOAD, size);
+        break;
     case 0xa0 ... 0xa1: add_reference(x, CV_X86_ABSOLUTE, CV_X86_LOAD, size); return e;
     case 0xa2 ... 0xa3: add_reference(x, CV_X86_ABSOLUTE, CV_X86_STORE, size); return e;
-    case 0xc2: case 0xc3:
+    case 0xc2:
+    case 0xc3:
         x->kind = CV_X86_RETURN;
         x->reads |= bit(4);
         x->writes |= bit(4);
         add_reference(x, CV_X86_POP, CV_X86_LOAD, 8);
         return e;
-    case 0xc6: case 0xc7:
+    case 0xc6:
+    case 0xc7:
         if (x->modrm == 0xf8)
             x->refusal = CV_X86_TRANSACTION;
         return e;
@@ -519,10 +751,16 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->writes |= bit(4) | bit(5);
         add_reference(x, CV_X86_FRAME, CV_X86_LOAD, 8);
         return e;
-    case 0xca: case 0xcb: case 0xcf: x->refusal = CV_X86_FAR; return e;
+    case 0xca:
+    case 0xcb:
+    case 0xcf: x->refusal = CV_X86_FAR; return e;
     case 0xcd: x->refusal = CV_X86_OLD_SYSCALL; return e;
-    case 0xd2: case 0xd3: x->reads |= rcx; return e;
-    case 0xd7: x->reads |= bit(3); add_reference(x, CV_X86_TABLE, CV_X86_LOAD, 1); return e;
+    case 0xd2:
+    case 0xd3: x->reads |= rcx; return e;
+    case 0xd7:
+        x->reads |= bit(3);
+        add_reference(x, CV_X86_TABLE, CV_X86_LOAD, 1);
+        return e;
     case 0xe0 ... 0xe3:
         x->kind = CV_X86_LOOP;
         x->reads_flags = x->opcode < 0xe2;
@@ -535,8 +773,10 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->writes |= bit(4);
         add_reference(x, CV_X86_PUSH, CV_X86_STORE, 8);
         return e;
-    case 0xe9: case 0xeb: x->kind = CV_X86_JUMP; return e;
-    case 0xf6: case 0xf7:
+    case 0xe9:
+    case 0xeb: x->kind = CV_X86_JUMP; return e;
+    case 0xf6:
+    case 0xf7:
         if (n < 2)
             return e | RM_R | F_SET | (x->opcode == 0xf6 ? IMM8 : IMM32);
         if (n == 2)
@@ -549,11 +789,17 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
     case 0xfe: return n < 2 ? e : BAD;
     case 0xff:
         switch (n) {
-        case 0: case 1: return e | RM_RW | F_SET;
-        case 2: x->kind = CV_X86_CALL_INDIRECT; x->reads |= bit(4); x->writes |= bit(4); return (e & ~31u) | SIZE(Z_Q) | RM_R;
+        case 0:
+        case 1: return e | RM_RW | F_SET;
+        case 2:
+            x->kind = CV_X86_CALL_INDIRECT;
+            x->reads |= bit(4);
+            x->writes |= bit(4);
+            return (e & ~31u) | SIZE(Z_Q) | RM_R;
         case 4: x->kind = CV_X86_JUMP_INDIRECT; return (e & ~31u) | SIZE(Z_Q) | RM_R;
         case 6: return (e & ~31u) | SIZE(Z_N) | RM_R | PUSHES;
-        case 3: case 5: x->refusal = CV_X86_FAR; return e;
+        case 3:
+        case 5: x->refusal = CV_X86_FAR; return e;
         default: return BAD;
         }
     default: return e;
@@ -596,9 +842,16 @@ static uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
             x->writes |= bit(0) | bit(1) | bit(2);
         }
         return e;
-    case 0x05: x->kind = CV_X86_SYSCALL; x->reads |= 1; x->writes |= bit(0) | bit(1) | bit(11); return e;
-    case 0x07: case 0x34: case 0x35: x->refusal = CV_X86_OLD_SYSCALL; return e;
-    case 0x0d: case 0x18 ... 0x1f: x->memory = x->memory ? 2 : 0; return e; /* prefetches and nops */
+    case 0x05:
+        x->kind = CV_X86_SYSCALL;
+        x->reads |= 1;
+        x->writes |= bit(0) | bit(1) | bit(11);
+        return e;
+    case 0x07:
+    case 0x34:
+    case 0x35: x->refusal = CV_X86_OLD_SYSCALL; return e;
+    case 0x0d:
+    case 0x18 ... 0x1f: x->memory = x->memory ? 2 : 0; return e; /* prefetches and nops */
     case 0x31: x->writes |= bit(0) | bit(2); return e;
     case 0x40 ... 0x4f:
         x->reads_flags = (x->opcode & 14) != 2;
@@ -614,10 +867,17 @@ static uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->reads_flags = (x->opcode & 14) != 2;
         x->reads |= CV_X86_FLAGS_SET;
         return e;
-    case 0xa2: x->reads |= bit(1); x->writes |= bit(0) | bit(1) | bit(2) | bit(3); return e;
-    case 0xa8: case 0xa9: x->refusal = CV_X86_GS; return e;
-    case 0xb2: case 0xb4: case 0xb5: x->refusal = x->opcode == 0xb5 ? CV_X86_GS : x->refusal; return e;
-    case 0xa5: case 0xad: x->reads |= bit(1); return e;
+    case 0xa2:
+        x->reads |= bit(1);
+        x->writes |= bit(0) | bit(1) | bit(2) | bit(3);
+        return e;
+    case 0xa8:
+    case 0xa9: x->refusal = CV_X86_GS; return e;
+    case 0xb2:
+    case 0xb4:
+    case 0xb5: x->refusal = x->opcode == 0xb5 ? CV_X86_GS : x->refusal; return e;
+    case 0xa5:
+    case 0xad: x->reads |= bit(1); return e;
     case 0xae:
         if (!x->memory) {
             if (x->prefix == 2 && n < 4) {
@@ -628,7 +888,9 @@ static uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
             return e;
         }
         switch (n) {
-        case 0: case 4: case 6: /* fxsave, xsave, xsaveopt; clwb */
+        case 0:
+        case 4:
+        case 6: /* fxsave, xsave, xsaveopt; clwb */
             if (n == 6 && x->prefix) {
                 x->memory = 2;
                 return e;
@@ -636,14 +898,19 @@ static uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
             add_reference(x, CV_X86_OPERAND, CV_X86_STORE, 512);
             x->reads |= n ? 1 | bit(2) : 0;
             return e;
-        case 1: case 5: add_reference(x, CV_X86_OPERAND, CV_X86_LOAD, 512); x->reads |= n == 5 ? 1 | bit(2) : 0; return e;
+        case 1:
+        case 5:
+            add_reference(x, CV_X86_OPERAND, CV_X86_LOAD, 512);
+            x->reads |= n == 5 ? 1 | bit(2) : 0;
+            return e;
         case 2: add_reference(x, CV_X86_OPERAND, CV_X86_LOAD, 4); return e;
         case 3: add_reference(x, CV_X86_OPERAND, CV_X86_STORE, 4); return e;
         default: x->memory = 2; return e; /* clflush */
         }
     case 0xb8: return x->prefix == 2 ? e : BAD;
     case 0xba: return n < 4 ? BAD : n == 4 ? e & ~RM_W : e;
-    case 0xbc: case 0xbd: return e;
+    case 0xbc:
+    case 0xbd: return e;
     case 0xc7:
         if (x->memory && n == 1) {
             x->reads |= bit(0) | bit(1) | bit(2) | bit(3);
@@ -662,7 +929,8 @@ static uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
 
 static int is_vector_0f(uint8_t o)
 {
-    return (o >= 0x10 && o <= 0x17) || (o >= 0x28 && o <= 0x2f) || (o >= 0x50 && o <= 0x7f) || o == 0xc2 || (o >= 0xc4 && o <= 0xc6) || (o >= 0xd0 && o <= 0xfe);
+    return (o >= 0x10 && o <= 0x17) || (o >= 0x28 && o <= 0x2f) || (o >= 0x50 && o <= 0x7f) || o == 0xc2 || (o >= 0xc4 && o <= 0xc6) ||
+           (o >= 0xd0 && o <= 0xfe);
 }
 
 /* Prefixes before an opcode, VEX or EVEX. */
@@ -695,8 +963,8 @@ static struct prefixes read_prefixes(const uint8_t *code, int size)
             p.at += 2;
             if (p.at < size) {
                 const uint8_t next = code[p.at];
-                if (next == 0x66 || next == 0x67 || next == 0xf2 || next == 0xf3 || next == 0xf0 || next == 0x64 || next == 0x65 || next == 0x2e
-                    || next == 0x36 || next == 0x3e || next == 0x26) { /* a REX that is no longer the last: without effect */
+                if (next == 0x66 || next == 0x67 || next == 0xf2 || next == 0xf3 || next == 0xf0 || next == 0x64 || next == 0x65 ||
+                    next == 0x2e || next == 0x36 || next == 0x3e || next == 0x26) { /* a REX that is no longer the last: without effect */
                     p.rex = p.has_rex = 0;
                     p.at--;
                     continue;
@@ -802,7 +1070,8 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
 
     const int wide = x->rex & 8, narrow = p.operand16 && !wide && x->encoding == CV_X86_LEGACY, o = x->opcode;
     /* vpgather and vpscatter have a vector as their index */
-    x->gathered = x->encoding != CV_X86_LEGACY && x->map == 2 && ((o >= 0x90 && o <= 0x93) || (x->encoding == CV_X86_EVEX && ((o >= 0xa0 && o <= 0xa3) || o == 0xc6 || o == 0xc7)));
+    x->gathered = x->encoding != CV_X86_LEGACY && x->map == 2 &&
+                  ((o >= 0x90 && o <= 0x93) || (x->encoding == CV_X86_EVEX && ((o >= 0xa0 && o <= 0xa3) || o == 0xc6 || o == 0xc7)));
     uint32_t e;
     int vector = 0;
     if (x->map == 0) {
@@ -813,7 +1082,10 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         e = two_byte[o];
     } else {
         vector = 1;
-        e = x->map == 1 ? (o == 0xae ? MODRM | REG_0 : vector_0f(x)) : x->map == 2 ? vector_0f38(x) : x->map == 3 ? vector_0f3a(x) : half_precision(x);
+        e = x->map == 1   ? (o == 0xae ? MODRM | REG_0 : vector_0f(x))
+            : x->map == 2 ? vector_0f38(x)
+            : x->map == 3 ? vector_0f3a(x)
+                          : half_precision(x);
         if (x->encoding == CV_X86_LEGACY && x->map == 1 && o == 0x78 && x->prefix != 1 && x->prefix != 3)
             e = BAD; /* vmread */
     }
@@ -902,7 +1174,8 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         const int same = (x->modrm & 7) == (x->modrm >> 3 & 7) && x->modrm >> 6 == 3 && !!(x->rex & 4) == !!(x->rex & 1);
         if (x->map == 1 && x->encoding == CV_X86_LEGACY && same && (o == 0xef || o == 0x57 || (o >= 0xf8 && o <= 0xfb)))
             e &= ~(RM_R | REG_R);
-        if (x->encoding != CV_X86_LEGACY && !(x->map == 2 && o >= 0x90 && o <= 0xbf) && !(x->map == 3 && x->encoding == CV_X86_EVEX && o == 0x25) && (e & REG_W))
+        if (x->encoding != CV_X86_LEGACY && !(x->map == 2 && o >= 0x90 && o <= 0xbf) &&
+            !(x->map == 3 && x->encoding == CV_X86_EVEX && o == 0x25) && (e & REG_W))
             e &= ~REG_R; /* three operands: the first is written only */
         if (x->encoding != CV_X86_LEGACY && x->map == 2 && o == 0xf3)
             x->writes |= bit(vvvv & 15);

@@ -10,25 +10,25 @@
 
 enum cv_x86_kind {
     CV_X86_PLAIN,
-    CV_X86_BRANCH,        /* conditional, to `target` */
-    CV_X86_LOOP,          /* loop, loope, loopne, jrcxz: conditional without a long form */
+    CV_X86_BRANCH, /* conditional, to `target` */
+    CV_X86_LOOP,   /* loop, loope, loopne, jrcxz: conditional without a long form */
     CV_X86_JUMP,
     CV_X86_CALL,
     CV_X86_RETURN,
     CV_X86_JUMP_INDIRECT,
     CV_X86_CALL_INDIRECT,
     CV_X86_SYSCALL,
-    CV_X86_REFUSED        /* must not be copied: `refusal` says why */
+    CV_X86_REFUSED /* must not be copied: `refusal` says why */
 };
 
 enum cv_x86_refusal {
     CV_X86_ACCEPTED,
-    CV_X86_UNKNOWN,       /* no instruction, or none that the decoder knows */
-    CV_X86_FAR,           /* far branches, iret */
-    CV_X86_OLD_SYSCALL,   /* int n, sysenter */
-    CV_X86_GS,            /* uses the gs segment, which the engine has taken */
-    CV_X86_TRANSACTION,   /* xbegin, xabort, xend */
-    CV_X86_ADDRESS_SIZE,  /* 32-bit addresses relative to the instruction */
+    CV_X86_UNKNOWN,      /* no instruction, or none that the decoder knows */
+    CV_X86_FAR,          /* far branches, iret */
+    CV_X86_OLD_SYSCALL,  /* int n, sysenter */
+    CV_X86_GS,           /* uses the gs segment, which the engine has taken */
+    CV_X86_TRANSACTION,  /* xbegin, xabort, xend */
+    CV_X86_ADDRESS_SIZE, /* 32-bit addresses relative to the instruction */
     CV_X86_REFUSALS
 };
 
@@ -62,8 +62,8 @@ struct cv_x86_reference {
 
 struct cv_x86 {
     uint64_t address;
-    uint64_t target;      /* of a direct branch, jump or call */
-    int64_t displacement; /* of the memory operand; relative to the next instruction where base is CV_X86_RIP */
+    uint64_t target;        /* of a direct branch, jump or call */
+    int64_t displacement;   /* of the memory operand; relative to the next instruction where base is CV_X86_RIP */
     uint64_t reads, writes; /* sets of registers */
     struct cv_x86_reference references[2];
     uint8_t n_references;
@@ -71,8 +71,8 @@ struct cv_x86 {
     uint8_t kind;
     uint8_t refusal;
     uint8_t encoding;
-    uint8_t map;          /* 0: one byte, 1: 0F, 2: 0F38, 3: 0F3A, 5, 6 */
-    uint8_t prefix;       /* mandatory prefix or the same in VEX and EVEX: 0, 1 (66), 2 (F3), 3 (F2) */
+    uint8_t map;    /* 0: one byte, 1: 0F, 2: 0F38, 3: 0F3A, 5, 6 */
+    uint8_t prefix; /* mandatory prefix or the same in VEX and EVEX: 0, 1 (66), 2 (F3), 3 (F2) */
     uint8_t opcode;
     uint8_t condition;    /* of a branch */
     uint8_t rex;          /* W 8, R 4, X 2, B 1 */
@@ -80,10 +80,10 @@ struct cv_x86 {
     uint8_t modrm_offset; /* 0: none */
     uint8_t modrm;
     uint8_t displacement_offset; /* of a 4-byte displacement relative to rip; 0: none */
-    uint8_t segment;      /* 0, or the prefix 0x64 */
-    uint8_t memory;       /* has a memory operand */
-    uint8_t repeated;     /* rep movs, stos, lods, ins, outs */
-    uint8_t compares;     /* repe, repne cmps, scas: repeated, too */
+    uint8_t segment;             /* 0, or the prefix 0x64 */
+    uint8_t memory;              /* has a memory operand */
+    uint8_t repeated;            /* rep movs, stos, lods, ins, outs */
+    uint8_t compares;            /* repe, repne cmps, scas: repeated, too */
     uint8_t locked;
     uint8_t vector_bytes; /* 16, 32, 64 */
     uint8_t gathered;     /* vector-indexed operand */
@@ -91,8 +91,8 @@ struct cv_x86 {
     uint8_t sets_flags;   /* surely writes all of them */
     uint8_t flops;        /* operations times lanes */
     uint8_t scale;
-    int8_t base, index;   /* 0 to 15, or CV_X86_NO_REGISTER, CV_X86_RIP */
-    uint16_t pops;        /* bytes that a return takes beyond its address */
+    int8_t base, index; /* 0 to 15, or CV_X86_NO_REGISTER, CV_X86_RIP */
+    uint16_t pops;      /* bytes that a return takes beyond its address */
 };
 
 /* Decodes the instruction at `address`, whose bytes are `code`; `size`: how many of them are readable. Returns its length; 0: not one whole

@@ -1,0 +1,86 @@
+"""The native engine: where it lies, how it is started, and what it cannot do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convolver.errors import ToolNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from convolver.tracing.sampling import SamplingPlan
+
+PROGRAM = "convolver-engine"
+REFUSED = 125
+"""Its exit status where the program has not run."""
+WENT_NATIVE = "native: "
+"""How the lines of its log begin that say why a program ran on without the engine."""
+
+
+def engine_program() -> Path:
+    """Return the program that runs others under the engine; raises ToolNotFoundError where it was not built."""
+    program = Path(__file__).resolve().parent.parent / "_programs" / "engine" / PROGRAM
+    if not program.is_file():
+        raise ToolNotFoundError("the engine was not built with this Convolver; install gcc and Convolver again")
+    return program
+
+
+def engine_options(plan: SamplingPlan) -> list[str]:
+    """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
+    if plan.mode == "counts":
+        return []
+    return [f"--interval={plan.interval}", f"--sample={plan.sample}", f"--warmup={plan.warmup}"]
+
+
+def refusal() -> str | None:
+    """Return why no program can run under the engine here, as one sentence; None: one can."""
+    try:
+        tried = subprocess.run([engine_program(), "--", "/bin/true"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired, ToolNotFoundError) as error:
+        return str(error)
+    if tried.returncode != REFUSED:
+        return None
+    return tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "ptrace is not allowed here"
+
+
+def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan, *, own_sets: bool) -> tuple[SamplingPlan, str | None]:
+    """Return the plan for the engine that ``wanted`` names, and one sentence where "auto" takes another than Valgrind.
+
+    ``own_sets``: the plan's ``sets`` were asked for; else the native engine leaves them out. "auto" takes the native engine where
+    Valgrind is missing or the program has AVX-512 code, which Valgrind cannot run. Raises :class:`UsageError` for an unknown
+    engine, and for a plan or a machine that the native one cannot serve.
+    """
+    from msgspec.structs import replace
+
+    from convolver.tracing.avx512 import find_avx512
+    from convolver.tracing.preflight import resolve_command
+
+    if wanted not in ("valgrind", "native", "auto"):
+        raise UsageError(f"There is no engine '{wanted}'; choose valgrind, native or auto.")
+    native = replace(plan, engine="native", sets=plan.sets if own_sets else 0)
+    if wanted == "native":
+        refused = refusal()
+        if refused:
+            raise UsageError(f"The native engine cannot run here: {refused.rstrip('.')}; trace with --engine valgrind.")
+        return native.check(), None
+    if wanted == "valgrind" or native.missing_natively():
+        return plan, None
+    found = find_avx512(Path(resolve_command(argv)[0])) if shutil.which("valgrind") else None
+    if shutil.which("valgrind") and found is None:
+        return plan, None
+    if refusal():
+        return plan, None
+    why = f"{found.path} uses AVX-512, which Valgrind cannot run" if found else "Valgrind is not installed"
+    return native.check(), f"Tracing with the native engine, because {why}."
+
+
+def went_native(log: Path) -> list[str]:
+    """Return why the program ran on without the engine, a phrase for each place."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.removeprefix(WENT_NATIVE) for line in lines if line.startswith(WENT_NATIVE)]

@@ -1,0 +1,294 @@
+"""The native engine against single steps, Valgrind and native runs."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from convolver.errors import UsageError
+from convolver.signature.signature import Signature
+from convolver.tracing.native_engine import engine_program, refusal
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import signature_path, trace
+from tests.oracle.wire_oracle import read_stream, references
+
+HERE = Path(__file__).resolve().parent.parent
+REFUSAL = refusal()
+pytestmark = pytest.mark.skipif(REFUSAL is not None, reason=f"the native engine cannot run here: {REFUSAL}")
+
+LOOP = """
+#include <stdio.h>
+#include <string.h>
+static double a[4096], b[4096];
+static char text[70000];
+int main(void)
+{
+    double sum = 0;
+    for (int i = 0; i < 4096; i++)
+        a[i] = i, b[i] = 1;
+    for (int k = 0; k < 500; k++)
+        for (int i = 0; i < 4096; i++)
+            sum += a[i] * b[i];
+    for (int k = 0; k < 20; k++) {
+        const void *to = text;
+        unsigned long n = sizeof text;
+        __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(k) : "memory");
+    }
+    printf("%g %d\\n", sum, text[9]);
+    return 0;
+}
+"""
+
+
+ENDLESS = """
+#include <unistd.h>
+int main(void)
+{
+    for (volatile long i = 0;; i++)
+        if (i == 5000000)
+            write(1, "x", 1);
+}
+"""
+
+
+def _compiled(folder: Path, source: str | Path, *options: str) -> Path:
+    program = folder / "program"
+    if isinstance(source, str):
+        (folder / "program.c").write_text(source)
+        source = folder / "program.c"
+    subprocess.run(["gcc", "-O2", "-o", program, source, *options, "-lpthread"], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def single_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _compiled(tmp_path_factory.mktemp("oracle"), HERE / "oracle" / "single_step.c")
+
+
+def _stepped(single_step: Path, folder: Path, command: list[str]) -> dict[int, int] | None:
+    """Executions of each address by single steps; None: more than three million."""
+    table = folder / "steps"
+    run = subprocess.run(
+        ["setarch", "-R", single_step, table, "3000000", *command],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=False,
+    )
+    if run.returncode == 3:
+        return None
+    return {int(a, 16): int(n) for a, n in (line.split() for line in table.read_text().splitlines())}
+
+
+def _counted(folder: Path, command: list[str], *options: str) -> tuple[dict[int, int], bytes]:
+    """Executions of each address under the engine, and the program's output."""
+    table = folder / "counted"
+    engine = ["setarch", "-R", engine_program(), f"--dump={table}", f"--log-file={folder / 'log'}", *options, "--", *command]
+    run = subprocess.run(engine, env={"PATH": os.environ["PATH"]}, capture_output=True, check=False)
+    counts: collections.Counter[int] = collections.Counter()
+    for line in table.read_text().splitlines():
+        first, runs, _, *lengths = line.split()
+        address = int(first, 16)
+        for length in lengths:
+            counts[address] += int(runs)
+            address += int(length)
+    return {a: n for a, n in counts.items() if n}, run.stdout
+
+
+MIXED = """
+#include <stdio.h>
+#include <string.h>
+static int odd(int x) { return x & 1; }
+static int even(int x) { return !(x & 1); }
+int main(void)
+{
+    int (*volatile ask[2])(int) = {odd, even};
+    char text[300], other[300];
+    long sum = 0;
+    for (int i = 0; i < 40; i++) {
+        sum += ask[i % 3 == 0](i) ? i : -i;
+        memset(text, i, sizeof text);
+        memcpy(other, text, (size_t)(100 + i));
+        sum += strlen(i & 2 ? "four" : "seventeen letters") + (unsigned)memcmp(text, other, 90);
+    }
+    printf("%ld\\n", sum);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--sample=200", "--interval=2000")], ids=["counts", "bursts"])
+def test_every_address_is_counted_as_single_steps_count_it(options: tuple[str, ...], single_step: Path, tmp_path: Path) -> None:
+    command = [str(_compiled(tmp_path, MIXED, "-static"))]
+    stepped = _stepped(single_step, tmp_path, command)
+    assert stepped is not None
+    assert _counted(tmp_path, command, *options)[0] == stepped
+
+
+@pytest.mark.slow
+def test_no_program_of_the_system_is_miscounted(single_step: Path, tmp_path: Path) -> None:
+    tried, differing = 0, []
+    for path in sorted(Path("/usr/bin").iterdir()):
+        head = path.read_bytes()[:18] if path.is_file() and os.access(path, os.X_OK) else b""
+        if head[:5] != b"\x7fELF\x02" or path.stat().st_mode & 0o6000 or tried == 200:
+            continue
+        command = [str(path), "--version"]
+        try:
+            run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=2, check=False)
+        except subprocess.TimeoutExpired:
+            continue
+        if run.returncode:
+            continue
+        stepped = _stepped(single_step, tmp_path, command)
+        if stepped is None or stepped != _stepped(single_step, tmp_path, command):
+            continue
+        tried += 1
+        if _counted(tmp_path, command)[0] != stepped:
+            differing.append(path.name)
+    assert tried > 50
+    assert differing == []
+
+
+def test_signals_threads_and_forks_work_as_natively(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, HERE / "c" / "every_signal.c")
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    assert b"foreign 0" in natively
+    for options in ((), ("--sample=5000", "--interval=100000")):
+        assert _counted(tmp_path, [str(program)], *options)[1] == natively
+
+
+def test_both_engines_count_the_same_loop(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, LOOP, "-static", "-no-pie")
+    totals = []
+    for plan in (SamplingPlan(), SamplingPlan(engine="native", sets=0)):
+        output = tmp_path / f"{plan.engine}.cvt"
+        recorded = trace([str(program)], output=output, sampling=plan)
+        assert recorded.header["engine"] == plan.engine
+        totals.append(Signature.load(signature_path(output)).totals)
+    valgrind, native = totals
+    assert native["flops"] == valgrind["flops"] == 2 * 500 * 4096
+    for name in ("instructions", "loads", "stores", "bytes"):
+        assert native[name] == pytest.approx(valgrind[name], rel=1e-3)  # another CPU while the C library starts
+
+
+def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, LOOP, "-static", "-no-pie", "-fno-tree-vectorize")
+    stream = tmp_path / "stream"
+    with stream.open("wb") as out:
+        engine = [engine_program(), f"--wire-fd={out.fileno()}", "--sample=3000", "--interval=30000", "--", program]
+        subprocess.run(engine, pass_fds=[out.fileno()], capture_output=True, check=True)
+    _, segments, events = read_stream(stream.read_bytes())
+    symbols = [
+        line.split() for line in subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout.splitlines()
+    ]
+    place = {line[2]: int(line[0], 16) for line in symbols if len(line) == 3}
+    loads = [
+        r.address for r in references(segments, events) if place["a"] <= r.address < place["a"] + 8 * 4096 and not r.is_store
+    ]
+    assert len(loads) > 1000
+    assert all((address - place["a"]) % 8 == 0 for address in loads)
+    steps = collections.Counter(after - before for before, after in itertools.pairwise(loads))
+    assert steps[8] > 0.98 * len(loads)
+    text = [r.address for r in references(segments, events) if place["text"] <= r.address < place["text"] + 70_000 and r.is_store]
+    steps = collections.Counter(after - before for before, after in itertools.pairwise(text))
+    assert not text or steps[1] > 0.98 * len(text)
+
+
+def test_counts_survive_a_killed_program(tmp_path: Path) -> None:
+    program = _compiled(
+        tmp_path, '#include <unistd.h>\nint main(void) { for (volatile long i = 0;; i++) if (i == 5000000) write(1, "x", 1); }'
+    )
+    table = tmp_path / "counted"
+    engine = subprocess.Popen([engine_program(), f"--dump={table}", "--", program], stdout=subprocess.PIPE)
+    assert engine.stdout is not None
+    assert engine.stdout.read(1) == b"x"
+    child = int(subprocess.run(["pgrep", "-P", str(engine.pid)], capture_output=True, text=True, check=True).stdout)
+    os.kill(child, signal.SIGKILL)
+    assert engine.wait() == -signal.SIGKILL
+    assert max(int(line.split()[1]) for line in table.read_text().splitlines()) >= 5_000_000 / 64
+
+
+def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
+    if "avx512f" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no AVX-512")
+    program = _compiled(tmp_path, LOOP, "-O3", "-march=x86-64-v4", "-mprefer-vector-width=512", "-ffast-math")
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    counted, output = _counted(tmp_path, [str(program)], "--sample=5000", "--interval=50000")
+    assert output == natively
+    assert sum(counted.values()) > 100_000
+    recorded = trace([str(program)], output=tmp_path / "v4.cvt", sampling=SamplingPlan(engine="native", sets=0), scan=False)
+    by_block = recorded.signature.table.select((pl.col("bytes") / (pl.col("loads") + pl.col("stores"))).alias("width"))["width"]
+    assert by_block.max() == 64
+
+
+def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> None:
+    source = """
+    #include <string.h>
+    #include <stdio.h>
+    #include <sys/mman.h>
+    int main(void)
+    {
+        unsigned char code[] = {0xb8, 42, 0, 0, 0, 0xc3};
+        void *page = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memcpy(page, code, sizeof code);
+        int sum = ((int (*)(void))page)();
+        ((unsigned char *)page)[1] = 7;
+        printf("%d\\n", sum + ((int (*)(void))page)());
+        return 0;
+    }
+    """
+    program = _compiled(tmp_path, source)
+    recorded = trace([str(program)], output=tmp_path / "jit.cvt", sampling=SamplingPlan(engine="native", sets=0))
+    assert recorded.header["exit_status"] == 0
+    assert "code that the program made itself" in recorded.header["went_native"][0]
+    assert _counted(tmp_path, [str(program)])[1] == b"49\n"
+
+
+@pytest.mark.parametrize(
+    "plan", [{"mode": "full"}, {"sets": 32}, {"data_objects": True, "sets": 0}, {"start_at": "main", "sets": 0}]
+)
+def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="native engine cannot"):
+        SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_lengths_and_displacements_equal_objdumps(tmp_path: Path) -> None:
+    if shutil.which("objdump") is None:
+        pytest.skip("objdump is not installed")
+    check = _compiled(tmp_path, HERE / "oracle" / "decoded_lengths.c", str(HERE.parent / "csrc" / "engine" / "x86_decode.c"))
+    for library in ("libc.so.6", "libm.so.6"):
+        listing = subprocess.Popen(
+            ["objdump", "-d", "--insn-width=16", f"/lib/x86_64-linux-gnu/{library}"], stdout=subprocess.PIPE
+        )
+        run = subprocess.run([check], stdin=listing.stdout, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout
+
+
+def test_a_hundred_threads_are_counted(tmp_path: Path) -> None:
+    source = """
+    #include <pthread.h>
+    static void *work(void *x) { for (volatile int i = 0; i < 10000; i++); return x; }
+    int main(void)
+    {
+        for (int round = 0; round < 2; round++) {
+            pthread_t t[100];
+            for (int i = 0; i < 100; i++) if (pthread_create(&t[i], 0, work, 0)) return 1;
+            for (int i = 0; i < 100; i++) pthread_join(t[i], 0);
+        }
+        return 0;
+    }
+    """
+    program = _compiled(tmp_path, source, "-static", "-no-pie")
+    begin = time.monotonic()
+    counted, _ = _counted(tmp_path, [str(program)])
+    assert sum(1 for n in counted.values() if n in (200 * 10_000, 200 * 10_001, 200 * 9_999)) >= 3
+    assert time.monotonic() - begin < 30
