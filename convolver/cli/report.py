@@ -32,6 +32,10 @@ def report(
     source: Annotated[
         str | None, typer.Option("--source", help="Print the source file whose path ends so, line by line.")
     ] = None,
+    sources: Annotated[
+        list[Path] | None,
+        typer.Option("--sources", help="Folder of source files; repeatable. Default: the command's, if traced here."),
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks and functions to show.")] = 10,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
     as_json: Json = False,
@@ -43,13 +47,14 @@ def report(
 
     if html is not None:
         new_file(html, force)
-    bundle = gather(inputs)
+    bundle = gather(inputs, sources or [])
     if html is not None:
+        from convolver.foreign_text import SHOW
         from convolver.reporting.html.page import render
         from convolver.schema import write_atomically
 
         page = render(bundle)
-        write_atomically(html, lambda path: path.write_text(page))
+        write_atomically(html, lambda path: path.write_text(page, encoding="utf-8", errors=SHOW))
         wrote(html)
         return
     if printed(as_json, as_csv, lambda: document(bundle, top), lambda: _rows(bundle)):
@@ -137,14 +142,15 @@ def _print_source(bundle: Bundle, wanted: str) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.program_report import annotated
 
-    known = hot_files(bundle.times, 0.0)
+    named = set(bundle.signature.table["file"])
+    known = [file for file in hot_files(bundle.times, 0.0) if file in named]
     path = next((path for path in known if path.endswith(wanted)), None)
     if path is None:
         names = ", ".join(Path(path).name for path in known[:5]) or "none; compile with -g"
         raise UsageError(f"No block has a source file that ends in '{wanted}'; the hottest are: {names}.")
-    read = read_source(path, bundle.signature_path.stat().st_mtime)
+    read = read_source(path, bundle.signature_path.stat().st_mtime, bundle.roots)
     if read.problem:
-        raise UsageError(f"{path}: {read.problem} Put it where it was when the program was compiled.")
+        raise UsageError(f"{path}: {read.problem}")
     console = out()
     if read.newer:
         console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow", markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 LARGEST_BYTES = 1 << 20
 """Larger source files are not shown: they are generated."""
+
+
+NO_ROOT = "Sources of traces made elsewhere are read below --sources FOLDER only."
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,28 @@ def hot_files(times: Sequence[BlockTimes], least_share: float = 1e-4) -> list[st
     return [file for file, share in sorted(best.items(), key=lambda item: -item[1]) if share >= least_share]
 
 
-def read_source(path: str, traced_at: float) -> Source:
-    """Return a source file; ``traced_at`` is when the program was traced, in seconds since the epoch."""
-    file = Path(path)
+def read_source(path: str, traced_at: float, roots: Sequence[Path]) -> Source:
+    """Return a source file that lies below one of ``roots``; ``traced_at``: when the program was traced, seconds since the epoch.
+
+    The name comes from the traced program, so whoever made that chose it: links are followed, and what then lies elsewhere, in
+    a hidden folder, is no regular file, is large or is no text has its reason in ``problem`` in place of its text.
+    """
+    real = Path(os.path.realpath(path))
+    root = next((root for root in roots if real.is_relative_to(root)), None)
+    if root is None:
+        return Source(path, "", False, NO_ROOT if not roots else "The file lies outside the folders that sources are read from.")
+    if any(part.startswith(".") for part in real.relative_to(root).parts):
+        return Source(path, "", False, "The file is hidden and is left out.")
     try:
-        status = file.stat()
-        if status.st_size > LARGEST_BYTES:
-            return Source(path, "", False, "The file is larger than 1 MiB and is left out.")
-        return Source(path, file.read_text(errors="replace"), status.st_mtime > traced_at)
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                return Source(path, "", False, "It is no regular file and is left out.")
+            data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         return Source(path, "", False, f"The file cannot be read here: {error.strerror or error}.")
+    if len(data) > LARGEST_BYTES or b"\0" in data:
+        why = "larger than 1 MiB" if len(data) > LARGEST_BYTES else "no text"
+        return Source(path, "", False, f"The file is {why} and is left out.")
+    return Source(path, data.decode(errors="replace"), status.st_mtime > traced_at)

@@ -11,6 +11,7 @@ from convolver.artifacts import load, schema_of
 from convolver.errors import ConvolverError, ProvenanceError, UnknownMachineError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
+from convolver.signature.origin import own_folder
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
@@ -43,6 +44,8 @@ class Bundle:
     objects: DataObjects | None = None
     object_hits: ObjectHits | None = None
     notes: list[str] = field(default_factory=list)
+    roots: list[Path] = field(default_factory=list)
+    """Folders below which source files may be read; links in their own names are resolved."""
 
     @property
     def measured_seconds(self) -> float | None:
@@ -77,8 +80,10 @@ def _machine(word: str) -> MachineProfile:
         raise UsageError(f"There is no file, folder or machine '{word}'; give the folder of `convolver predict -o`.") from error
 
 
-def gather(words: Sequence[str]) -> Bundle:
+def gather(words: Sequence[str], sources: Sequence[Path] = ()) -> Bundle:
     """Return the artifacts of one program in files and folders, checked to belong together.
+
+    ``sources``: folders below which source files may be read; without any, that of the command where the trace was made here.
 
     Raises :class:`UsageError` when there is no signature, more than one, or no block times; :class:`ProvenanceError` when block
     times are of another program; and whatever reading raises.
@@ -90,7 +95,7 @@ def gather(words: Sequence[str]) -> Bundle:
         found.setdefault(schema, []).append((path, artifact))
     signatures = {artifact.id: (path, artifact) for path, artifact in found.get("convolver.signature", [])}
     path, signature = _only(list(signatures.values()))
-    bundle = Bundle(signature, path)
+    bundle = Bundle(signature, path, roots=_roots(signature, sources))
     bundle.predictions = [one for _, one in found.get("convolver.prediction", []) if one.inputs.get("signature") == signature.id]
     bundle.timeline = next((one for _, one in found.get("convolver.timeline", [])), None)
     bundle.objects = _of_this_run(bundle, found.get("convolver.data_objects", []), "data objects")
@@ -98,6 +103,15 @@ def gather(words: Sequence[str]) -> Bundle:
     _take_times(bundle, [one for _, one in found.get("convolver.block_times", [])])
     _take_machines(bundle, [one for _, one in found.get("convolver.machine", [])])
     return bundle
+
+
+def _roots(signature: Signature, given: Sequence[Path]) -> list[Path]:
+    for folder in given:
+        if not folder.is_dir():
+            raise UsageError(f"There is no folder {folder} to read sources from; give one that holds the program's source files.")
+    own = None if given else own_folder(signature.header.get("origin"), signature.table["file"])
+    folders = given or ([Path(own)] if own and Path(own) != Path("/") else [])
+    return [folder.resolve() for folder in folders]
 
 
 def _only(signatures: list[tuple[Path, Signature]]) -> tuple[Path, Signature]:

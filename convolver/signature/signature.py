@@ -20,10 +20,12 @@ DEFAULTS: dict[str, Any] = {
     "complete": True,
     "measured_seconds": None,
     "system": None,
+    "origin": None,
 }
 """Header fields beside schema, version, id, inputs and totals: the traced command (list of words), the sampling plan, how the
 program ended, whether the trace ran to its end, the native run time where it is known, and what the program had of the kernel
-(:func:`convolver.tracing.kernel_use.system_document`)."""
+(:func:`convolver.tracing.kernel_use.system_document`), and the
+sealed folder of the command (:mod:`convolver.signature.origin`)."""
 
 
 class Signature(TableArtifact):

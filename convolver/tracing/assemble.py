@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from convolver._native.trace_decoder import Decoder
 from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.data_objects import DataObjects, object_table
+from convolver.signature.origin import sealed
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import STORE, Definitions
@@ -95,6 +96,8 @@ def assemble_signature(
         columns |= path_columns(paths, definitions, blocks, counters)
     table = pl.DataFrame(columns)
     extra = {name: header[name] for name in DEFAULTS if name in header}
+    if names is not None and "folder" in header:  # names are looked up where the program ran, so this is its recording
+        extra["origin"] = sealed(header["folder"], table["file"])
     return Signature(table, inputs=inputs, **extra)
 
 

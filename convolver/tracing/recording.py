@@ -51,6 +51,7 @@ def describe(argv: Sequence[str], plan: SamplingPlan, environment: Mapping[str, 
     """Return what a trace's header says from the beginning."""
     return {
         "command": list(argv),
+        "folder": os.getcwd(),
         "sampling": plan.document(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": {"name": platform.node(), "system": platform.release(), "machine": platform.machine()},

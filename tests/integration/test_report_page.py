@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chain")
     make_timeline(folder / "ring.timeline.parquet")
     make_objects(folder, make_chain(folder, blocks=3000).hits)
-    (folder / "page.html").write_text(render(gather([str(folder)])))
+    (folder / "page.html").write_text(render(gather([str(folder)], [folder])))
     return folder
 
 

@@ -32,7 +32,7 @@ def chain(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bundle(chain):
-    return gather([str(chain.folder)])
+    return gather([str(chain.folder)], [chain.folder])
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +79,10 @@ def test_lines_add_up_to_the_blocks_with_a_known_place(chain, bundle):
 def test_a_source_changed_after_the_trace_is_marked_and_a_missing_one_explained(chain):
     path = chain.path("app.c")
     changed = os.stat(path).st_mtime
-    assert read_source(path, changed - 1).newer
-    assert not read_source(path, changed + 1).newer
-    assert "cannot be read" in read_source(path + ".gone", 0).problem
+    roots = [chain.folder.resolve()]
+    assert read_source(path, changed - 1, roots).newer
+    assert not read_source(path, changed + 1, roots).newer
+    assert "cannot be read" in read_source(path + ".gone", 0, roots).problem
 
 
 def test_the_page_refers_to_nothing_outside_and_is_small(page):

@@ -56,8 +56,11 @@ def sources(bundle: Bundle) -> list[Source]:
     """Return the hot source files, the hottest first, as far as they fit; those that cannot be read come last."""
     traced_at = bundle.signature_path.stat().st_mtime
     found, size = [], 0
+    known = set(bundle.signature.table["file"])
     for path in hot_files(bundle.times):
-        source = read_source(path, traced_at)
+        if path not in known:
+            continue  # block times that name other files than their signature were changed
+        source = read_source(path, traced_at, bundle.roots)
         size += len(source.text)
         if size > SOURCES_BYTES:
             break

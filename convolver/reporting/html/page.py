@@ -132,6 +132,7 @@ def _provenance(bundle: Bundle) -> str:
         ("Rates", RATES.get(str(bundle.base.header.get("method")))),
         ("Signature", f"{bundle.signature.id} ({bundle.signature_path.name})"),
         ("Made from", _plain(bundle.signature.inputs)),
+        ("Source files in this page", ", ".join(one.path for one in sources(bundle) if one.text) or "none"),
     ]
     for times in bundle.times:
         pairs += [
