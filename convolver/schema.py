@@ -15,6 +15,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.destination import Destination
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.foreign_text import decode_json, json_text
+from convolver.shapes import check_columns, check_shape
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,7 +62,10 @@ def table_digest(table: pl.DataFrame) -> str:
             filled = column if whole else column.fill_null(0 if column.dtype.is_numeric() else False)
             digest.update(filled.to_numpy().tobytes())
         else:
-            digest.update(canonical(column.to_list()))
+            try:
+                digest.update(canonical(column.to_list()))
+            except (TypeError, ValueError) as error:
+                raise SchemaError(f"The column '{column.name}' is of the type {column.dtype}, which no artifact has.") from error
     return digest.hexdigest()
 
 
@@ -85,6 +89,7 @@ def check_header(header: Any, schema: str, where: str) -> None:
         raise UnsupportedVersionError(
             f"{where} has version {version} of {schema}, but this Convolver reads up to {newest}: update Convolver."
         )
+    check_shape(header, schema, where)
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -233,7 +238,7 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
         header = decode_json(pl.read_parquet_metadata(path)[PARQUET_KEY].encode(), str(path))
     except KeyError as error:
         raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
     if not isinstance(header, dict):
         raise SchemaError(f"{path} has a broken Convolver header.")
@@ -261,10 +266,11 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     check_header(header, schema, str(path))
     try:
         table = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
     if header.get("id") != document_id({**header, "digest": table_digest(table)}):
         raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
+    check_columns(table, schema, str(path))
     return table, header
 
 

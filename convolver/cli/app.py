@@ -146,7 +146,7 @@ def _place(error: BaseException) -> str:
     return f"{os.path.relpath(own[-1].filename, os.path.dirname(os.path.dirname(__file__)))}:{own[-1].lineno}" if own else "?"
 
 
-def explain(error: Exception) -> tuple[str, int]:
+def explain(error: BaseException) -> tuple[str, int]:
     """Return what the user reads about an error, and the exit code: :data:`DEFECT` for one that nobody raised on purpose."""
     if isinstance(error, ConvolverError):
         return str(error), error.exit_code
@@ -173,7 +173,9 @@ def main() -> None:
     warnings.simplefilter("always", ConvolverWarning)
     try:
         app()
-    except Exception as error:
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # polars panics with one that is no Exception
         if os.environ.get(TRACEBACK):
             raise
         sentence, code = explain(error)

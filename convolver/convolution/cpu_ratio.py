@@ -12,6 +12,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import PredictionError, ProvenanceError, SchemaError
+from convolver.foreign_text import visible
 from convolver.schema import DocumentArtifact
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class CpuRatio(DocumentArtifact):
         types = {"block": pl.UInt32, **dict.fromkeys(("function", "module", "file"), pl.String), "line": pl.UInt32}
         types |= {"offset": pl.UInt64, **dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)}
         types |= dict.fromkeys(ENDS, pl.Float64)
-        known = {name: kind for name, kind in types.items() if name in self._rows}
-        return self._with_ratio(pl.DataFrame(self._rows, schema=known))
+        known = [name for name in types if self._rows.get(name) is not None]
+        columns = {name: [visible(value) if isinstance(value, str) else value for value in self._rows[name]] for name in known}
+        return self._with_ratio(pl.DataFrame(columns, schema={name: types[name] for name in columns}))
 
     @property
     def functions(self) -> pl.DataFrame:

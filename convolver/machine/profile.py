@@ -149,7 +149,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             maps, huge_maps = check_curves(profile.maps), check_curves(profile.huge_maps)
             _check_throughputs(profile.floating_point)
             check_kernel_costs(profile.kernel)
-        except (msgspec.ValidationError, SchemaError) as error:
+        except (msgspec.ValidationError, SchemaError, UnicodeEncodeError) as error:
             raise SchemaError(f"{where} is no valid machine profile: {error}.") from error
         if not profile.name or "/" in profile.name:
             raise SchemaError(f"{where} is no valid machine profile: its name is empty or holds a '/'.")

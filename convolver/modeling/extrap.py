@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convolver.errors import FormatError, ModelError, SchemaError
+from convolver.foreign_text import decode_json
 from convolver.modeling.table_columns import DEFAULT_CALLPATH, DEFAULT_METRIC, PREFIX
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _json_line(path: str | Path, number: int, line: str) -> Iterator[dict[str, A
     if not line.strip():
         return
     try:
-        data = json.loads(line)
+        data = decode_json(line.encode(errors="replace"), f"{path}, line {number}")
         values = data["value"] if isinstance(data["value"], list) else [data["value"]]
         for index, value in enumerate(values):
             yield _row(data["params"], data.get("callpath", DEFAULT_CALLPATH), data.get("metric", DEFAULT_METRIC), value, index)
@@ -69,8 +70,8 @@ def read_json(path: str | Path) -> Rows:
     """Read Extra-P's JSON: measurements by callpath and metric (4), or lists with ids (3); JSON Lines are recognised too."""
     text = _text(path)
     try:
-        data = json.loads(text)
-    except ValueError:
+        data = decode_json(text.encode(errors="replace"), str(path))
+    except FormatError:
         return read_jsonlines(path)
     if isinstance(data, dict) and "params" in data:
         return read_jsonlines(path)

@@ -220,7 +220,7 @@ class Model(msgspec.Struct, kw_only=True):
             model = msgspec.convert(fields, cls, strict=False)
             for text in (*model.members, *((model.formula,) if model.formula else ())):
                 names_of(text)
-        except (msgspec.ValidationError, ModelError) as error:
+        except (msgspec.ValidationError, ModelError, UnicodeEncodeError) as error:
             raise SchemaError(f"{path} is no valid model: {error}.") from error
         return model
 

@@ -259,5 +259,5 @@ def _read_csv(path: str | Path) -> pl.DataFrame:
 
     try:
         return pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(TEXT_COLUMNS, pl.String))
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}.") from error

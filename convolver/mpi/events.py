@@ -231,9 +231,12 @@ class EventsBuilder:
         return self._add(rank, EventKind.EVENT, bytes=event_type, extra=value)
 
     def build(self) -> Events:
-        """Return the events."""
+        """Return the events; raises :class:`FormatError` for numbers beyond those of MPI."""
         first = np.cumsum([0, *map(len, self._rows)], dtype=np.int64)
         rows = [row for rank in self._rows for row in rank]
         transposed = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
-        columns = {name: np.array(values, dtype) for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)}
+        try:
+            columns = {name: np.array(values, dtype) for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)}
+        except (OverflowError, ValueError) as error:
+            raise FormatError(f"An event of {self.name} has a number that no MPI program can have: {error}.") from error
         return make_events(self.name, first, columns, self._communicators)

@@ -60,9 +60,12 @@ def read_ti(path: str | Path) -> Trace:
     """
     index = Path(path)
     try:
-        files = [line.strip() for line in index.read_text().splitlines() if line.strip()]
-        return [_rank(index.parent / name, (index.parent / name).read_text(), len(files)) for name in files]
-    except OSError as error:
+        files = [line.strip() for line in index.read_text(errors="replace").splitlines() if line.strip()]
+        for name in files:
+            if not (index.parent / name).is_file():
+                raise FormatError(f"{path} names {name[:80]}, which is no file; it must list the traces of the ranks.")
+        return [_rank(index.parent / name, (index.parent / name).read_text(errors="replace"), len(files)) for name in files]
+    except (OSError, ValueError) as error:
         raise FormatError(f"{path} is no time-independent trace: {error}.") from error
 
 

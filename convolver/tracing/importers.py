@@ -186,7 +186,7 @@ def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
             start += part.height
             if part.height < BATCH * 8:
                 return
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from error
 
 

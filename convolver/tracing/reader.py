@@ -19,6 +19,7 @@ from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_json
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
+from convolver.shapes import check_shape
 from convolver.signature.data_objects import HOW_TO
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
@@ -81,6 +82,7 @@ class Trace:
         if meta is None:
             raise FormatError(f"{path} was cut off before anything was recorded; trace again.")
         ending = trailer or {"complete": False, "reason": "the file has no end: it was cut off or its writer was killed"}
+        check_shape({**meta, **ending}, cvt.SCHEMA, str(path))
         trace = cls(path, {**meta, **ending, "inputs": meta.get("inputs", {})}, Definitions.of(decoder), counters)
         trace._signature, trace._objects = signature, objects
         if "id" not in trailer:

@@ -50,7 +50,7 @@ def _read(path: str | Path, keys: tuple[str, ...], what: str) -> tuple[pl.DataFr
         if missing:
             raise FormatError(f"{path} is not {what}: {missing[0]} is missing.")
         frame = frame.with_columns(pl.col(name).cast(pl.Float64) for name in frame.columns if name != "host")
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} is not {what}: {str(error).splitlines()[0]}.") from error
     return frame, [name for name in frame.columns if name not in keys]
 

@@ -1,0 +1,311 @@
+"""What each schema's document, or a table's header and columns, must look like before any code sees it (docs/formats).
+
+Fields that are not named here are left alone, so that files of later versions with more fields stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from convolver.errors import SchemaError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Size = int | float
+Ends = tuple[float, float]
+Names = dict[str, str | None]
+
+
+class SamplingShape(msgspec.Struct):
+    mode: Literal["counts", "sample", "full"] = "full"
+    interval: Count = 0
+    sample: Count = 0
+    sets: Count = 0
+    set_class: Count | None = None
+    block_limit: Count = 0
+    phase: tuple[Count, Count] | None = None
+    blocks: list[tuple[str, int, int]] | None = None
+    paths: bool | None = None
+    warmup: Count = 0
+    start_at: str | None = None
+    stop_at: str | None = None
+    data_objects: bool = False
+    allocators: list[str] = []
+
+
+class SystemCallShape(msgspec.Struct):
+    call: str
+    target: str
+    calls: Count
+    bytes: Count
+
+
+class SystemShape(msgspec.Struct):
+    calls: list[SystemCallShape] = []
+    forks: Count = 0
+    threads: Count = 0
+    page_bytes: Count = 0
+    pages: dict[str, Count] | None = None
+
+
+class TraceShape(msgspec.Struct):
+    inputs: Names = {}
+    id: str | None = None
+    command: list[str] | None = None
+    folder: str = ""
+    sampling: SamplingShape | None = None
+    started: str | None = None
+    host: dict[str, str | None] | None = None
+    engine: str | None = None
+    rank: Count | None = None
+    complete: bool = False
+    reason: str | None = None
+    exit_status: int | None = None
+    traced_seconds: float | None = None
+    recorded_references: Count = 0
+    set_references: Count = 0
+    windows: Count = 0
+    threads: Count = 1
+    system: SystemShape | None = None
+    process: dict[str, int | None] | None = None
+
+
+class DocumentShape(msgspec.Struct):
+    """A document; a machine and a model check all their fields themselves when they are read."""
+
+    inputs: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
+
+
+class HeaderShape(DocumentShape, kw_only=True):
+    inputs: dict[str, Any]
+    id: str
+
+
+class SignatureShape(HeaderShape, kw_only=True):
+    totals: dict[str, Count]
+    command: list[str] | None = None
+    sampling: SamplingShape | None = None
+    exit_status: int | None = None
+    complete: bool = True
+    measured_seconds: float | None = None
+    system: SystemShape | None = None
+    origin: dict[str, str] | None = None
+
+
+class DataObjectShape(msgspec.Struct):
+    object: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    label: str
+    kind: str
+    name: str
+    function: str
+    file: str
+    line: Count
+    module: str
+    offset: Annotated[int, Meta(ge=0)]
+    thread: Count
+    places: Count
+    placed_bytes: Annotated[int, Meta(ge=0)]
+    peak_bytes: Annotated[int, Meta(ge=0)]
+    size_bytes: Annotated[int, Meta(ge=0)]
+
+
+class DataObjectsShape(HeaderShape, kw_only=True):
+    memops: Count
+    objects: list[DataObjectShape]
+
+
+class SimulatedLevelShape(msgspec.Struct):
+    level: str
+
+
+class SimulatedMachineShape(msgspec.Struct):
+    machine: str
+    hierarchy: list[SimulatedLevelShape]
+    hierarchy_id: str = ""
+    samples: list[dict[str, Any]] = []
+
+
+class HitRatesShape(HeaderShape, kw_only=True):
+    machines: list[SimulatedMachineShape]
+    references: Count
+    sampling: SamplingShape | None = None
+
+
+class ObjectHitsShape(HeaderShape, kw_only=True):
+    machines: list[SimulatedMachineShape]
+    objects: list[DataObjectShape]
+    sampling: SamplingShape | None = None
+
+
+class BlockTimesShape(HeaderShape, kw_only=True):
+    machine: str
+    levels: list[str]
+    seconds: float
+    coverage: float
+    sampled_share: float
+    extrapolated_share: float
+    overlap: str
+    method: str | None = None
+    command: list[str] | None = None
+    assumptions: list[str] | None = None
+    projected: bool = False
+    draws_seconds: list[float] | None = None
+    draws_blocks: dict[Annotated[str, Meta(pattern="^[0-9]{1,10}$")], list[float]] | None = None
+    draws_functions: list[tuple[str | None, str | None, list[float]]] | None = None
+    system: dict[str, Any] | None = None
+
+
+class ShareShape(msgspec.Struct):
+    """A machine's time in a ratio or prediction."""
+
+    machine: str
+    seconds: float
+
+
+class RatioBlocksShape(msgspec.Struct):
+    """Columns of one length."""
+
+    block: list[Annotated[int, Meta(ge=0, lt=1 << 32)]]
+    function: list[str | None]
+    module: list[str | None]
+    base_seconds: list[float | None]
+    target_seconds: list[float | None]
+    file: list[str | None] | None = None
+    line: list[Annotated[int, Meta(ge=0, lt=1 << 32)] | None] | None = None
+    offset: list[Annotated[int, Meta(ge=0)] | None] | None = None
+    low: list[float | None] | None = None
+    high: list[float | None] | None = None
+
+    def __post_init__(self) -> None:
+        columns = (getattr(self, name) for name in self.__struct_fields__)
+        if len({len(column) for column in columns if column is not None}) > 1:
+            raise ValueError("the columns of its blocks have different lengths")
+
+
+class RatioFunctionShape(msgspec.Struct):
+    function: str | None = None
+    module: str | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class CpuRatioShape(DocumentShape, kw_only=True):
+    base: ShareShape
+    target: ShareShape
+    ratio: float
+    blocks: RatioBlocksShape
+    coverage: float | None = None
+    interval: Ends | None = None
+    functions: list[RatioFunctionShape] = []
+
+
+class PredictionShape(DocumentShape, kw_only=True):
+    base: ShareShape
+    target: ShareShape
+    cpu_ratio: float
+    measured_seconds: float | None
+    error: float | None
+    command: list[str] | None = None
+    coverage: float = 0.0
+
+
+class RunPredictionShape(DocumentShape, kw_only=True):
+    seconds: float
+    base: str
+    target: str
+    ranks: list[dict[str, Any]] = []
+    clusters: list[dict[str, Any]] = []
+    modules: list[dict[str, Any]] = []
+    replay: dict[str, Any] = {}
+
+
+class TimelineShape(HeaderShape, kw_only=True):
+    notes: dict[str, Any] = {}
+
+
+class MpiEventsShape(HeaderShape, kw_only=True):
+    name: str
+    ranks: Annotated[int, Meta(ge=0, le=1 << 24)]
+    communicators: dict[Annotated[str, Meta(pattern="^[0-9]{1,9}$")], list[Annotated[int, Meta(ge=0, lt=1 << 31)]]]
+    notes: dict[str, Any]
+
+
+class ValidationShape(HeaderShape, kw_only=True):
+    campaign: str
+    base: str
+    machine: dict[str, Any]
+    left_out: dict[str, str]
+    refused: dict[str, str]
+    conditions: Any = None
+    pairs: list[Any] = []
+
+
+SHAPES: dict[str, type[msgspec.Struct]] = {
+    "convolver.machine": DocumentShape,
+    "convolver.model": DocumentShape,
+    "convolver.trace": TraceShape,
+    "convolver.signature": SignatureShape,
+    "convolver.data_objects": DataObjectsShape,
+    "convolver.hit_rates": HitRatesShape,
+    "convolver.object_hits": ObjectHitsShape,
+    "convolver.block_times": BlockTimesShape,
+    "convolver.cpu_ratio": CpuRatioShape,
+    "convolver.prediction": PredictionShape,
+    "convolver.run_prediction": RunPredictionShape,
+    "convolver.timeline": TimelineShape,
+    "convolver.mpi_events": MpiEventsShape,
+    "convolver.table": HeaderShape,
+    "convolver.validation": ValidationShape,
+}
+
+
+def check_shape(document: Mapping[str, Any], schema: str, where: str) -> None:
+    """Check a document, or a table's header, field by field; raises :class:`SchemaError` that names the first wrong one."""
+    try:
+        msgspec.convert(document, SHAPES[schema])
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
+        raise SchemaError(f"{where} is damaged or was changed: {error}.") from error
+
+
+_HITS = "accesses hits misses write_backs"
+_NUMBERS: dict[str, str] = {
+    "convolver.data_objects": "object block references loads stores bytes set_references memops",
+    "convolver.hit_rates": f"block {_HITS}",
+    "convolver.object_hits": f"object block {_HITS}",
+    "convolver.block_times": "block offset line executions memops memory_seconds floating_point_seconds instruction_seconds "
+    "seconds error_seconds",
+    "convolver.timeline": "rank seconds",
+    "convolver.mpi_events": "rank kind flags op partner tag comm bytes extra seconds",
+    "convolver.table": "repetition value",
+    "convolver.validation": "predicted_seconds measured_seconds error",
+}
+_TEXTS: dict[str, str] = {
+    "convolver.hit_rates": "machine level",
+    "convolver.object_hits": "machine level",
+    "convolver.block_times": "machine module function file",
+    "convolver.timeline": "part",
+    "convolver.table": "metric",
+    "convolver.validation": "program condition mode method",
+}
+"""Columns that each table must have, as numbers without nulls or as texts; a signature checks its own."""
+
+
+def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
+    """Check that a table has its columns; raises :class:`SchemaError` that names the first that is missing or of another type."""
+    import polars as pl
+
+    nulls = schema in ("convolver.timeline", "convolver.validation")
+    for name in _NUMBERS.get(schema, "").split():
+        column = table.get_column(name) if name in table.columns else None
+        if column is None or not column.dtype.is_numeric() or (column.null_count() and not nulls):
+            raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no number.")
+    for name in _TEXTS.get(schema, "").split():
+        if table.schema.get(name) != pl.String:
+            raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no text.")
