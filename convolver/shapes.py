@@ -102,18 +102,18 @@ class SignatureShape(HeaderShape, kw_only=True):
 class DataObjectShape(msgspec.Struct):
     object: Annotated[int, Meta(ge=0, lt=1 << 32)]
     label: str
-    kind: str
-    name: str
-    function: str
-    file: str
-    line: Count
-    module: str
-    offset: Annotated[int, Meta(ge=0)]
-    thread: Count
-    places: Count
-    placed_bytes: Annotated[int, Meta(ge=0)]
-    peak_bytes: Annotated[int, Meta(ge=0)]
-    size_bytes: Annotated[int, Meta(ge=0)]
+    kind: str = ""
+    name: str = ""
+    function: str = ""
+    file: str = ""
+    line: Count = 0
+    module: str = ""
+    offset: Annotated[int, Meta(ge=0)] = 0
+    thread: Count = 0
+    places: Count = 0
+    placed_bytes: Annotated[int, Meta(ge=0)] = 0
+    peak_bytes: Annotated[int, Meta(ge=0)] = 0
+    size_bytes: Annotated[int, Meta(ge=0)] = 0
 
 
 class DataObjectsShape(HeaderShape, kw_only=True):
@@ -255,6 +255,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "convolver.data_objects": DataObjectsShape,
     "convolver.hit_rates": HitRatesShape,
     "convolver.object_hits": ObjectHitsShape,
+    "convolver.analysis": HeaderShape,
     "convolver.block_times": BlockTimesShape,
     "convolver.cpu_ratio": CpuRatioShape,
     "convolver.prediction": PredictionShape,

@@ -174,9 +174,14 @@ def make_events(
     communicators: Mapping[int, Iterable[int]],
     notes: Mapping[str, Any] | None = None,
 ) -> Events:
-    """Return events from columns and a mapping of communicator id to tasks (``comm`` must index the rising ids)."""
+    """Return events from columns and a mapping of communicator id to tasks (``comm`` must index the rising ids).
+
+    Raises :class:`FormatError` for ids and tasks beyond 31 bits.
+    """
     ids = sorted(communicators)
-    lists = [np.unique(np.fromiter(communicators[i], np.int32)) for i in ids]
+    lists = [np.unique(np.array(list(communicators[i]), np.int64)) for i in ids]
+    if any(len(tasks) and not 0 <= tasks[0] <= tasks[-1] < 1 << 31 for tasks in lists) or any(not 0 <= i < 1 << 31 for i in ids):
+        raise FormatError(f"{name} has a communicator whose number, or the number of one of its tasks, is impossible.")
     bounds = np.cumsum([0, *map(len, lists)], dtype=np.int64)
     members = np.concatenate(lists).astype(np.int32) if lists else np.empty(0, np.int32)
     return Events(name, first, dict(columns), np.array(ids, np.int32), bounds, members, dict(notes or {}))

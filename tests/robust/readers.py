@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from convolver.artifacts import describe
-from convolver.convolution.convolve import convolve
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import ReplayError
 from convolver.machine.cores import FOLDER, parse_core
@@ -29,12 +28,12 @@ from convolver.mpi.network_replay import replay
 from convolver.mpi.sources import load_events
 from convolver.pipeline import predict_from
 from convolver.reporting.machine_tables import profile_rows
-from convolver.simulation.cache import hit_rates as simulate
+from convolver.simulation.one_pass import simulate
 from convolver.tracing.importers import IMPORTERS, import_trace
 from convolver.tracing.reader import Trace
 from convolver.validating.campaign import Campaign
 from tests.robust import mutations
-from tests.synthetic import hit_rates, loads, machine, signature
+from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "dimemas"
@@ -111,8 +110,7 @@ def _model(path: Path) -> None:
 def _trace(path: Path) -> None:
     describe(path)
     trace = Trace.load(path)
-    rates = simulate(trace, [MACHINE])
-    convolve(trace.signature, rates, MACHINE)
+    convolved(trace.signature, simulate(trace, [MACHINE]), MACHINE)
 
 
 def _table(path: Path) -> None:
@@ -166,7 +164,8 @@ def _readers(folder: Path) -> list[Reader]:
     fast = machine("fast", scale=0.5)
     program = signature(loads(1000), loads(50, pattern="random"), command=["./app"])
     rates = hit_rates([(0, 1000, 100, 10), (1, 50, 20, 10)], MACHINE, fast)
-    times = [convolve(program, rates, one) for one in (MACHINE, fast)]
+    times = [convolved(program, rates, one) for one in (MACHINE, fast)]
+    analysis = analyzed(program, rates, MACHINE, fast)
     measured = Table.of_columns({"P": [1.0, 2.0, 4.0, 8.0], "time": [8.0, 4.1, 2.0, 1.05]}, "time")
     events = EventsBuilder(2).burst(0, 1.0).send(0, 1, 1000).receive(1, 0, 1000).build()
     timeline = replay(events, flat_configuration(2), record=True)
@@ -174,7 +173,7 @@ def _readers(folder: Path) -> list[Reader]:
     import_trace(folder / "a.lackey", output=folder / "a.cvt")
     bundled = min((ROOT / "convolver/machine/data").glob("*.machine.json"), key=lambda path: path.stat().st_size).read_bytes()
     pl.DataFrame({"address": [16, 32], "pc": [1, 2], "thread": [1, 2], "write": [0, 1]}).write_parquet(folder / "r.parquet")
-    tables = [program, rates, *times[:1], measured, events, timeline]
+    tables = [program, rates, analysis, *times[:1], measured, events, timeline]
     dims = [path.read_bytes() for path in sorted(GOLDEN.glob("*.dim"))]
     readers = [
         Reader("machine", ".machine.json", [_saved(folder, "m.json", MACHINE), bundled], mutations.change_json, _machine),
@@ -182,7 +181,7 @@ def _readers(folder: Path) -> list[Reader]:
         Reader(
             "prediction",
             ".prediction.json",
-            [_saved(folder, "p.json", predict_from(program, rates, base=MACHINE, target=fast))],
+            [_saved(folder, "p.json", predict_from(analysis, base=MACHINE, target=fast))],
             mutations.change_json,
             describe,
         ),

@@ -185,7 +185,7 @@ def test_a_machine_without_costs_of_the_kernel_is_named(tmp_path):
 
 
 def test_a_source_is_printed_with_its_costs_and_an_unknown_one_names_the_known(chain):
-    result = run(chain.folder, "--source", "app.c")
+    result = run(chain.folder, "--source", "app.c", "--sources", chain.folder)
     assert re.search(r"3\s+[\d.]+ [kM]?.*double dot\(void\)", result.stdout)
     assert "app.c" in str(run(chain.folder, "--source", "other.c").exception)
 

@@ -59,7 +59,7 @@ def test_table_round_trip_keeps_values_and_header(tmp_path):
 def test_changed_table_is_refused(tmp_path):
     path = tmp_path / "t.parquet"
     table = pl.DataFrame({"block": [1, 2]})
-    header = schema.table_header("convolver.signature", table, {}, {})
+    header = schema.table_header("convolver.signature", table, {}, {"totals": {}})
     schema.save_table(table.with_columns(pl.col("block") + 1), header, path)
     with pytest.raises(ChecksumError):
         schema.load_table(path, "convolver.signature")
