@@ -144,6 +144,20 @@ class ObjectHitsShape(HeaderShape, kw_only=True):
     sampling: SamplingShape | None = None
 
 
+class AnalyzedMachineShape(msgspec.Struct):
+    machine: str
+    levels: list[str]
+    hierarchy_id: str = ""
+    key: str = ""
+    cycle_seconds: float | None = None
+    cycle_error: float | None = None
+
+
+class AnalysisShape(HeaderShape, kw_only=True):
+    machines: list[AnalyzedMachineShape]
+    sampling: SamplingShape | None
+
+
 class BlockTimesShape(HeaderShape, kw_only=True):
     machine: str
     levels: list[str]
@@ -255,7 +269,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "convolver.data_objects": DataObjectsShape,
     "convolver.hit_rates": HitRatesShape,
     "convolver.object_hits": ObjectHitsShape,
-    "convolver.analysis": HeaderShape,
+    "convolver.analysis": AnalysisShape,
     "convolver.block_times": BlockTimesShape,
     "convolver.cpu_ratio": CpuRatioShape,
     "convolver.prediction": PredictionShape,

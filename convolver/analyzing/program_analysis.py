@@ -208,10 +208,13 @@ class Analysis:
         table, header = load_table(path, SCHEMA)
         if signature is not None and header["inputs"].get("signature") != signature.id:
             raise ProvenanceError(f"{path} is of another signature; give the one of the same trace.")
-        parts = [
-            MachineAnalysis.read(document, table.filter(pl.col("machine") == document["machine"]))
-            for document in header["machines"]
-        ]
+        try:
+            parts = [
+                MachineAnalysis.read(document, table.filter(pl.col("machine") == document["machine"]))
+                for document in header["machines"]
+            ]
+        except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            raise SchemaError(f"{path} is damaged or was changed: {error!r}.") from error
         found = cls(parts, header["inputs"], signature=signature, sampling=header["sampling"])
         found.__dict__.update(table=table, header=header)
         return found
