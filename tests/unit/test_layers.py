@@ -1,4 +1,4 @@
-"""Imports between packages go left to right only, in the order that docs/architecture states."""
+"""Imports between packages go left to right only, in the order that ARCHITECTURE.md states."""
 
 import ast
 from pathlib import Path
