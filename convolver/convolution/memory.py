@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,21 +152,27 @@ def _line_shares(where: Falls, possible: Array) -> Array:
     return np.hstack([1 - far.sum(axis=1, keepdims=True), far])
 
 
-def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], seconds: Array) -> Array:
-    """Return ``seconds`` with blocks that were not sampled filled in: their memops at the mean cost of a memop in the sampled
-    blocks of the same function, else of the same module, else of the program."""
+def _groups(names: pl.DataFrame) -> list[NDArray[np.intp]]:
+    """Return the number of each block's function, module and program: the row of the first block in it."""
     import polars as pl
 
-    known = names.with_columns(
-        memops=pl.Series(np.where(sampled, memops, 0.0)), seconds=pl.Series(np.where(sampled, seconds, 0.0))
-    )
+    first, rows = pl.col("index").first(), names.with_row_index()
+    of = rows.select(function=first.over("module", "function"), module=first.over("module"))
+    return [*(of[name].to_numpy().astype(np.intp) for name in of.columns), np.zeros(names.height, dtype=np.intp)]
 
-    def mean(*group: str) -> Array:
-        sums = pl.col("seconds").sum() / pl.col("memops").sum()
-        column = known.select((sums.over(group) if group else sums).alias("mean"))["mean"]
-        return np.broadcast_to(column.to_numpy(), len(memops)).astype(float)
 
-    cost = mean("module", "function")
-    for wider in (mean("module"), mean()):
-        cost = np.where(np.isfinite(cost), cost, wider)
-    return np.where(sampled, seconds, memops * np.nan_to_num(cost))
+def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], seconds: Array) -> Array:
+    """Return ``seconds``, shape (blocks, ...), with blocks that were not sampled filled in: their memops at the mean cost of a
+    memop in the sampled blocks of the same function, else of the same module, else of the program."""
+    lacking = np.flatnonzero(~sampled)
+    found, costed = np.array(seconds, dtype=float), np.where(sampled, memops, 0.0)
+    columns = found.reshape(len(memops), math.prod(found.shape[1:]))
+    cost = np.full((len(lacking), columns.shape[1]), np.nan)
+    for group in _groups(names) if len(lacking) else []:
+        references = np.bincount(group, costed)
+        for number, column in enumerate(columns.T):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                mean = np.bincount(group, np.where(sampled, column, 0.0)) / references
+            cost[:, number] = np.where(np.isfinite(cost[:, number]), cost[:, number], mean[group[lacking]])
+    columns[lacking] = memops[lacking, None] * np.nan_to_num(cost)
+    return found

@@ -70,9 +70,7 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> BlockWork:
     names = table.select("module", "function")
 
     def all_blocks(values: Array) -> Array:
-        shape = values.shape[1:]
-        columns = [carry_over(names, memops, where.sampled, column) for column in values.reshape(len(values), -1).T]
-        return np.stack(columns, axis=1).reshape(len(values), *shape) if columns else values
+        return carry_over(names, memops, where.sampled, values)
 
     ratios, shares = _ratios(table), patterns(table)
     where = replace(where, brought=_known_or_rule(table, where, shares))
