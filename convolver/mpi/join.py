@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
-from convolver.mpi.events import EventKind, Events
+from convolver.mpi.events import Events
 from convolver.mpi.network_replay import Ratio, Replayer, as_network
 
 if TYPE_CHECKING:
@@ -85,11 +85,6 @@ def predict_run(
         float(measured) - own if measured is not None else None,
         timeline,
     )
-
-
-def burst_records(events: Events) -> NDArray[np.int64]:
-    """Return the record numbers of all bursts, rank after rank."""
-    return np.flatnonzero(events.columns["kind"] == EventKind.BURST)
 
 
 def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) -> NDArray[np.int64]:

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from statistics import mean, median
 from typing import Any, NamedTuple
 
-STATED = 0.9
-"""Share of measured times that the interval of a prediction claims to cover."""
-
 
 class Errors(NamedTuple):
     """Absolute relative errors of a set of predictions."""
