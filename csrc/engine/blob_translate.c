@@ -97,15 +97,15 @@ static int decode(uint64_t address, struct cv_x86 *x, uint8_t *code)
     return n > 0 ? cv_x86_decode(code, n, address, x) : 0;
 }
 
-/* Might the program see what the flags are at this address? */
-static int flags_live(uint64_t address)
+/* Might the program see what the flags are at this address? Without `carry`: those that inc writes, all but CF. */
+static int flags_live(uint64_t address, int carry)
 {
     struct cv_x86 x;
     uint8_t code[16];
     for (int i = 0; i < 10; i++) {
-        if (!decode(address, &x, code) || x.kind == CV_X86_REFUSED || x.reads_flags)
+        if (!decode(address, &x, code) || x.kind == CV_X86_REFUSED || x.reads_flags || (carry && x.reads & CV_X86_FLAGS_SET))
             return 1;
-        if (x.sets_flags)
+        if (x.sets_flags && !(carry && x.keeps_carry))
             return 0;
         if (x.kind == CV_X86_JUMP || x.kind == CV_X86_CALL)
             address = x.target;
@@ -292,7 +292,7 @@ static void add_turns(uint32_t counter)
 
 static void count_to(uint32_t counter, uint64_t target)
 {
-    if (flags_live(target))
+    if (flags_live(target, 0))
         count_kept(counter);
     else
         count_free(counter);
@@ -553,7 +553,7 @@ static int flags_dead_at(void)
 static uint8_t *poll_begin(uint64_t address, int *spilled)
 {
     uint8_t *site;
-    *spilled = flags_live(address);
+    *spilled = flags_live(address, 1); /* cmp writes CF, too */
     if (!*spilled) {
         CODE_BYTES("\x65\x48\x83\x3c\x25"); /* cmp qword gs:[flag], 0; jne */
         word(O_FLAG);

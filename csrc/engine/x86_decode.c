@@ -1180,6 +1180,9 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         if (x->encoding != CV_X86_LEGACY && x->map == 2 && o == 0xf3)
             x->writes |= bit(vvvv & 15);
     }
+    x->keeps_carry = x->map == 0 && o >= 0xfe;
+    if (x->map == 0 && o == 0xf5)
+        x->reads |= CV_X86_FLAGS_SET; /* cmc */
     registers(x, e, vvvv, merges);
     if (p.segment == 0x65 && x->memory == 1)
         x->refusal = CV_X86_GS;

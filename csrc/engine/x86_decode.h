@@ -89,6 +89,7 @@ struct cv_x86 {
     uint8_t gathered;     /* vector-indexed operand */
     uint8_t reads_flags;  /* reads one of PF, AF, ZF, SF, OF, which inc writes */
     uint8_t sets_flags;   /* surely writes all of them */
+    uint8_t keeps_carry;  /* inc, dec */
     uint8_t flops;        /* operations times lanes */
     uint8_t scale;
     int8_t base, index; /* 0 to 15, or CV_X86_NO_REGISTER, CV_X86_RIP */

@@ -273,6 +273,26 @@ def test_lengths_and_displacements_equal_objdumps(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stdout
 
 
+CARRY = """
+#include <stdio.h>
+int main(void)
+{
+    unsigned long low = 0, high = 0, n = 100000;
+    __asm__ volatile("1: lea 2f(%%rip), %%rax; add %3, %0; jmp *%%rax; 2: adc $0, %1; dec %2; jnz 1b"
+                     : "+r"(low), "+r"(high), "+r"(n) : "r"(0x8000000000000001UL) : "rax", "cc");
+    printf("%lx %lx\\n", high, low);
+    return 0;
+}
+"""
+
+
+def test_the_carry_lives_across_the_heads_of_superblocks(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, CARRY)
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    for options in ((), ("--sample=1000", "--interval=20000")):
+        assert _counted(tmp_path, [str(program)], *options)[1] == natively
+
+
 def test_a_hundred_threads_are_counted(tmp_path: Path) -> None:
     source = """
     #include <pthread.h>
