@@ -59,6 +59,11 @@ class TracePayloads(NamedTuple):
     segments: bytes
     events: bytes
     addresses: bytes
+    sets: bytes = b""
+    """Set-sampled references, where they are recorded apart."""
+
+
+UNIT = np.dtype([("interval", "<u8"), ("addresses", "<u8"), ("sets", "<u8")])
 
 
 class Unpacked(NamedTuple):
@@ -197,9 +202,19 @@ class Decoder:
         self._check(lib.cv_trace_pump(self.handle, fd, milliseconds, state))
         return int(state[0])
 
-    def record(self) -> None:
-        """Record what is decoded from now on, for :meth:`take`."""
-        lib.cv_trace_record(self.handle, 1)
+    def record(self, *, units: bool = False) -> None:
+        """Record what is decoded from now on, for :meth:`take`; by units, nothing else becomes of addresses (:meth:`units`)."""
+        lib.cv_trace_record(self.handle, lib.CV_RECORD_UNITS if units else lib.CV_RECORD_ALL)
+
+    def units(self) -> NDArray[Any]:
+        """Return where in the addresses and set samples recorded since :meth:`take` each interval begins (:data:`UNIT`)."""
+        return self._array(lib.cv_trace_units, "const cv_recorded_unit", UNIT)
+
+    def coarsen(self, sets: bytes, classes: int, set_class: int) -> bytes:
+        """Return the set samples of a unit with those of one of ``classes`` alone."""
+        pointer, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+        self._check(lib.cv_trace_coarsen(self.handle, ffi.from_buffer(sets), len(sets), classes, set_class, pointer, size))
+        return bytes(ffi.buffer(pointer[0], size[0])[:]) if size[0] else b""
 
     def take(self) -> TracePayloads:
         """Return what was recorded since the last call."""

@@ -53,9 +53,14 @@ def predict(
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
-    interval: Annotated[str, typer.Option("--interval", help="Record bursts of every so many references ...")] = "1M",
-    sample: Annotated[str, typer.Option("--sample", help="... the first so many.")] = "30k",
-    sets: Annotated[int, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets; 0: off.")] = 32,
+    interval: Annotated[str | None, typer.Option("--interval", help="Record bursts of every so many references [1M] ...")] = None,
+    sample: Annotated[str | None, typer.Option("--sample", help="... the first so many [30k].")] = None,
+    sets: Annotated[
+        int | None, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
     data_objects: Annotated[
         bool, typer.Option("--data-objects", help="Tell which data objects the command's references touch: CMD.objects.parquet.")
@@ -109,11 +114,12 @@ def predict(
     else:
         if hits is not None:
             raise UsageError("--hits goes with a signature, not with a command; leave one of them out.")
-        from convolver.tracing.sampling import SamplingPlan
-        from convolver.units import parse_count
+        from msgspec.structs import replace
 
-        bursts = SamplingPlan(interval=parse_count(interval), sample=parse_count(sample), sets=sets, data_objects=data_objects)
-        plan = SamplingPlan(mode="full", data_objects=data_objects) if full else bursts
+        from convolver.cli.trace_plan import sampling_plan
+
+        plan = sampling_plan(interval=interval, sample=sample, full=full, sets=sets, budget=budget)
+        plan = replace(plan, data_objects=data_objects).check()
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)

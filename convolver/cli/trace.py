@@ -166,13 +166,19 @@ def trace_command(
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
     interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1000000].")] = None,
-    sample: Annotated[str | None, typer.Option(help="References in a burst [10000].")] = None,
+    sample: Annotated[str | None, typer.Option(help="References in a burst [30000].")] = None,
     warmup: Annotated[
         str | None, typer.Option(help="So many references of each burst, or a share like 20%, only fill the caches [0].")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep about so many bytes of samples, evenly spread over the run [40MB]; 0, --interval ...: all of them."
+        ),
+    ] = None,
     paths: Annotated[
         bool | None, typer.Option("--paths/--no-paths", help="Record code without references, too [yes in bursts].")
     ] = None,
@@ -254,6 +260,7 @@ def trace_command(
         warmup=warmup,
         start_at=start_at,
         stop_at=stop_at,
+        budget=budget,
     )
     plan = replace(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
     if children and (simulate or addresses or engine == "native"):

@@ -74,16 +74,17 @@ def sampling_plan(
     *,
     interval: str | None,
     sample: str | None,
-    full: bool,
-    counts_only: bool,
-    block_limit: str,
-    sets: int | None,
-    phase: str | None,
-    blocks: tuple[tuple[str, int, int], ...] | None,
-    paths: bool | None,
-    warmup: str | None,
-    start_at: str | None,
-    stop_at: str | None,
+    full: bool = False,
+    counts_only: bool = False,
+    block_limit: str = "0",
+    sets: int | None = None,
+    phase: str | None = None,
+    blocks: tuple[tuple[str, int, int], ...] | None = None,
+    paths: bool | None = None,
+    warmup: str | None = None,
+    start_at: str | None = None,
+    stop_at: str | None = None,
+    budget: str | None = None,
 ) -> SamplingPlan:
     """Return the checked plan that the options stand for."""
     from convolver.tracing.sampling import SamplingPlan
@@ -107,4 +108,5 @@ def sampling_plan(
         paths=paths,
         start_at=start_at,
         stop_at=stop_at,
+        budget=None if budget is None else parse_count(budget.removesuffix("B")),
     ).check()

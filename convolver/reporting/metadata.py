@@ -33,9 +33,13 @@ def sampling_words(plan: Mapping[str, Any] | None) -> str:
     kinds = {"counts": "no addresses, exact counts alone", "full": "all references"}
     parts = [kinds.get(plan.get("mode", ""), "")]
     if plan.get("mode") == "sample":
-        bursts = plan.get("interval", 0) and plan.get("sample", 0)
-        parts = [f"{format_count(plan['sample'])} of every {format_count(plan['interval'])} references"] if bursts else []
-        parts += [f"1 in {plan['sets']} of the cache sets"] if plan.get("sets") else []
+        interval = plan.get("burst_interval") or plan.get("interval", 0)
+        bursts = interval and plan.get("sample", 0)
+        parts = [f"{format_count(plan['sample'])} of every {format_count(interval)} references"] if bursts else []
+        share = plan.get("set_share", 1.0)
+        parts += (
+            [f"1 in {plan['sets']} of the cache sets" + f" in {share:.2g} of the run" * (share < 1)] if plan.get("sets") else []
+        )
         parts += [f"the first {format_count(plan['warmup'])} of a burst only warm up"] if plan.get("warmup") else []
     parts += [f"at most {plan['block_limit']} visits of a block"] if plan.get("block_limit") else []
     parts += ["phase {} of {}".format(*plan["phase"])] if plan.get("phase") else []

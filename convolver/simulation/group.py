@@ -23,19 +23,36 @@ _NO_DETAILS = Details()
 _AnyFed = TypeVar("_AnyFed", AnySimulator, ParallelSimulator, SideBySide, Simulator)
 
 
+def class_geometry(sets: int, ways: int, classes: int) -> tuple[int, int]:
+    """Return sets and ways for a level that gets the lines of one of ``classes`` of sets alone.
+
+    A multiple of the classes stays as it is. Of other numbers of sets the nearest multiple is taken; a level with fewer sets has
+    as many as there are classes, with the ways that are their share: what it passes on is about right.
+    """
+    if sets < classes:
+        return classes, max(1, round(ways * sets / classes))
+    return (round(sets / classes) or 1) * classes, ways
+
+
 class Group:
     """The machines of one pass; those with equal memory systems share one simulation.
 
     Plain ones go through the fast engine together, the others each through the detailed engine, as do all where ``details`` are
-    asked for. ``by_burst``: counts are kept by groups of bursts, whose differences tell how certain they are.
+    asked for. ``by_burst``: counts are kept by groups of bursts, whose differences tell how certain they are. ``classes``: all
+    references are to one of so many classes of sets (:func:`class_geometry`).
     """
 
-    def __init__(self, machines: list[Target], details: Details = _NO_DETAILS, *, by_burst: bool = False) -> None:
+    def __init__(
+        self, machines: list[Target], details: Details = _NO_DETAILS, *, by_burst: bool = False, classes: int = 1
+    ) -> None:
         distinct = {machine.hierarchy_id: machine.system for machine in machines}
         fast = {key: system.hierarchy for key, system in distinct.items() if system.plain and not details}
         self._place = {key: place for place, key in enumerate(fast)}
         self._hierarchies = [
-            [Geometry(level.sets, level.ways, level.line_bytes, POLICIES.index(level.policy)) for level in levels]
+            [
+                Geometry(*class_geometry(level.sets, level.ways, classes), level.line_bytes, POLICIES.index(level.policy))
+                for level in levels
+            ]
             for levels in fast.values()
         ]
         self._detailed = {key: DetailedMachine(system, details) for key, system in distinct.items() if key not in fast}

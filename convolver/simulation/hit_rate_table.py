@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, BlockSums, Group, ratio_error
 from convolver.simulation.hit_rates import PATTERN_MISSES, HitRates
-from convolver.simulation.level_samples import ALL, BURSTS, Sampled
+from convolver.simulation.level_samples import ALL, BURSTS, EXACT_CLASSES, Sampled
 from convolver.simulation.targets import Target
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ class SimulatedRuns:
 
     def _from_sets(self, machine: Target, place: int) -> bool:
         has_sets = self._sets is not None and machine in self._sets
+        if place == 0 and self.sampled.classes > EXACT_CLASSES:
+            return has_sets and self.sampled.windows is None
         return has_sets and (place > 0 or self.sampled.windows is None or self._even(machine))
 
     def _set_shares(self, machine: Target) -> _Shares | None:
@@ -166,7 +168,7 @@ class SimulatedRuns:
         seen[self.blocks.numbers] = self.blocks.fold(counts.accesses).sum(axis=1)
         ordered = np.zeros(len(memops), dtype=bool)
         ordered[self.blocks.numbers] = self.blocks.fold(self._windows.grouped_counts(machine, 0).accesses).any(axis=1)
-        return _Shares(seen, memops.astype(float) / self.sampled.classes, ordered)
+        return _Shares(seen, memops.astype(float) / self.sampled.classes * self.sampled.set_share, ordered)
 
     def _even(self, machine: Target) -> bool:
         """True when the set sample has of each block the share of references that the sets are of all.

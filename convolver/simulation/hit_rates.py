@@ -39,7 +39,8 @@ def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Map
         return rows
     own = pl.col("level").replace_strict(samples, default=None, return_dtype=pl.String)
     other = (pl.col("sample") != own).fill_null(False)
-    weight = sampling.get("interval", 1) / sampling["sample"] / (sampling.get("sets") or 1)
+    interval = sampling.get("burst_interval") or sampling.get("interval", 1)
+    weight = interval / sampling["sample"] / (sampling.get("sets") or 1) * sampling.get("set_share", 1.0)
     counts = [name for name in (*COUNTS, *PATTERN_MISSES) if name in rows.columns]
     scaled = [pl.when(other).then((pl.col(name) * weight).round().cast(pl.UInt64)).otherwise(name).alias(name) for name in counts]
     return rows.with_columns(scaled).with_columns(hits=pl.col("accesses") - pl.col("misses"))

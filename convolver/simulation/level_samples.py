@@ -47,11 +47,12 @@ class Sampled(NamedTuple):
     """What a trace holds.
 
     ``windows`` names the sample of the references in order (None: there are none), ``classes`` is K where all references to 1/K
-    of the sets were recorded beside them (0: none).
+    of the sets were recorded beside them (0: none), in the share ``set_share`` of the run.
     """
 
     windows: str | None
     classes: int
+    set_share: float = 1.0
 
     @property
     def sets(self) -> str:
@@ -67,16 +68,23 @@ def sampled(plan: Mapping[str, Any] | None) -> Sampled:
         return Sampled(None, 0)
     bursts = int(plan.get("sample") or 0) > 0 and int(plan.get("interval") or 0) > 0
     classes = int(plan.get("sets") or 0)
-    return Sampled(BURSTS if bursts else None, classes if classes > 1 else 0)
+    return Sampled(BURSTS if bursts else None, classes if classes > 1 else 0, float(plan.get("set_share", 1.0)))
+
+
+EXACT_CLASSES = 64
+"""Samples of more classes of sets, which long runs leave, lack repeated lines (``CV_WIRE_REPEATED_CLASSES``): they stand for all
+levels but the first, and levels with other numbers of sets are rounded."""
 
 
 def fits_sets(machine: Target, classes: int) -> bool:
-    """True when 1/K of the sets of every level of the machine are exactly the sets that a sample of 1/K holds."""
+    """True when 1/K of the sets of every level of the machine are the sets that a sample of 1/K holds, or nearly those."""
     return (
         classes > 1
         and machine.system.plain
         and all(
-            level.line_bytes == LINE_BYTES and level.sets % classes == 0 and level.policy not in DEPENDENT_POLICIES
+            level.line_bytes == LINE_BYTES
+            and (level.sets % classes == 0 or (classes > EXACT_CLASSES and level.sets * level.ways >= classes))
+            and level.policy not in DEPENDENT_POLICIES
             for level in machine.hierarchy
         )
     )

@@ -47,9 +47,11 @@ def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DET
             )
     if not fitting:
         return None
-    group = Group(fitting)
-    # The groups are told apart by the bits above those that are the same for the whole sample.
-    group.simulator.group_sets((LINE_BYTES * holds.classes).bit_length() - 1)
+    group = Group(fitting, classes=holds.classes)
+    if holds.set_share < 1:
+        group.simulator.group_bursts()  # by stretch
+    else:  # by the bits above those that are the same for the whole sample
+        group.simulator.group_sets((LINE_BYTES * holds.classes).bit_length() - 1)
     return group
 
 

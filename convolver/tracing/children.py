@@ -23,10 +23,9 @@ from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors
-from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, FileNames, Process
-from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
+from convolver.tracing.recording import Ended, Recording, describe, finish
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, shared_folder, stop_signals
 from convolver.tracing.valgrind import tool_command, tool_environment
@@ -46,8 +45,6 @@ class _Reader(threading.Thread):
         self._family, self._process, self._stream = family, process, stream
         self._decoder = Decoder(f"The stream of process {process.pid}")
         family.plan.choose(self._decoder)
-        self._decoder.record()
-        self._paths = PathFeatures(self._decoder, family.plan.document())
         self.result: ChildTrace | None = None
         self.problem: ConvolverError | None = None
 
@@ -77,22 +74,21 @@ class _Reader(threading.Thread):
         finally:
             os.close(self._descriptor)
 
-    def _counters(self) -> bytes:
-        return read_counters(self._stream.with_name(self._stream.name + ".counters"))
-
     def _record(self) -> None:
         path, began = self._family.names.take(self._process), time.monotonic()
         meta = describe(self._process.command, self._family.plan, self._process.environment)
         meta["process"] = {"pid": self._process.pid, "parent": self._process.parent}
         writer = TraceWriter(path, meta)
-        recording = Recording(self._counters, self._decoder, writer)
+        counters_path = self._stream.with_name(self._stream.name + ".counters")
+        recording = Recording(self._decoder, writer, self._family.plan, counters_path)
         try:
             self._pump(recording)
             if self._is_stub():
                 writer.discard()
                 return
-            recording.chunk()
-            counters = self._counters()
+            counters = read_counters(counters_path)
+            outcome = self._outcome()
+            decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
             writer.put_counts(counters)
         except TracerError:  # killed while it started
             writer.discard()
@@ -100,9 +96,7 @@ class _Reader(threading.Thread):
         except ConvolverError:
             writer.keep()
             raise
-        outcome = self._outcome()
-        ending = ending_of(outcome, self._decoder, time.monotonic() - began)
-        finish(writer, Ended(self._decoder, counters, {**meta, **ending}, None, self._paths), ending)
+        finish(writer, Ended(decoder, counters, {**meta, **ending}, None, paths), ending)
         self.result = ChildTrace(path, self._process, outcome)
 
     def _pump(self, recording: Recording) -> None:

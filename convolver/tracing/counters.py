@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from convolver.errors import TracerError
 MAGIC = 0x31525443564E4F43
 OFFSET = 4096
 _HEADER = struct.Struct("<QQQQq")
+_EVERY = struct.Struct("<QQQ")
 
 
 def read_counters(path: Path) -> bytes:
@@ -24,3 +26,13 @@ def read_counters(path: Path) -> bytes:
             return file.read(used * 8)
     except OSError as error:
         raise TracerError(f"The tracer's counters cannot be read: {error.strerror}; trace again.") from error
+
+
+def thin_out(path: Path, bursts: int, stretches: int, sets: int) -> None:
+    """Tell the tracer what to record from now on; one that is gone is told nothing.
+
+    One of ``bursts`` intervals has a burst, one of ``stretches`` begins a stretch of set samples, which hold 1/``sets`` of all.
+    """
+    with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
+        file.seek(_HEADER.size)
+        file.write(_EVERY.pack(bursts, stretches, sets))

@@ -12,8 +12,9 @@ from convolver.errors import ChecksumError, FormatError, SchemaError, Unsupporte
 
 SCHEMA = "convolver.trace"
 MAGIC = b"\x89CVT\r\n\x1a\n"
-VERSION = 1
-OLDEST_READER = 1
+VERSION = 2
+OLDEST_READER = 2
+"""Readers of version 1 do not know units within address chunks."""
 
 META, MODULES, SEGMENTS, ADDRESSES, COUNTS, SIGNATURE, TRAILER = b"META", b"MODS", b"BLKS", b"ADDR", b"CNTS", b"SIGN", b"TRLR"
 EVENTS, OBJECTS = b"EVNT", b"DOBJ"

@@ -60,7 +60,7 @@ class Pace:
         if self._plan.mode == "full":
             return totals["window_references"]
         if self._plan.interval and self._plan.sample:
-            return max(totals["windows"] - 1, 0) * self._plan.interval
+            return max(totals["intervals"], totals["windows"], 1) * self._plan.interval - self._plan.interval
         return totals["set_references"] * self._plan.sets
 
     def _executed_segments(self) -> int:

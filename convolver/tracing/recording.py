@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,17 @@ from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
+from convolver.tracing.counters import read_counters, thin_out
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects
 from convolver.tracing.kernel_use import system_document
 from convolver.tracing.launch import rank
 from convolver.tracing.path_features import PathFeatures
+from convolver.tracing.reader import read_chunks
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Outcome
 from convolver.tracing.symbols import resolve_names
+from convolver.tracing.thinning import Thinning
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
 FIRST_SNAPSHOT_SECONDS, SNAPSHOT_SECONDS = 1.0, 20.0
 """When the counters are first written while the program runs, for the case that Convolver itself is killed, and how often at
 last: the time between doubles."""
+
+
+_RECORDED = ("recorded_references", "set_references", "windows")
+"""What the header says of all that the file holds."""
 
 
 def signature_path(output: Path) -> Path:
@@ -108,22 +116,46 @@ class Ended:
 
 
 class Recording:
-    """Writes the file while the program runs."""
+    """Writes the file while the program runs. To be made before the decoder decodes; ``counters``: the tracer's file."""
 
-    def __init__(self, counters: Callable[[], bytes], decoder: Decoder, writer: TraceWriter) -> None:
-        self._counters, self._decoder, self.writer = counters, decoder, writer
+    def __init__(self, decoder: Decoder, writer: TraceWriter, plan: SamplingPlan, counters: Path) -> None:
+        self._counters, self._decoder, self.writer, self._plan = counters, decoder, writer, plan
         self._snapshot, self._pause = time.monotonic(), FIRST_SNAPSHOT_SECONDS
+        self._thinning = Thinning(plan, decoder, partial(thin_out, counters)) if plan.kept_bytes else None
+        decoder.record(units=self._thinning is not None)
+        self._paths = PathFeatures(decoder, plan.document()) if self._thinning is None else None
 
     def chunk(self) -> None:
         """Write what was decoded."""
-        self.writer.put_recorded(self._decoder.take())
+        self.writer.put_recorded(self._thinning.take() if self._thinning else self._decoder.take())
 
     def tick(self) -> None:
         """Write a snapshot when one is due."""
         if time.monotonic() - self._snapshot > self._pause:
             self.chunk()
-            self.writer.put_counts(self._counters())
+            self.writer.put_counts(read_counters(self._counters))
             self._snapshot, self._pause = time.monotonic(), min(2 * self._pause, SNAPSHOT_SECONDS)
+
+    def end(self, outcome: Outcome, seconds: float) -> tuple[Decoder, PathFeatures, dict[str, Any]]:
+        """Write the rest; return a decoder of all that the file holds, what is seen along its paths, and the header's ending."""
+        self.chunk()
+        ending = ending_of(outcome, self._decoder, seconds)
+        if self._thinning is None or self._paths is not None:
+            assert self._paths is not None
+            return self._decoder, self._paths, ending
+        self._thinning.finish()
+        self.writer.begin_again()
+        for payload in self._thinning.chunks():
+            self.writer.put(cvt.ADDRESSES, payload, cvt.CRITICAL | cvt.ZSTD)
+        decoder = Decoder(str(self.writer.path))
+        decoder.warmup(self._plan.warmup > 0)
+        paths = PathFeatures(decoder, self._plan.document())
+        for chunk in read_chunks(self.writer.current):
+            content = chunk.content(str(self.writer.current))
+            (decoder.replay if chunk.kind == cvt.ADDRESSES else decoder.define)(content)
+        decoder.flush()
+        found = {name: ending_of(outcome, decoder, seconds)[name] for name in _RECORDED}
+        return decoder, paths, {**ending, **found, "sampling": self._thinning.document()}
 
 
 def finish(writer: TraceWriter, ended: Ended, ending: dict[str, Any]) -> None:

@@ -10,8 +10,17 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
 from convolver.tracing.places import entry_place
 
+BUDGET_BYTES = 40_000_000
+"""Addresses that a process leaves, before compression, where nothing else is asked for: so much is decoded in a second or so."""
+STRETCH = 64
+"""Intervals that follow each other in which the sets are sampled, between gaps: most programs fill a last cache meanwhile."""
+COARSEST_SETS = 256
+"""So seldom a set is sampled before there are gaps: of 1024 sets four are left."""
 USUAL_CLASS = 21
 """Low bits of this number name the class of sets: no multiple of a small power of two, where aligned data gather."""
+
+_USUAL = (1_000_000, 30_000, 32, 0)
+"""Interval, sample, sets and warm-up that nobody asked for."""
 
 Mode = Literal["counts", "sample", "full"]
 Engine = Literal["valgrind", "native"]
@@ -31,13 +40,16 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``data_objects``: tell which data objects (allocation sites, variables, stacks, mappings) the recorded references touch;
     ``allocators``: names of functions whose callers are allocation sites, too.
     ``engine``: what runs the program; the native one needs ``sets`` 0 (see :meth:`missing_natively`).
+    ``budget``: about so many bytes of addresses, before compression, are kept of a run that gives more, spread evenly over it
+    (:mod:`convolver.tracing.thinning`). 0: all are kept; None: :data:`BUDGET_BYTES`, or all where another interval, sample,
+    warm-up or number of sets is asked for.
     ``paths``: record visits of code without references, too, so that what is recorded is the path; None: in bursts.
     """
 
     mode: Mode = "sample"
-    interval: int = 1_000_000
-    sample: int = 10_000
-    sets: int = 32
+    interval: int = _USUAL[0]
+    sample: int = _USUAL[1]
+    sets: int = _USUAL[2]
     set_class: int | None = None
     block_limit: int = 0
     phase: tuple[int, int] | None = None
@@ -49,6 +61,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     data_objects: bool = False
     allocators: tuple[str, ...] = ()
     engine: Engine = "valgrind"
+    budget: int | None = None
 
     def check(self) -> SamplingPlan:
         """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
@@ -66,6 +79,12 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"A block limit of {self.block_limit} visits is impossible; 0 means no limit.")
         if self.phase is not None and not 1 <= self.phase[0] <= self.phase[1]:
             raise UsageError(f"There is no phase {self.phase[0]}/{self.phase[1]}; phases are counted from 1/n to n/n.")
+        if self.budget is not None and self.budget < 0:
+            raise UsageError(f"A budget of {self.budget} bytes is impossible; 0 means no limit.")
+        if self.budget and not self.can_thin:
+            raise UsageError(
+                "A budget thins out bursts; leave it out with --full, --counts-only, --phase, --block-limit and --data-objects."
+            )
         if self.data_objects and (self.mode == "counts" or self.phase is not None):
             raise UsageError("Data objects are told from recorded addresses of one run; leave out --counts-only and --phase.")
         if self.allocators and not self.data_objects:
@@ -89,6 +108,20 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
         return next((name for has, name in wanted if has), None)
 
+    @property
+    def can_thin(self) -> bool:
+        """True when samples can be left out afterwards: there are intervals, and nothing else rests on every sample."""
+        bursts = self.mode == "sample" and self.interval > 0 and self.sample > 0 and self.engine == "valgrind"
+        return bursts and not (self.block_limit or self.phase or self.data_objects)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The budget; 0: everything is kept."""
+        if self.budget is not None:
+            return self.budget
+        usual = (self.interval, self.sample, self.sets, self.warmup) == _USUAL
+        return BUDGET_BYTES if usual and self.can_thin else 0
+
     def choose(self, decoder: Decoder) -> None:
         """Tell a decoder which code is recorded."""
         phase = None if self.phase is None else (self.phase[0] - 1, self.phase[1])
@@ -103,6 +136,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.mode == "sample":
             options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
             options += [f"--set-class={self.chosen_class}", f"--warmup={self.warmup}"]
+        options += [f"--stretch={STRETCH}"] if self.kept_bytes else []
         options += [f"--start-at={entry_place(program, self.start_at)}"] if self.start_at else []
         options += [f"--stop-at={entry_place(program, self.stop_at)}"] if self.stop_at else []
         options += ["--data-objects=yes"] if self.data_objects else []
@@ -129,4 +163,10 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan as a JSON-able document."""
         sets = self.sets if self.mode == "sample" else 0
         paths = {"paths": self.whole_paths}
-        return {**msgspec.to_builtins(self), **paths, "sets": sets, "set_class": self.chosen_class if sets else 0}
+        return {
+            **msgspec.to_builtins(self),
+            **paths,
+            "budget": self.kept_bytes,
+            "sets": sets,
+            "set_class": self.chosen_class if sets else 0,
+        }

@@ -20,7 +20,7 @@ from convolver._native import trace_decoder as native
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
-from convolver.tracing.launch import descriptors
+from convolver.tracing.launch import descriptors, inherited_environment
 from convolver.tracing.native_engine import engine_options, engine_program, went_native
 from convolver.tracing.pace import Pace
 from convolver.tracing.sampling import SamplingPlan
@@ -83,7 +83,7 @@ class Session:
         self._stopped_by: int | None = None
         self._stopped_at = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder())
-        self._counters = Path(self._folder.name) / "counters"
+        self.counters_path = Path(self._folder.name) / "counters"
         self._log = Path(self._folder.name) / "log"
 
     def close(self) -> None:
@@ -92,13 +92,13 @@ class Session:
 
     def counters(self) -> bytes:
         """Return the execution counters as they are now (see :func:`read_counters`)."""
-        return read_counters(self._counters)
+        return read_counters(self.counters_path)
 
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
-        options = [f"--wire-fd={wire}", f"--counters={self._counters}"]
+        options = [f"--wire-fd={wire}", f"--counters={self.counters_path}"]
         if self._plan.engine == "native":
             command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan), "--"]
-            return subprocess.Popen([*command, *self._argv], pass_fds=(wire, *descriptors()))
+            return subprocess.Popen([*command, *self._argv], env=inherited_environment(), pass_fds=(wire, *descriptors()))
         options = [*options, *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))

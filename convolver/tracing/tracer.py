@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from convolver._native.sinks import Decoded, Sinks
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
@@ -65,19 +67,17 @@ def trace(
     command = check_command(argv, scan=scan)
     decoder = Decoder()
     plan.choose(decoder)
-    decoder.record()
-    paths = PathFeatures(decoder, plan.document())
     output = Path(output)
     session = Session(command, plan, decoder)
     try:
         writer = TraceWriter(output, describe(argv, plan))
-        recording = Recording(session.counters, decoder, writer)
+        recording = Recording(decoder, writer, plan, session.counters_path)
         pace = Pace(plan, progress, expected, session.counters)
         pace.start(f"Tracing {Path(argv[0]).name}")
         began = time.monotonic()
         try:
             outcome = session.run(recording.chunk, recording.tick, pace)
-            recording.chunk()
+            decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
             writer.put_counts(session.counters())
         except FormatError:
             writer.keep()
@@ -87,7 +87,6 @@ def trace(
             raise
         finally:
             pace.finish()
-        ending = ending_of(outcome, decoder, time.monotonic() - began)
         finish(writer, Ended(decoder, session.counters(), {**describe(argv, plan), **ending}, counts, paths), ending)
     finally:
         session.close()
@@ -114,6 +113,9 @@ class LiveTrace:
         self._argv = list(argv)
         self._counts, self._expected = counts, expected
         self._plan = (sampling or SamplingPlan()).check()
+        if self._plan.budget:
+            raise UsageError("A budget is for traces that are stored; leave it out where machines are simulated while tracing.")
+        self._plan = replace(self._plan, budget=0)
         self._command = check_command(argv, scan=scan)
         self._ended: Ended | None = None
         self._outcome: Outcome | None = None

@@ -20,6 +20,8 @@ from convolver.errors import FormatError
 from convolver.foreign_text import json_text
 from convolver.tracing import format as cvt
 
+_DEFINING = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS))
+
 
 def _lock(file: io.FileIO) -> None:
     """Lock the file, where its file system has locks; BlockingIOError when another has it."""
@@ -54,6 +56,8 @@ class TraceWriter:
         self.part = self._target.path.with_name(self._target.path.name + ".part")
         self._digest = hashlib.sha256()
         self._whole = 0
+        self._fresh: Path | None = None
+        self._locked: io.FileIO | None = None
         try:
             self._file = self._open_alone()
         except BlockingIOError as error:
@@ -120,6 +124,28 @@ class TraceWriter:
             if content:
                 self.put(kind, content, flags | cvt.ZSTD)
 
+    def begin_again(self) -> None:
+        """Go on in a new file that holds what was written so far but for addresses and counts; the part stays until the end."""
+        with open(self.part, "rb") as part:
+            cvt.read_header(part, str(self.part))
+            kept = [cvt.repack(chunk) for chunk in cvt.read_chunks(part, str(self.part), kinds=_DEFINING)]
+        self._fresh = self.part.with_name(f"{self.part.name}.{os.getpid()}")
+        try:
+            file = open(self._fresh, "xb", buffering=0)  # noqa: SIM115 - stays open until finish() or keep()
+        except OSError as error:
+            raise FormatError(f"{self.path} cannot be written: {error.strerror}; the trace is in {self.part}.") from error
+        self._file, self._locked = file, self._file
+        self._digest, self._whole = hashlib.sha256(), 0
+        self._put(cvt.pack_header())
+        for chunk in kept:
+            self._put(chunk)
+            self._digest.update(chunk)
+
+    @property
+    def current(self) -> Path:
+        """The file that is being written."""
+        return self._fresh or self.part
+
     def put_counts(self, counters: bytes) -> None:
         """Append the execution counters as they are now; a later chunk replaces an earlier one."""
         self.put(cvt.COUNTS, counters, cvt.CRITICAL | cvt.ZSTD)
@@ -132,12 +158,20 @@ class TraceWriter:
     def keep(self) -> None:
         """Move the file to its place as it is: without a trailer it reads as an incomplete trace."""
         try:
-            self._target.take(self.part)  # while the lock is held
-            self._file.close()
+            self._target.take(self.current)  # while the lock is held
+            if self._fresh is not None:
+                self.part.unlink(missing_ok=True)
+            self._close()
         except OSError as error:
             raise FormatError(f"{self.path} cannot be written: {error.strerror}; the trace is in {self.part}.") from error
 
     def discard(self) -> None:
         """Remove the file."""
+        self.current.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
         self._file.close()
+        if self._locked is not None:
+            self._locked.close()

@@ -67,6 +67,12 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
 /* What is fed from now on fills the caches and is counted nowhere, or (0) is counted again. */
 void cv_sim_warm(cv_sim *sim, int on);
 
+/* What is fed from now on has gaps: references of the same lines were left out in between, and one of `one_in` (at least 2) of all is
+ * there. A line that misses, and for which its set still has room, may have come in a gap: one of `one_in` of these misses is counted,
+ * the others are no accesses of the level. So a line that comes back many times is missed as seldom as it is among all references;
+ * where a set is full, every miss counts. 0: without gaps. */
+void cv_sim_gaps(cv_sim *sim, uint32_t one_in);
+
 /* References fed and counted, and one more than the largest owner fed. */
 uint64_t cv_sim_references(const cv_sim *sim);
 uint64_t cv_sim_owners(const cv_sim *sim);

@@ -25,7 +25,8 @@ enum cv_batch_kind {
 typedef struct {
     uint32_t kind;   /* enum cv_batch_kind */
     uint32_t thread; /* that executed all of the batch */
-    uint64_t window; /* bursts opened so far; 0 when the run is not cut into bursts */
+    uint64_t window; /* bursts opened so far; 0 when the run is not cut into bursts; of thinned set samples the stretch, from 1 */
+    uint32_t gaps;   /* of set samples: one of so many of the run's is there; 0: none was left out so far */
     uint32_t warm;   /* 1: warm-up of its burst: it trains caches and is counted by nobody */
 } cv_batch;
 
@@ -33,8 +34,9 @@ typedef struct {
 typedef cv_status (*cv_batch_sink)(void *context, const cv_refs *refs, const cv_batch *batch);
 
 typedef struct {
-    uint64_t words;   /* wire words decoded so far */
-    uint64_t windows; /* bursts opened */
+    uint64_t words;     /* wire words decoded so far */
+    uint64_t intervals; /* begun, as the tracer told them (CV_WIRE_INTERVAL) */
+    uint64_t windows;   /* bursts opened */
     uint64_t window_references;
     uint64_t set_references;
     uint64_t passed;        /* visits and sampled references left out by choice */
@@ -113,16 +115,31 @@ enum cv_pump_state {
 /* Read and decode from a pipe until one of the states; CV_ERROR_IO leaves errno. */
 cv_status cv_trace_pump(cv_trace *trace, int fd, int milliseconds, int *state);
 
-/* Record what is decoded: visits and sampled references as an ADDR payload, definitions as they came. Off at first. */
-void cv_trace_record(cv_trace *trace, int on);
+/* Record what is decoded: visits and sampled references as an ADDR payload, definitions as they came. Off at first. By units: the visits
+ * and the set samples of each interval apart, so that they can be dropped; they are recorded only, sinks and features get nothing. */
+enum cv_recording { CV_RECORD_OFF = 0, CV_RECORD_ALL = 1, CV_RECORD_UNITS = 2 };
+void cv_trace_record(cv_trace *trace, int how);
 
 enum cv_recorded {
     CV_RECORDED_MODULES = 0,
     CV_RECORDED_SEGMENTS = 1, /* and data objects */
     CV_RECORDED_EVENTS = 2,   /* of data objects (cv_objects.h); they come before the addresses, which hold their marks */
     CV_RECORDED_ADDRESSES = 3,
-    CV_RECORDED_KINDS = 4
+    CV_RECORDED_SETS = 4, /* by units only: set-sampled references */
+    CV_RECORDED_KINDS = 5
 };
+
+/* What was recorded of an interval lies between these bytes and those of the next one, or the end. */
+typedef struct {
+    uint64_t interval;
+    uint64_t addresses, sets; /* bytes of CV_RECORDED_ADDRESSES and of CV_RECORDED_SETS before it */
+} cv_recorded_unit;
+size_t cv_trace_units(const cv_trace *trace, const cv_recorded_unit **units);
+
+/* Of the set samples of a unit (bytes of CV_RECORDED_SETS), keep those of one of more classes, a power of two: lines with `class` in their
+ * low bits. The result stays valid until the next call. */
+cv_status cv_trace_coarsen(cv_trace *trace, const void *bytes, size_t size, uint64_t classes, uint64_t class_, const uint8_t **coarse,
+                           size_t *coarse_size);
 
 /* What was recorded since the last cv_trace_taken; valid until the next call that decodes. */
 const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size);

@@ -36,6 +36,9 @@
 #define CV_WIRE_CONTROL (UINT64_C(3) << 62)
 #define CV_WIRE_SITE_BITS 22 /* of a set-sampled reference */
 #define CV_WIRE_PAYLOAD 32
+/* Where set samples are of one of more classes than this, a reference to the line of the one before it (and no first write to it) is left
+ * out: a first level with so many sets has the line in front, so that the deeper levels hear nothing of it. */
+#define CV_WIRE_REPEATED_CLASSES 64
 
 /* A masked (guarded) reference that did not happen carries this address word; it can be no user-space address. Each guarded site
  * has a word of its own. */
@@ -49,10 +52,12 @@ enum cv_wire_kind {
     CV_WIRE_PASSED = 5,       /* never in the tracer's stream: a recorder left out as many visits and sampled references here */
     CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: memops executed before this point */
     CV_WIRE_EVENTS = 7,       /* never in the tracer's stream: as many events of data objects, which a file keeps apart, happened here */
-    CV_WIRE_MODULE = 32,      /* argument: module id; payload: struct cv_wire_module, then the path */
-    CV_WIRE_SEGMENT = 33,     /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
-    CV_WIRE_END = 34,         /* payload: struct cv_wire_end; the stream is complete */
-    CV_WIRE_FLOW = 35,        /* payload: struct cv_wire_flow[], behind the definition of its segment */
+    CV_WIRE_INTERVAL = 8, /* with --stretch: an interval begins, in which a burst or set samples may be left out; argument: its number */
+    CV_WIRE_UNIT = 9,     /* never in the tracer's stream: what a recorder keeps or drops as one begins; argument: enum cv_wire_unit */
+    CV_WIRE_MODULE = 32,  /* argument: module id; payload: struct cv_wire_module, then the path */
+    CV_WIRE_SEGMENT = 33, /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
+    CV_WIRE_END = 34,     /* payload: struct cv_wire_end; the stream is complete */
+    CV_WIRE_FLOW = 35,    /* payload: struct cv_wire_flow[], behind the definition of its segment */
     /* Data objects, with --data-objects=yes only: */
     CV_WIRE_OBJECT = 36,  /* payload: struct cv_wire_object, then its text */
     CV_WIRE_SYMBOLS = 37, /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
@@ -224,6 +229,13 @@ struct cv_wire_end {
     uint64_t windows;
 };
 
+/* Argument of CV_WIRE_UNIT. Words and lines begin anew, as in a chunk of their own. */
+enum cv_wire_unit {
+    CV_WIRE_UNIT_WARM = 1,      /* its set samples are warm-up: samples were left out just before */
+    CV_WIRE_UNIT_STRETCH = 2,   /* a stretch of set samples without gap begins here */
+    CV_WIRE_UNIT_GAPS_SHIFT = 2 /* from this bit on: of so many set samples of the run one was kept; 0: none was left out so far */
+};
+
 /* Header page of the counter file; counters (uint64_t) begin at CV_COUNTERS_OFFSET. */
 #define CV_COUNTERS_MAGIC UINT64_C(0x31525443564e4f43) /* "CONVCTR1" */
 #define CV_COUNTERS_OFFSET 4096
@@ -234,6 +246,9 @@ struct cv_counters_header {
     uint64_t used;     /* counters in use */
     uint64_t finished; /* 1 after the tracer has written the last CV_WIRE_END */
     int64_t pid;
+    /* Written by the reader; 0: as at first. Of so many intervals one has a burst, and one begins a stretch of set samples, which hold
+     * one of so many classes of sets. */
+    uint64_t every[3];
 };
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

@@ -104,4 +104,5 @@ void cv_level_free(cv_level *l)
     free(l->ages);
     free(l->offsets);
     cv_tally_free(&l->counts);
+    cv_tally_free(&l->unknown);
 }

@@ -183,6 +183,12 @@ void cv_sim_warm(cv_sim *sim, int on)
         sim->front[f].warm = sim->warm;
 }
 
+void cv_sim_gaps(cv_sim *sim, uint32_t one_in)
+{
+    for (uint32_t f = 0; f < sim->fronts; f++)
+        sim->front[f].gaps = one_in;
+}
+
 uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
 uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners / sim->groups; }
 const char *cv_sim_simd(const cv_sim *sim) { return sim->simd->name; }
@@ -192,7 +198,7 @@ cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, u
     if (hierarchy >= sim->hierarchies || level >= sim->hierarchy[hierarchy].n_levels)
         return CV_ERROR_ARGUMENT;
     const cv_hierarchy *h = &sim->hierarchy[hierarchy];
-    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->counts;
+    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->counts, *unknowns = &h->levels[level]->unknown;
     for (uint64_t i = 0; i < sim->owners; i++) {
         if (accesses)
             accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1]->counts, 2 * i) : cv_tally_get(lines, i);
@@ -200,6 +206,11 @@ cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, u
             misses[i] = cv_tally_get(own, 2 * i);
         if (write_backs)
             write_backs[i] = cv_tally_get(own, 2 * i + 1);
+        const uint64_t unknown = i < unknowns->used ? cv_tally_get(unknowns, i) : 0;
+        if (accesses)
+            accesses[i] -= unknown;
+        if (misses)
+            misses[i] -= unknown;
     }
     return CV_OK;
 }

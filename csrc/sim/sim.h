@@ -83,6 +83,8 @@ struct cv_level {
     uint64_t seed;    /* of policies that choose at random */
     int32_t selector; /* of DRRIP: who wins the duel */
     uint32_t bimodal; /* of DRRIP: bimodal fills */
+    cv_tally unknown; /* per owner: accesses that may have hit, of references with gaps */
+    uint32_t fills;   /* misses of such references in sets with room, so far */
     cv_tally counts;  /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 
@@ -210,6 +212,7 @@ typedef struct {
     cv_adapt adapt;
     bool filter_in_use;
     bool warm;         /* nothing is counted */
+    uint32_t gaps;     /* cv_sim_gaps */
     bool after_split;  /* the previous batch had references of several lines: no history */
     bool narrow;       /* a level has too few sets for the lines of the direct regions: they are watched */
     uint64_t line_end; /* dense lines so far that are watched are below it */

@@ -3,7 +3,7 @@
  *
  * The levels stand in the order of a walk that goes down first: behind a level come those that get their records from it, each followed
  * by its own. So the records that leave the levels of one depth need one place only. */
-#include "sim.h"
+#include "level.h"
 
 static bool equal(const cv_level *l, const cv_sim_level *g) { return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy; }
 
@@ -59,6 +59,43 @@ static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const ui
     return CV_OK;
 }
 
+#define LOOK_AHEAD 64 /* records whose sets are looked at together */
+
+/* Has the set of a record an empty way? These are the last ones of a row. */
+static bool has_room(const cv_level *l, uint64_t record)
+{
+    const uint64_t set = cv_place_of(l, record & LINE_MASK, l->power_of_two).set;
+    if (l->wide || l->policy != CV_SIM_LRU)
+        return (((const uint64_t *)l->rows)[set * l->ways + l->ways - 1] & ~WIDE_DIRTY) == WIDE_EMPTY;
+    return (((const uint32_t *)l->rows)[set * l->stride + l->ways - 1] & ~DIRTY) == EMPTY;
+}
+
+/* One record after another where a set has room: most of the misses there are not known to be some (cv_sim_gaps). */
+static cv_status run_with_gaps(cv_front *f, cv_level *l, const uint64_t *in, size_t n, const uint32_t *owner, uint64_t *out, size_t *left)
+{
+    if (cv_tally_reserve(&l->unknown, l->counts.used / 2) != CV_OK || cv_tally_expect(&l->unknown, n) != CV_OK)
+        return CV_ERROR_MEMORY;
+    for (size_t at = 0; at < n;) {
+        const size_t end = at + LOOK_AHEAD < n ? at + LOOK_AHEAD : n;
+        bool room = false;
+        for (size_t i = at; i < end; i++)
+            room |= has_room(l, in[i]);
+        if (!room) {
+            *left += l->run(l, in + at, end - at, out + *left);
+            at = end;
+        }
+        for (; at < end; at++) {
+            const bool fills = (l->first || !(in[at] & FLAG)) && has_room(l, in[at]);
+            const size_t more = l->run(l, in + at, 1, out + *left);
+            const uint64_t label = in[at] >> LABEL_SHIFT;
+            if (fills && more && l->fills++ % f->gaps)
+                l->unknown.lanes[owner ? owner[label] : label][0]++;
+            *left += more;
+        }
+    }
+    return CV_OK;
+}
+
 cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits)
 {
     size_t left[CV_SIM_MAX_LEVELS]; /* records in f->out */
@@ -74,7 +111,12 @@ cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const ui
         cv_status status = cv_level_prepare(l, &f->regions, f->line_end);
         if (status != CV_OK)
             return status;
-        left[depth] = (hits ? l->run_hits : l->run)(l, in, got, out);
+        if (f->gaps && !f->warm)
+            status = run_with_gaps(f, l, in, got, owner, out, &left[depth]);
+        else
+            left[depth] = (hits ? l->run_hits : l->run)(l, in, got, out);
+        if (status != CV_OK)
+            return status;
         assert(left[depth] <= (depth + 2) * (size_t)BATCH);
         memset(out + left[depth], 0, PREFETCH * sizeof *out);
         if (count(f, l, owner, out, left[depth]) != CV_OK)

@@ -175,7 +175,10 @@ const uint8_t *cv_address_get(cv_address_state *state, const cv_definitions *def
     switch (head & 3) {
     case 0: return get_visit(state, definitions, head >> 2, from, end, to, words, why);
     case 1: return get_sampled(state, definitions, head >> 2, from, end, to, words, why);
-    case 2: return get_control(head >> 2, from, end, to, words, why);
+    case 2:
+        if (head >> 2 == CV_WIRE_UNIT)
+            cv_address_begin(state);
+        return get_control(head >> 2, from, end, to, words, why);
     default: REFUSE("a record of a kind that is not known");
     }
 }

@@ -36,6 +36,11 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
     cv_refs refs = {batch->address, trace->objects.owners ? batch->pair : batch->owner, batch->size, batch->write, batch->count};
     cv_batch about = trace->now;
     about.kind = (uint32_t)kind;
+    if (kind == CV_BATCH_SETS) {
+        about.warm = trace->sets.warm;
+        about.gaps = trace->sets.gaps;
+        about.window = trace->sets.stretch ? trace->sets.stretch : about.window;
+    }
     for (size_t i = 0; i < trace->sink_count && !status; i++)
         status = trace->sinks[i].eat(trace->sinks[i].context, &refs, &about);
     batch->count = batch->lined = batch->attributed = 0;
@@ -175,6 +180,8 @@ static cv_status visit(cv_trace *trace, cv_hot_segment *segment, const uint64_t 
 
 static cv_status sampled(cv_trace *trace, uint32_t site, uint64_t address)
 {
+    if (trace->recording == CV_RECORD_UNITS)
+        return CV_OK;
     cv_batch_arrays *batch = &trace->batch[CV_BATCH_SETS];
     if (batch->count == CV_TRACE_BATCH) {
         cv_status status = cv_batch_flush(trace, CV_BATCH_SETS);
@@ -211,6 +218,15 @@ static cv_status open_window(cv_trace *trace)
     return status;
 }
 
+static cv_status begin_unit(cv_trace *trace, uint64_t argument)
+{
+    cv_status status = flush_both(trace);
+    trace->sets.warm = (argument & CV_WIRE_UNIT_WARM) != 0;
+    trace->sets.gaps = (uint32_t)(argument >> CV_WIRE_UNIT_GAPS_SHIFT);
+    trace->sets.stretch += (argument & CV_WIRE_UNIT_STRETCH) != 0;
+    return status;
+}
+
 static cv_status end_warmup(cv_trace *trace)
 {
     cv_status status = cv_batch_flush(trace, CV_BATCH_WINDOW);
@@ -225,6 +241,8 @@ static cv_status control(cv_trace *trace, unsigned kind, const uint64_t *words)
     case CV_WIRE_WINDOW_OPEN: return open_window(trace);
     case CV_WIRE_WINDOW_CLOSE: return cv_batch_flush(trace, CV_BATCH_WINDOW);
     case CV_WIRE_WINDOW_WARM: return end_warmup(trace);
+    case CV_WIRE_UNIT: return begin_unit(trace, ARGUMENT(words[0]));
+    case CV_WIRE_INTERVAL: trace->totals.intervals = ARGUMENT(words[0]) + 1; return CV_OK;
     case CV_WIRE_EVENTS: return cv_events_take(trace, ARGUMENT(words[0]));
     case CV_WIRE_SETS_LOST:
         if (ARGUMENT(words[0]) >= trace->definitions.site_count)
@@ -421,7 +439,7 @@ cv_status cv_decode(cv_trace *trace, const uint64_t *words, size_t count, size_t
                 status = pass_by(trace, records);
             else if (trace->recording)
                 status = cv_recorder_visits(trace, id, at + 1, segment->words, records);
-            if (!status && !segment->passed && !trace->paths_alone)
+            if (!status && !segment->passed && !trace->paths_alone && trace->recording != CV_RECORD_UNITS)
                 status = visit(trace, segment, at, records);
             if (!status && trace->paths)
                 status = segment->passed ? cv_paths_gap(trace->paths) : cv_paths_visits(trace->paths, trace, id, at, records);

@@ -13,7 +13,12 @@ cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch
 
 cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch)
 {
-    return batch->kind == CV_BATCH_SETS ? cv_sim_feed(simulator, refs) : CV_OK;
+    if (batch->kind != CV_BATCH_SETS)
+        return CV_OK;
+    cv_sim_warm(simulator, (int)batch->warm);
+    cv_sim_burst(simulator, batch->window);
+    cv_sim_gaps(simulator, batch->gaps);
+    return cv_sim_feed(simulator, refs);
 }
 
 cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const cv_batch *batch)

@@ -30,6 +30,9 @@ void cv_trace_free(cv_trace *trace)
     for (int kind = 0; kind < CV_RECORDED_KINDS; kind++)
         free(trace->recorded[kind].bytes);
     free(trace->system.bytes);
+    free(trace->units);
+    free(trace->coarse.bytes);
+    cv_address_free(&trace->coarse_writer);
     cv_address_free(&trace->writer);
     cv_address_free(&trace->reader);
     cv_definitions_free(&trace->definitions);

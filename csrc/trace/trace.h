@@ -92,10 +92,17 @@ struct cv_trace {
     size_t range_count, range_capacity;
     uint64_t passed; /* since the last record that was kept */
 
-    int recording;
+    enum cv_recording recording;
     cv_bytes recorded[CV_RECORDED_KINDS];
-    cv_address_state writer, reader;
+    cv_address_state writer, reader, coarse_writer;
+    cv_bytes coarse;
+    cv_recorded_unit *units; /* the last one is being recorded */
+    size_t unit_count, unit_capacity;
     uint64_t chunk_words;
+    struct {
+        uint64_t stretch;
+        uint32_t warm, gaps;
+    } sets;                /* of the unit */
     uint64_t *unpacked[3]; /* words, starts, ordinals */
     size_t unpacked_capacity[3];
 

@@ -87,6 +87,12 @@ const ULong *cv_counters_span(UInt first, UInt *n)
 
 void cv_counters_finished(Bool finished) { header->finished = finished; }
 
+ULong cv_counters_every(enum cv_every which)
+{
+    const ULong at_first[] = {1, cv_options.stretch, cv_options.sets}, every = *(volatile ULong *)&header->every[which];
+    return every ? every : at_first[which];
+}
+
 /* Inline code holds the addresses, so the parent's pages are replaced in place, behind Valgrind's address space manager: a mapping
  * of the same size and rights differs in nothing that it relies on. */
 static void replace_chunks(Int from)

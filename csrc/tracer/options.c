@@ -43,6 +43,7 @@ Bool cv_option(const HChar *argument)
     } else if VG_BINT_CLO (argument, "--block-limit", o->block_limit, 0, 1LL << 50) {
     } else if VG_BINT_CLO (argument, "--buffer-bytes", o->buffer_bytes, 1 << 16, 1LL << 30) {
     } else if VG_BINT_CLO (argument, "--max-counters", o->max_counters, 1, 1LL << 30) {
+    } else if VG_BINT_CLO (argument, "--stretch", o->stretch, 0, 1LL << 20) {
     } else if VG_BINT_CLO (argument, "--warmup", o->warmup, 0, 1LL << 50) {
     } else if VG_STR_CLO (argument, "--only", o->only) {
     } else if VG_STR_CLO (argument, "--start-at", o->start_at) {
@@ -70,6 +71,7 @@ void cv_option_usage(void)
                 "    --sets=K --set-class=C     record the references to 1/K of the cache sets, K a power of two; 0: off [0, 21]\n"
                 "    --block-limit=N            record at most N visits of a segment; 0: no limit [0]\n"
                 "    --warmup=N                 mark the first N memops of each sample as warm-up [0]\n"
+                "    --stretch=N                let the reader of the counter file thin samples out: sets in stretches of N intervals [0]\n"
                 "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
                 "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
                 "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
@@ -103,6 +105,8 @@ void cv_options_check(void)
         o->sample = o->interval;
     if (o->sample == 0)
         o->interval = 0;
+    if (!o->interval)
+        o->stretch = 0;
     if (o->all_visits < 0)
         o->all_visits = o->interval > 0;
 }

@@ -28,6 +28,7 @@ void cv_sampling_fork(void)
         return;
     windows = 0;
     window_open = False;
+    cv_sets_switch(True);
     if (cv_recording)
         cv_sampling_start();
 }
@@ -46,6 +47,17 @@ void cv_sampling_stop(void)
         close_window(window_due - cv_countdown);
 }
 
+/* The interval that begins where a window is due: is a burst of it wanted? Without --stretch all are. */
+static Bool interval_begins(void)
+{
+    if (!cv_options.stretch)
+        return True;
+    ULong number = window_due / cv_options.interval;
+    cv_sets_switch(number % cv_counters_every(CV_EVERY_STRETCH) < (ULong)cv_options.stretch);
+    cv_stream_control(CV_WIRE_INTERVAL, number);
+    return number % cv_counters_every(CV_EVERY_BURST) == 0;
+}
+
 /* Is the segment that begins after `before` memops and ends after `after` within a window? Opens and closes windows. */
 static Bool step(ULong before, ULong after)
 {
@@ -59,6 +71,12 @@ static Bool step(ULong before, ULong after)
             return False;
     }
     if (!window_open) {
+        while (!interval_begins()) {
+            window_due += cv_options.interval;
+            cv_countdown = window_due - after;
+            if (cv_countdown >= 0)
+                return False;
+        }
         window_open = True;
         windows++;
         window_end = window_due + cv_options.sample;

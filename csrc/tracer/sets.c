@@ -6,6 +6,11 @@
  * reference in program order. */
 #include "tracer.h"
 
+static Bool is_on = True;
+static ULong last_line = ~0ULL;
+static Bool last_written;
+static ULong last_class; /* of the classes that are told apart now; 0: as many as at first */
+
 #define TESTED_BYTES 64 /* together: two tests of so few bytes are true as often as one */
 
 /* [address, address + size) touches a line of the class: with x = address + size - 1 relative to the class's line, modulo the
@@ -14,7 +19,7 @@ struct cv_set_site {
     ULong offset;
     Long displacement;
     UInt limit, size_bytes;
-    Bool guarded;
+    Bool guarded, store;
     Int base; /* CV_MAX_WORDS, a word that is always 0, where the address is constant */
 };
 
@@ -31,6 +36,7 @@ struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n)
                                       .limit = 63 + sites[k].size_bytes,
                                       .size_bytes = sites[k].size_bytes,
                                       .guarded = (sites[k].flags & CV_WIRE_GUARDED) != 0,
+                                      .store = (sites[k].flags & CV_WIRE_STORE) != 0,
                                       .base = sites[k].base < 0 ? CV_MAX_WORDS : sites[k].base};
     return out;
 }
@@ -82,11 +88,22 @@ IRExpr *cv_sets_test(IRSB *out, const struct cv_references *references, Int from
     return before;
 }
 
-static void record(ULong address, UInt size_bytes, UInt site)
+/* Is the line in front of the first level, and dirty where this is a write? See CV_WIRE_REPEATED_CLASSES. */
+static Bool is_repeated(ULong line, Bool store)
+{
+    const Bool same = line == last_line, known = same && (last_written || !store);
+    last_written = store || (same && last_written);
+    last_line = line;
+    return known && last_class >= CV_WIRE_REPEATED_CLASSES;
+}
+
+static void record(ULong address, UInt size_bytes, UInt site, Bool store)
 {
     ULong last = (address + size_bytes - 1) >> 6;
     for (ULong line = address >> 6; line <= last; line++) {
-        if ((line & (cv_options.sets - 1)) != (ULong)cv_options.set_class)
+        if ((line & (last_class | (cv_options.sets - 1))) != (ULong)cv_options.set_class)
+            continue;
+        if (is_repeated(line, store))
             continue;
         if (site >> CV_WIRE_SITE_BITS == 0) {
             *cv_next++ = (line << CV_WIRE_SITE_BITS | site) & ~CV_WIRE_VISIT;
@@ -102,12 +119,19 @@ static void record(ULong address, UInt size_bytes, UInt site)
 void cv_sets_visit(const struct cv_segment_info *segment)
 {
     ULong mask = distance() - 1;
-    if (!segment->selected || !cv_recording)
+    if (!is_on || !segment->selected || !cv_recording)
         return;
     for (UInt k = 0; k < segment->references; k++) {
         const struct cv_set_site *site = &segment->sites[k];
         ULong word = cv_scratch[site->base];
         if (((word + site->offset) & mask) < site->limit && !(site->guarded && word == CV_WIRE_NOT_EXECUTED))
-            record(word + site->displacement, site->size_bytes, segment->first_site + k);
+            record(word + site->displacement, site->size_bytes, segment->first_site + k, site->store);
     }
+}
+
+void cv_sets_switch(Bool on)
+{
+    is_on = on;
+    last_line = ~0ULL;
+    last_class = cv_options.sets ? cv_counters_every(CV_EVERY_SET) - 1 : 0;
 }

@@ -37,6 +37,7 @@ struct cv_options {
     Long block_limit;        /* recorded visits of a segment; 0: no limit */
     Long buffer_bytes;       /* of the stream */
     Long max_counters;       /* refuse to go on beyond */
+    Long stretch;            /* intervals of a stretch of set samples; 0: every interval has its samples, and none is told */
     Long warmup;             /* the first memops of each window are marked as warm-up */
     const HChar *only;       /* list of ranges to record; NULL: everything */
     const HChar *start_at;   /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
@@ -72,6 +73,9 @@ UInt cv_counters_used(void);
 /* Returns the counters from `first` on that lie side by side, and how many. */
 const ULong *cv_counters_span(UInt first, UInt *n);
 void cv_counters_finished(Bool finished);
+enum cv_every { CV_EVERY_BURST, CV_EVERY_STRETCH, CV_EVERY_SET };
+/* One of how many intervals or classes of sets is to be recorded, as the reader says now. */
+ULong cv_counters_every(enum cv_every which);
 /* In a forked child: gives it counters of its own, at 0, in place of its parent's: private ones, or a file beside its stream. */
 void cv_counters_fork(void);
 
@@ -221,6 +225,9 @@ struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n);
 IRExpr *cv_sets_test(IRSB *out, const struct cv_references *references, Int from, Int to, const struct cv_word *word, IRExpr *value,
                      IRExpr *before);
 void cv_sets_visit(const struct cv_segment_info *segment);
+
+/* Record set samples from now on, or not. */
+void cv_sets_switch(Bool on);
 
 /* ---- selection.c: --only ---- */
 

@@ -8,7 +8,7 @@ import pytest
 from convolver.tracing.pace import Pace
 from convolver.tracing.sampling import SamplingPlan
 
-TOTALS = {"words": 900, "windows": 4, "window_references": 700, "set_references": 50}
+TOTALS = {"words": 900, "intervals": 0, "windows": 4, "window_references": 700, "set_references": 50}
 
 
 class Seen:
