@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -26,8 +25,9 @@ from convolver.tracing.launch import descriptors
 from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, finish
+from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, shared_folder, stop_signals
+from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, raise_signal, stop_signals
 from convolver.tracing.valgrind import tool_command, tool_environment
 from convolver.tracing.writer import TraceWriter
 
@@ -142,20 +142,19 @@ class _Family:
         options = ["--trace-children=yes", f"--streams={self._folder}", *self.plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self.log}"]
         command = [*tool_command(options), *self._argv]
-        with stop_signals(self._stop):
-            root = subprocess.Popen(command, env=tool_environment(), pass_fds=descriptors())
-            try:
-                words = 0
-                while self._look() or root.poll() is None or any(reader.is_alive() for reader in self.readers):
-                    total = sum(reader.words for reader in self.readers)
-                    progress.advance(total - words, f"{len(self.readers)} processes")
-                    words = total
-                    self._pass_on(root)
-                    time.sleep(LOOK_SECONDS)
-            finally:
-                if root.poll() is None:
-                    root.kill()
-                code = root.wait()
+        root = subprocess.Popen(command, env=tool_environment(), pass_fds=descriptors())
+        try:
+            words = 0
+            while self._look() or root.poll() is None or any(reader.is_alive() for reader in self.readers):
+                total = sum(reader.words for reader in self.readers)
+                progress.advance(total - words, f"{len(self.readers)} processes")
+                words = total
+                self._pass_on(root)
+                time.sleep(LOOK_SECONDS)
+        finally:
+            if root.poll() is None:
+                root.kill()
+            code = root.wait()
         return code if code >= 0 else 128 - code
 
     def _look(self) -> bool:
@@ -171,7 +170,8 @@ class _Family:
                 reader.start()
         return bool(found)
 
-    def _stop(self, number: int) -> None:
+    def stop(self, number: int) -> None:
+        """End all processes; to be called by the handler of a signal with its number."""
         self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
 
     def _pass_on(self, root: subprocess.Popen[bytes]) -> None:
@@ -208,11 +208,12 @@ def trace_children(
     """
     plan = (sampling or SamplingPlan()).check()
     command = check_command(argv, scan=scan)
-    with tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder()) as name:
-        family = _Family(command, plan, FileNames(output, force), Path(name), scan)
+    with RunFolder() as folder:
+        family = _Family(command, plan, FileNames(output, force), folder, scan)
         progress.start(f"Tracing {Path(argv[0]).name} and its children")
         try:
-            status = family.run(progress)
+            with stop_signals(family.stop):
+                status = family.run(progress)
         finally:
             progress.finish()
         problem = next((reader.problem for reader in family.readers if reader.problem), None)
@@ -220,7 +221,6 @@ def trace_children(
             raise problem
         if not family.readers:
             raise TracerError(f"'{argv[0]}' could not be traced: {last_words(family.log, status)}")
-    if family.stopped_by == signal.SIGINT:
-        raise KeyboardInterrupt
+    raise_signal(family.stopped_by)
     children = [reader.result for reader in family.readers if reader.result is not None]
     return status, sorted(children, key=lambda child: child.process.order)

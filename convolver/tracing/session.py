@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment
 from convolver.tracing.native_engine import engine_options, engine_program, went_native
 from convolver.tracing.pace import Pace
+from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.valgrind import tool_command, tool_environment
 
@@ -48,15 +47,16 @@ class Outcome:
 
 @contextlib.contextmanager
 def stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call ``stop`` on Ctrl-C and SIGTERM instead of ending in the middle of a write."""
+    """Call ``stop`` on Ctrl-C, SIGTERM and SIGHUP, unless that is ignored, instead of ending in the middle of a write."""
 
     def handler(number: int, _frame: FrameType | None) -> None:
         stop(number)
 
     before: dict[int, Any] = {}
     with contextlib.suppress(ValueError):  # not the main thread: its owner handles signals
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
-            before[number] = signal.signal(number, handler)
+        for number in (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)):
+            if signal.getsignal(number) != signal.SIG_IGN or number != signal.SIGHUP:  # as nohup leaves it
+                before[number] = signal.signal(number, handler)
     try:
         yield
     finally:
@@ -64,13 +64,12 @@ def stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def shared_folder() -> str | None:
-    """Shared memory for the counter file where there is room, so that counting never waits for a disk."""
-    try:
-        free = shutil.disk_usage("/dev/shm").free
-    except OSError:
-        return None
-    return "/dev/shm" if free > 256 << 20 and os.access("/dev/shm", os.W_OK) else None
+def raise_signal(number: int | None) -> None:
+    """After everything was saved, let a signal that stopped Convolver have its usual effect."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    if number is not None:
+        os.kill(os.getpid(), number)
 
 
 class Session:
@@ -80,15 +79,18 @@ class Session:
         self._argv = list(argv)
         self._plan = plan
         self._decoder = decoder
-        self._stopped_by: int | None = None
+        self.stopped_by: int | None = None
+        """Signal that stopped Convolver, also after the program's end."""
+        self._interrupted_by: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._stopped_at = 0.0
-        self._folder = tempfile.TemporaryDirectory(prefix="convolver-", dir=shared_folder())
-        self.counters_path = Path(self._folder.name) / "counters"
-        self._log = Path(self._folder.name) / "log"
+        self._folder = RunFolder()
+        self.counters_path = self._folder.path / "counters"
+        self._log = self._folder.path / "log"
 
     def close(self) -> None:
         """Remove the temporary files."""
-        self._folder.cleanup()
+        self._folder.close()
 
     def counters(self) -> bytes:
         """Return the execution counters as they are now (see :func:`read_counters`)."""
@@ -115,21 +117,24 @@ class Session:
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         process = None
         try:
-            with stop_signals(self._stop):
-                try:
-                    process = self._start(writing)
-                finally:
-                    os.close(writing)
-                self._pump(process, reading, on_chunk, on_time, pace)
-                return self._outcome(self._wait(process))
+            try:
+                process = self._process = self._start(writing)
+            finally:
+                os.close(writing)
+            self._pump(process, reading, on_chunk, on_time, pace)
+            return self._outcome(self._wait(process))
         finally:
-            os.close(reading)
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
+            os.close(reading)
 
-    def _stop(self, number: int) -> None:
-        self._stopped_by, self._stopped_at = self._stopped_by or number, self._stopped_at or time.monotonic()
+    def stop(self, number: int) -> None:
+        """End the program; to be called by the handler of a signal with its number (:func:`stop_signals`)."""
+        self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
+        code = None if self._process is None else self._process.poll()
+        if code is None or code < 0:  # it runs, or Ctrl-C has killed it, too
+            self._interrupted_by = self._interrupted_by or number
 
     def _pump(
         self,
@@ -158,12 +163,12 @@ class Session:
 
     def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
         """End the program after Convolver was told to stop: Ctrl-C reaches it anyway, other signals are passed on."""
-        if self._stopped_by is None or process.poll() is not None:
+        if self.stopped_by is None or process.poll() is not None:
             return
         waited = time.monotonic() - self._stopped_at
         if waited > GRACE_SECONDS:
             process.kill()
-        elif self._stopped_by != signal.SIGINT or waited > GRACE_SECONDS / 2:
+        elif self.stopped_by != signal.SIGINT or waited > GRACE_SECONDS / 2:
             process.terminate()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
@@ -178,7 +183,7 @@ class Session:
         status = code if code >= 0 else 128 - code
         if not self._decoder.totals["words"]:
             raise TracerError(f"'{self._argv[0]}' could not be traced: {last_words(self._log, status)}")
-        outcome = outcome_of(self._decoder, status, self._stopped_by, self._log)
+        outcome = outcome_of(self._decoder, status, self._interrupted_by, self._log)
         return replace(outcome, went_native=tuple(went_native(self._log)))
 
 

@@ -27,7 +27,7 @@ _WARM, _STRETCH, _GAPS_SHIFT = 1, 2, 2
 """``enum cv_wire_unit``."""
 WARM_INTERVALS = STRETCH // 2
 """Of a stretch after a gap, that are not counted."""
-BURST_SHARE = 0.7
+BURST_SHARE = 0.8
 """Of the budget, where the sets are sampled, too."""
 
 

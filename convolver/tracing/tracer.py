@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +22,7 @@ from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
 from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish, signature_path
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.session import Outcome, Session
+from convolver.tracing.session import Session, raise_signal, stop_signals
 from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.writer import TraceWriter
 
@@ -33,14 +31,6 @@ if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
 __all__ = ["LiveTrace", "signature_path", "trace"]
-
-
-def _reraise(outcome: Outcome) -> None:
-    """After everything was saved, let a signal that stopped Convolver have its usual effect."""
-    if outcome.stopped_by == signal.SIGINT:
-        raise KeyboardInterrupt
-    if outcome.stopped_by is not None:
-        os.kill(os.getpid(), outcome.stopped_by)
 
 
 def trace(
@@ -70,28 +60,43 @@ def trace(
     output = Path(output)
     session = Session(command, plan, decoder)
     try:
-        writer = TraceWriter(output, describe(argv, plan))
-        recording = Recording(decoder, writer, plan, session.counters_path)
-        pace = Pace(plan, progress, expected, session.counters)
-        pace.start(f"Tracing {Path(argv[0]).name}")
-        began = time.monotonic()
-        try:
-            outcome = session.run(recording.chunk, recording.tick, pace)
-            decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
-            writer.put_counts(session.counters())
-        except FormatError:
-            writer.keep()
-            raise
-        except BaseException:
-            writer.discard()
-            raise
-        finally:
-            pace.finish()
-        finish(writer, Ended(decoder, session.counters(), {**describe(argv, plan), **ending}, counts, paths), ending)
+        with stop_signals(session.stop):
+            _record(session, argv, plan, decoder, output, progress, counts, expected)
     finally:
         session.close()
-    _reraise(outcome)
+    raise_signal(session.stopped_by)
     return Trace.load(output)
+
+
+def _record(
+    session: Session,
+    argv: Sequence[str],
+    plan: SamplingPlan,
+    decoder: Decoder,
+    output: Path,
+    progress: Progress,
+    counts: Signature | None,
+    expected: int | None,
+) -> None:
+    """Run the program and write the trace and its signature."""
+    writer = TraceWriter(output, describe(argv, plan))
+    recording = Recording(decoder, writer, plan, session.counters_path)
+    pace = Pace(plan, progress, expected, session.counters)
+    pace.start(f"Tracing {Path(argv[0]).name}")
+    began = time.monotonic()
+    try:
+        outcome = session.run(recording.chunk, recording.tick, pace)
+        decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
+        writer.put_counts(session.counters())
+    except FormatError:
+        writer.keep()
+        raise
+    except BaseException:
+        writer.discard()
+        raise
+    finally:
+        pace.finish()
+    finish(writer, Ended(decoder, session.counters(), {**describe(argv, plan), **ending}, counts, paths), ending)
 
 
 class LiveTrace:
@@ -118,7 +123,7 @@ class LiveTrace:
         self._plan = replace(self._plan, budget=0)
         self._command = check_command(argv, scan=scan)
         self._ended: Ended | None = None
-        self._outcome: Outcome | None = None
+        self._stopped_by: int | None = None
         self._found: FoundObjects | None = None
         self.header: dict[str, Any] = describe(argv, self._plan)
 
@@ -138,8 +143,10 @@ class LiveTrace:
         pace.start(f"Tracing {Path(self._argv[0]).name}")
         began = time.monotonic()
         try:
-            self._outcome = session.run(lambda: None, lambda: None, pace)
-            self.header |= ending_of(self._outcome, decoder, time.monotonic() - began)
+            with stop_signals(session.stop):
+                outcome = session.run(lambda: None, lambda: None, pace)
+            self._stopped_by = session.stopped_by
+            self.header |= ending_of(outcome, decoder, time.monotonic() - began)
             self._ended = Ended(decoder, session.counters(), self.header, self._counts, paths)
             self._found = self._ended.found_objects()
             owners = None if self._found is None else object_owners(decoder, self._found)
@@ -184,5 +191,4 @@ class LiveTrace:
 
     def reraise(self) -> None:
         """Raise KeyboardInterrupt when the run was stopped by Ctrl-C; to be called when everything is saved."""
-        if self._outcome is not None:
-            _reraise(self._outcome)
+        raise_signal(self._stopped_by)

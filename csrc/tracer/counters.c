@@ -40,8 +40,12 @@ static void add_chunk(void)
     header->capacity = (ULong)n_chunks * CHUNK_COUNTERS;
 }
 
+static HChar file_path[4096]; /* with room for what is put behind */
+
 static void open_file(const HChar *path)
 {
+    if (VG_(strlen)(path) < sizeof file_path - 16)
+        VG_(strcpy)(file_path, path);
     SysRes opened = VG_(open)(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_TRUNC, 0644);
     if (sr_isError(opened))
         cv_fatal("cannot create the counter file %s", path);
@@ -86,6 +90,24 @@ const ULong *cv_counters_span(UInt first, UInt *n)
 }
 
 void cv_counters_finished(Bool finished) { header->finished = finished; }
+
+Bool cv_counters_remove(void)
+{
+    static const HChar made_by_runner[] = "/convolver-";
+    HChar *name = VG_(strrchr)(file_path, '/');
+    if (file < 0 || !name || !VG_(strstr)(file_path, made_by_runner))
+        return False;
+    VG_(unlink)(file_path);
+    if (cv_options.streams) { /* FOLDER/PROCESS.counters and the FIFO */
+        file_path[VG_(strlen)(file_path) - VG_(strlen)(".counters")] = 0;
+        VG_(unlink)(file_path);
+    }
+    VG_(strcpy)(name, "/log");
+    VG_(unlink)(file_path);
+    *name = 0;
+    VG_(do_syscall)(__NR_rmdir, (UWord)file_path, 0, 0, 0, 0, 0, 0, 0); /* while other processes are in it, this fails */
+    return True;
+}
 
 ULong cv_counters_every(enum cv_every which)
 {

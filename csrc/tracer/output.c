@@ -99,6 +99,14 @@ static Long hand_over(const UChar *at, SizeT bytes, Bool splice)
     return sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
 }
 
+/* Nobody would remove what it shared with this process either. */
+static void reader_is_gone(void)
+{
+    static const HChar sentence[] = "convolver: the reader of the trace is gone; the program goes on, and nothing of it is recorded.\n";
+    if (cv_counters_remove())
+        VG_(write)(2, sentence, sizeof sentence - 1);
+}
+
 static void send(const void *data, SizeT bytes, Bool splice)
 {
     const UChar *at = data;
@@ -113,6 +121,7 @@ static void send(const void *data, SizeT bytes, Bool splice)
         } else if (taken == -VKI_EPIPE) {
             swallow_sigpipe();
             cv_output_close();
+            reader_is_gone();
         } else if (splice && taken != -VKI_EINTR) {
             splice = splices = False; /* a file, or a kernel that does not do it */
         } else if (taken != -VKI_EINTR) {
