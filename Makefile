@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all bench validate lint docs docs-outputs tables clean
+.PHONY: help setup run test test-all fuzz bench validate lint docs docs-outputs tables clean
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -28,6 +28,9 @@ test: $(STAMP) ## Run the tests, without the slow ones (8 minutes on two cores)
 
 test-all: $(STAMP) ## Run all tests
 	$(BIN)/python -m pytest
+
+fuzz: $(STAMP) ## Feed mutated files to every reader (MINUTES=5); what is found is kept in run/fuzz/
+	$(BIN)/python -m tests.robust.fuzz_readers --minutes $(or $(MINUTES),5)
 
 bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
 	$(BIN)/python tests/bench/tracer_slowdown.py

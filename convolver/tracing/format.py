@@ -25,7 +25,7 @@ CRITICAL = 1
 ZSTD = 1 << 8
 """Flag: the payload is one zstd frame that states its content's size."""
 
-LONGEST_CONTENT = 1 << 31
+LONGEST_CONTENT = 1 << 28
 """Unpacked payloads are never longer, so that a damaged length cannot exhaust the memory."""
 
 _HEADER = struct.Struct("<8sHHI")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,9 +100,20 @@ def check_command(argv: Sequence[str], *, scan: bool = True) -> list[str]:
     command = resolve_command(argv)
     path = Path(command[0])
     check_elf(path, _head(path))
+    _check_rights(path)
     if scan:
         refuse_avx512(path)
     return command
+
+
+def _check_rights(path: Path) -> None:
+    if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+        raise TracerError(f"{path} is a setuid or setgid program, which nobody may trace; trace a copy without that bit.")
+    folder = os.environ.get("TMPDIR")
+    if folder and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        raise TracerError(
+            f"TMPDIR names {folder}, where nothing can be written; the tracer needs it: make the folder or unset it."
+        )
 
 
 def refuse_avx512(path: Path) -> None:

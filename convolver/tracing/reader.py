@@ -72,7 +72,7 @@ class Trace:
             elif chunk.kind == cvt.TRAILER:
                 trailer = _document(content, path)
             elif chunk.kind == cvt.COUNTS:
-                counters = np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
+                counters = np.frombuffer(content, dtype="<u8", count=len(content) // 8)
             elif chunk.kind == cvt.SIGNATURE:
                 signature = content
             elif chunk.kind == cvt.OBJECTS:

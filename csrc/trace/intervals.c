@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 void cv_intervals_free(cv_intervals *map)
 {
@@ -11,8 +13,11 @@ void cv_intervals_free(cv_intervals *map)
     memset(map, 0, sizeof *map);
 }
 
+/* Priorities that a file's writer cannot foresee: ranges placed in their order would make a chain of the tree. */
 static uint32_t next_priority(cv_intervals *map)
 {
+    if (!map->random && getrandom(&map->random, sizeof map->random, 0) != sizeof map->random)
+        map->random = (uint64_t)(uintptr_t)map->nodes ^ (uint64_t)clock();
     map->random = map->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(map->random >> 32);
 }

@@ -1,0 +1,80 @@
+"""Small files do not take much memory or time, whatever their writer thought of."""
+
+import shutil
+import time
+
+import pytest
+
+from convolver._native.trace_decoder import Decoder
+from convolver.errors import FormatError, TracerError
+from convolver.tracing import format as cvt
+from convolver.tracing.preflight import check_command
+from convolver.tracing.reader import Trace
+from tests.wire_streams import Stream
+
+NUMBERS = 12_000
+PLACED = 1
+
+
+def test_a_chunk_that_unpacks_to_too_much_is_refused(tmp_path):
+    path = tmp_path / "bomb.cvt"
+    content = bytes(cvt.LONGEST_CONTENT + 8)
+    meta = cvt.pack_chunk(cvt.META, b'{"schema":"convolver.trace","version":1}', cvt.CRITICAL)
+    path.write_bytes(cvt.pack_header() + meta + cvt.pack_chunk(cvt.COUNTS, content, cvt.CRITICAL | cvt.ZSTD))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(FormatError, match="impossible chunk"):
+        Trace.load(path)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _zigzag(difference: int) -> int:
+    return difference << 1 if difference >= 0 else (-difference << 1) - 1
+
+
+def _placed_as_a_chain(count: int) -> bytes:
+    """Events that place one object in the order of the priorities that a generator without a seed gives."""
+    state, priorities = 0, []
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        priorities.append(state >> 32)
+    events, last = bytearray(), 0
+    rank = {number: place for place, number in enumerate(sorted(range(count), key=lambda n: -priorities[n]))}
+    for address in [*(64 * (rank[number] + 1) for number in range(count)), *[64 * (count + 1)] * 2 * count]:
+        events += bytes([PLACED]) + _varint(0) + _varint(_zigzag(address - last)) + _varint(8)
+        last = address
+    return bytes(events)
+
+
+def test_events_in_the_order_of_known_priorities_take_no_longer():
+    stream = Stream()
+    stream.module()
+    stream.object(1)
+    decoder = Decoder("crafted")
+    decoder.attribute()
+    decoder.feed(stream.bytes())
+    decoder.events(_placed_as_a_chain(NUMBERS))
+    began = time.process_time()
+    decoder.flush()
+    assert time.process_time() - began < 0.5  # with known priorities: 3 s and more
+    assert decoder.objects()["places"].tolist()[1] == 3 * NUMBERS
+
+
+def test_a_setuid_program_is_named_before_anything_runs(tmp_path):
+    program = tmp_path / "true"
+    shutil.copyfile("/bin/true", program)
+    program.chmod(0o4755)
+    with pytest.raises(TracerError, match="setuid"):
+        check_command([str(program)])
+
+
+def test_a_missing_folder_for_temporary_files_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    with pytest.raises(TracerError, match=r"TMPDIR names .*gone"):
+        check_command(["/bin/true"])
