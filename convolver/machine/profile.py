@@ -134,7 +134,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         document = load_document(path, SCHEMA)
         profile = cls.from_document(document, str(path))
         # The id is the file's: fields that this version does not know are part of it.
-        profile.__dict__["id"] = document_id(document)
+        profile.__dict__["id"] = document.get("id") or document_id(document)  # one that was written is checked
         return profile
 
     @classmethod

@@ -16,7 +16,6 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
 from convolver.signature.data_objects import KINDS
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.symbols import demangle, resolve_places
 
 HEAP, SYMBOL, STACK, MAPPING, FILE, ALLOCATOR = range(1, 7)
 NO_MODULE = 0xFFFFFFFF
@@ -114,6 +113,8 @@ def find_objects(decoder: Decoder, definitions: Definitions, *, names: bool = Tr
 
     ``names`` False: do not look into the object files, which may no longer be there.
     """
+    from convolver.tracing.symbols import demangle, resolve_places  # only here: they bring a library that predictions do not need
+
     objects, texts = decoder.objects(), decoder.object_texts()
     used = np.zeros(max(len(objects), 1), dtype=bool)
     used[decoder.pairs()["object"]] = True

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from convolver.errors import UsageError
-from convolver.tracing.elf import offsets_of, open_elf
 
 Range = tuple[str, int, int]
 """Object file, first offset, end."""
@@ -21,6 +20,8 @@ def _hexadecimal(text: str) -> int:
 
 
 def _offset(path: Path, address: int) -> int:
+    from convolver.tracing.elf import offsets_of, open_elf  # only here: it brings a library that predictions do not need
+
     try:
         with open(path, "rb") as file:
             elf = open_elf(file)
