@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
 
+def _asked(trace: Trace) -> dict[str, Any]:
+    """Return the sampling plan without what a budget made of it: each rank has its own."""
+    plan = dict(trace.header["sampling"] or {})
+    for name in ("sets", "burst_interval", "set_share") if plan.get("budget") else ():
+        plan.pop(name, None)
+    return plan
+
+
 def _check(traces: Sequence[Trace]) -> None:
     found = [trace.header.get("rank") for trace in traces]
     if None in found:
@@ -24,7 +32,7 @@ def _check(traces: Sequence[Trace]) -> None:
         raise UsageError(f"Each rank from 0 on is needed, once; there are {have}.")
     first = traces[0]
     for trace in traces:
-        if trace.header["sampling"] != first.header["sampling"]:
+        if _asked(trace) != _asked(first):
             raise ProvenanceError(f"{trace.path} and {first.path} have different sampling plans; trace all ranks in one run.")
 
 
