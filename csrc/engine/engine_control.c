@@ -1,4 +1,4 @@
-/* The program `convolver-engine`: runs a command, or attaches to a process, under the engine. */
+/* The program `convolver-engine`: runs a command under the engine. */
 #define _GNU_SOURCE
 #include "engine_control.h"
 
@@ -57,12 +57,6 @@ static int take(struct cv_options *o, char *argument)
         o->sample = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--warmup")))
         o->warmup = strtoull(v, NULL, 10);
-    else if ((v = value(argument, "--attach")))
-        o->attach = atoi(v);
-    else if ((v = value(argument, "--for")))
-        o->seconds = atof(v);
-    else if (!strcmp(argument, "--bursts-only"))
-        o->bursts_only = 1;
     else
         return -1;
     return 0;
@@ -167,7 +161,7 @@ int main(int count, char **arguments)
     struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    if (i >= count && !options.attach) {
+    if (i >= count) {
         cv_say("there is nothing to trace");
         return REFUSED;
     }

@@ -1,4 +1,4 @@
-/* The controller: starts or attaches to a program, puts the engine into it, asks for bursts, and tells the reader of the wire format. */
+/* The controller: starts a program, puts the engine into it, asks for bursts, and tells the reader of the wire format. */
 #ifndef CV_ENGINE_CONTROL_H
 #define CV_ENGINE_CONTROL_H
 
@@ -11,9 +11,6 @@ struct cv_options {
     int wire; /* descriptor; -1: no stream */
     const char *counters, *log, *dump;
     uint64_t interval, sample, warmup; /* references; sample 0: counts only */
-    int bursts_only;
-    pid_t attach;
-    double seconds; /* after which to detach; 0: never */
 };
 
 struct cv_target {
@@ -28,10 +25,6 @@ struct cv_target {
 void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cv_log_to(const char *path);
 int cv_start(struct cv_target *target, char **command);
-int cv_attach(struct cv_target *target, pid_t pid);
-int cv_detach(struct cv_target *target);
-int cv_interrupt_for_bursts(struct cv_target *target);       /* one burst in each running thread that is native */
-int cv_follow_events(struct cv_target *target, int *status); /* of a seized program; 1: it has ended */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 
 /* engine_wire.c */

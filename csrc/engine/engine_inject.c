@@ -1,6 +1,5 @@
 /* Puts the engine into a process by ptrace: three system calls in it, and lets it go. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +19,6 @@
 __asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .incbin \"" CV_BLOB_FILE "\"\ncv_blob_end:\n.byte 0\n.text");
 extern const uint8_t cv_blob[], cv_blob_end[];
 
-#define MOST_THREADS 4096
 #define NO_EXEC 127
 
 static FILE *log_file;
