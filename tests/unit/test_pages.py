@@ -12,7 +12,7 @@ from tools import result_tables
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = [ROOT / "README.md", ROOT / "docs" / "accuracy.md", ROOT / "docs" / "benchmarks.md"]
 FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|ns\b|us\b|ms\b|GB/s|million\b|times\b|x\b)")
-BUDGET = 38_000
+BUDGET = 39_000
 
 
 def outside(text: str) -> str:
