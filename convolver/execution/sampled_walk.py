@@ -25,8 +25,6 @@ TARGET = 0.005
 """Relative standard error of the program's cycles at which walking ends; twice as small as what is promised."""
 STRATA = 64
 LEAST_ROUNDS = 4
-MORE = 1.25
-"""Rounds after which the error is looked at again, over those after which it was looked at before."""
 NO_STRATUM = -1
 ENOUGH = 8
 """Executions from which on the windows chosen at random alone say what a block takes."""
@@ -62,19 +60,19 @@ def walk_windows(
     about = sample.windows()
     rounds, stratum = _rounds(about["rare"] == 0)
     walked = np.zeros(len(about), dtype=bool)
-    look = LEAST_ROUNDS
     progress.start("Walking paths", total=float(len(rounds)), unit="rounds")
     try:
-        for number, windows in enumerate(rounds):
+        done, until = 0, LEAST_ROUNDS
+        while done < len(rounds):
+            windows = np.sort(np.concatenate(rounds[done:until]))  # in the order of time: what lines are owed depends on it
             for walk in walks:
                 walk.walk(windows)
             walked[windows] = True
-            progress.advance(1)
-            if number + 1 < look:
-                continue
-            if all(_estimate(walk, executions, length, stratum).error <= TARGET for walk in walks):
+            progress.advance(float(min(until, len(rounds)) - done))
+            error = max((_estimate(walk, executions, length, stratum).error for walk in walks), default=0.0)
+            if error <= TARGET:
                 break
-            look = math.ceil(MORE * look)
+            done, until = until, max(until + 1, math.ceil(until * (error / TARGET) ** 2))
     finally:
         progress.finish()
     rare = (_executions(walks[0], length) < ENOUGH) & (executions > 0)
