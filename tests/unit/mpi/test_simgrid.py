@@ -138,5 +138,5 @@ def test_sizes_count_elements_of_the_type_that_an_action_names_and_bytes_without
 
 def test_a_list_of_files_that_are_not_there_is_refused(tmp_path):
     (tmp_path / "t.txt").write_text("rank-0.ti\n")
-    with pytest.raises(FormatError, match=r"t\.txt is no time-independent trace"):
+    with pytest.raises(FormatError, match=r"t\.txt names rank-0\.ti, which is no file"):
         load_events(tmp_path / "t.txt")
