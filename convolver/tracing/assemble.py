@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.trace_decoder import Decoder
+from convolver.foreign_text import visible
 from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.data_objects import DataObjects, object_table
 from convolver.signature.origin import sealed
@@ -59,7 +60,7 @@ def block_columns(
     loops = find_loops(definitions, blocks, names.functions)
     return {
         "block": np.arange(len(blocks), dtype=np.uint32),
-        "module": [definitions.paths[module] for module in modules],
+        "module": [visible(definitions.paths[module]) for module in modules],
         "build_id": [names.build_ids[module] for module in modules],
         "offset": blocks.offset,
         "length_bytes": blocks.length_bytes,

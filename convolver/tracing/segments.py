@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.foreign_text import visible
 from convolver.tracing.definitions import Definitions, counter_values, starts
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def segment_table(definitions: Definitions, counters: NDArray[np.uint64], blocks
     return pl.DataFrame(
         {
             "segment": np.arange(len(segments), dtype=np.uint32),
-            "module": [definitions.paths[module] for module in segments["module"].tolist()],
+            "module": [visible(definitions.paths[module]) for module in segments["module"].tolist()],
             "offset": segments["file_offset"],
             "address": segments["address"],
             "block": rows,
