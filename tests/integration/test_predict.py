@@ -152,9 +152,9 @@ def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, 
         decoded += len(data)
         decode(self, data)
 
-    monkeypatch.setattr(Decoder, "replay", counted)
     path = folder / "bursts.cvt"
     assert run("trace", "-o", path.name, "--", "./cg", "6").returncode == 0
+    monkeypatch.setattr(Decoder, "replay", counted)
     recorded = sum(len(chunk.content(str(path))) for chunk in read_chunks(path) if chunk.kind == ADDRESSES)
     machines = ["server-hbm", "desktop-32m"]
     cold = analyze(path, machines)
