@@ -98,8 +98,8 @@ def unnamed(page: str, found: set[str]) -> list[str]:
 
 PER_PLACE = r"^(hit_rate|served|written_back|error|brought|scattered)_(L\d|memory)|^pages_"
 """Columns that there is one of for each level, place or pattern."""
-SOMETIMES = {"replay"}
-"""Of a prediction with MPI events alone."""
+SOMETIMES = {"replay", "burst_interval", "set_share"}
+"""Of a prediction with MPI events, and of a trace with a budget."""
 WRITTEN = {
     "signature": "cg.sig.parquet",
     "hit_rates": "cg.hits.parquet",
