@@ -110,7 +110,7 @@ class Outputs:
             shutil.copytree(self.start, where, symlinks=True)
             return where
         where.mkdir(parents=True)
-        (where / "examples").symlink_to(ROOT / "examples")
+        shutil.copytree(ROOT / "examples", where / "examples")
         return where
 
     def run(self, page: Path) -> float:

@@ -61,7 +61,7 @@ def stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         for number, old in before.items():
-            signal.signal(number, old)
+            signal.signal(number, signal.SIG_DFL if old is None else old)  # None: it was not set by Python
 
 
 def raise_signal(number: int | None) -> None:
