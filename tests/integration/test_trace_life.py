@@ -46,7 +46,13 @@ def program(tmp_path_factory):
 def begin(program, folder, turns):
     """Start a traced run in a session of its own."""
     command = [sys.executable, "-m", "convolver", "trace", "-o", "a.cvt", "--", program, "x", turns]
-    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def hang_up_ends() -> None:  # not so where the tests themselves were started by nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hang_up_ends
+    )
 
 
 def wait_for(test, seconds=60):
