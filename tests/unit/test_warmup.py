@@ -86,7 +86,7 @@ def test_batches_say_what_is_warm():
     ]
 
 
-@pytest.mark.parametrize("plan", [{"warmup": 10_000}, {"warmup": 5, "mode": "full"}, {"warmup": -1}])
+@pytest.mark.parametrize("plan", [{"warmup": 30_000}, {"warmup": 5, "mode": "full"}, {"warmup": -1}])
 def test_an_impossible_warm_up_is_refused(plan):
     with pytest.raises(UsageError):
         SamplingPlan(**plan).check()
