@@ -133,7 +133,7 @@ def test_every_address_is_counted_as_single_steps_count_it(options: tuple[str, .
     assert _counted(tmp_path, command, *options)[0] == stepped
 
 
-PROGRAMS = int(os.environ.get("CONVOLVER_PROGRAMS", "20"))
+PROGRAMS = int(os.environ.get("CONVOLVER_PROGRAMS", "5"))
 """Programs of this system that are stepped through, each twice; 200 take half an hour."""
 
 
