@@ -95,11 +95,10 @@ def choose(
     prices = prices or {}
     if prices and not prices.keys() & {one.machine for one in times}:
         raise UsageError(f"No price is for one of these machines: {', '.join(one.machine for one in times)}.")
-    scale = 1.0 if measured is None else measured / times[0].total[0]
     order = sorted(times, key=lambda one: one.total[0])
     found = []
     for one in order:
-        seconds, low, high = (value * scale for value in one.total)
+        seconds, low, high = one.total
         if measured is not None and one is not times[0]:
             ratio, ends = compared(times[0], one)
             seconds = measured / ratio

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from convolver.convolution.choice import RankedMachine
 from convolver.convolution.verdict import CANNOT_TELL
 from convolver.plotting import style
+from convolver.plotting.labels import machine_label
 from convolver.plotting.style import Look
 from convolver.units import format_seconds
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def draw(choices: Sequence[RankedMachine], look: Look) -> Figure:
-    """Return the picture of a ranking (:func:`convolver.reporting.choice.choose`), the fastest machine on top."""
+    """Return the picture of a ranking (:func:`convolver.convolution.choice.choose`), the fastest machine on top."""
     from matplotlib.figure import Figure
 
     priced = [one for one in choices if one.cost is not None]
     drawn = Figure(figsize=(9.0 if not priced else 11.0, 1.6 + 0.42 * len(choices)), layout="constrained")
     axes = drawn.subplots(1, 2 if priced else 1, sharey=True, squeeze=False)[0]
     _dots(axes[0], [(one.seconds, one.interval, one.verdict) for one in choices], look)
-    axes[0].set_yticks(range(len(choices)), [one.machine + (" (projected)" if one.projected else "") for one in choices])
+    axes[0].set_yticks(range(len(choices)), [machine_label(one.machine, one.projected) for one in choices])
     axes[0].set_ylim(len(choices) - 0.5, -0.5)
     axes[0].set_title("time of a run")
     axes[0].xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from convolver.convolution.choice import BEST, RankedMachine
 from convolver.convolution.verdict import CANNOT_TELL, seconds_from_to
+from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import grid
 from convolver.units import format_seconds
 
@@ -35,7 +36,6 @@ def chart(choices: Sequence[RankedMachine]) -> Table:
     table.add_column("", no_wrap=True)
     most = max(one.interval[1] for one in choices)
     for one in choices:
-        name = one.machine + (" (projected)" if one.projected else "")
         certain = one.interval[0] == one.interval[1]
         cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval), _words(one)]
         if priced:
@@ -43,7 +43,7 @@ def chart(choices: Sequence[RankedMachine]) -> Table:
             front = " (efficient)" if one.efficient else ""
             cells += [costs, "-" if one.cost_verdict is None else one.cost_verdict + front]
         style = "bold" if one.verdict == BEST else "dim" if one.verdict == CANNOT_TELL else None
-        table.add_row(name, *cells, bar(one.seconds, one.interval, most), style=style)
+        table.add_row(machine_label(one.machine, one.projected), *cells, bar(one.seconds, one.interval, most), style=style)
     return table
 
 
