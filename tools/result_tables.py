@@ -6,8 +6,9 @@ A page holds blocks such as
     ...what is generated...
     <!-- /result -->
 
-The words after the colon are ``table``, ``table COLUMN,COLUMN``, or a text with fields in braces, which are values of the result
-file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits with 1.
+The words after the colon are ``table`` or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with
+fields in braces, which are values of the result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which
+pages are not current and exits with 1.
 """
 
 import argparse
@@ -41,14 +42,19 @@ def load(name: str) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any], wanted: str) -> str:
-    """Return a Markdown table of the wanted columns (comma-separated; all where the text is empty)."""
+    """Return a Markdown table of the wanted columns (comma-separated; empty: all) and rows (``where COLUMN=VALUE``)."""
     columns = result["columns"]
-    names = [name.strip() for name in wanted.split(",")] if wanted else columns
-    unknown = [name for name in names if name not in columns]
+    wanted, _, condition = wanted.partition("where ")
+    names = [name.strip() for name in wanted.split(",")] if wanted.strip() else columns
+    key, _, value = (word.strip() for word in condition.partition("="))
+    unknown = [name for name in (*names, *filter(None, [key])) if name not in columns]
     if unknown:
         raise StaleResultError(f"The result {result['name']} has no column {', '.join(unknown)}; it has {', '.join(columns)}.")
     places = [columns.index(name) for name in names]
-    rows = [names, ["---"] * len(names), *([row[place] for place in places] for row in result["rows"])]
+    chosen = [row for row in result["rows"] if not key or str(row[columns.index(key)]) == value]
+    if not chosen:
+        raise StaleResultError(f"The result {result['name']} has no row with {condition}.")
+    rows = [names, ["---"] * len(names), *([row[place] for place in places] for row in chosen)]
     return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in rows)
 
 

@@ -12,7 +12,7 @@ from tools import result_tables
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = [ROOT / "README.md", ROOT / "docs" / "accuracy.md", ROOT / "docs" / "benchmarks.md"]
 FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|ns\b|us\b|ms\b|GB/s|million\b|times\b|x\b)")
-BUDGET = 39_000
+BUDGET = 32_000
 
 
 def outside(text: str) -> str:
@@ -34,7 +34,8 @@ def test_every_measured_figure_is_generated(page):
 
 
 def test_pages_keep_to_their_budget_of_words():
-    words = sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md"))
+    pages = (ROOT / "docs").rglob("*.md")
+    words = sum(len(re.findall(r"\S*\w\S*", page.read_text())) for page in pages)  # a table's rules are none
     assert words <= BUDGET
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
     assert all(len(line) <= 160 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
@@ -43,6 +44,13 @@ def test_pages_keep_to_their_budget_of_words():
 def test_a_result_that_is_missing_is_named():
     with pytest.raises(result_tables.StaleResultError, match="no-such-result"):
         result_tables.current("<!-- result no-such-result: table -->\n<!-- /result -->")
+
+
+def test_a_table_shows_the_wanted_rows_only():
+    result = {"name": "r", "columns": ["a", "b"], "rows": [["1", "x"], ["2", "y"]]}
+    assert result_tables.table(result, "a where b=y").splitlines()[2:] == ["| 2 |"]
+    with pytest.raises(result_tables.StaleResultError, match="no row with b=z"):
+        result_tables.table(result, "a where b=z")
 
 
 def test_a_column_that_is_missing_is_named():
