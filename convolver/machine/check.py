@@ -63,7 +63,7 @@ def _origin(profile: MachineProfile) -> Iterator[Finding]:
         if doubt := projection_doubt(profile):
             yield Finding("note", doubt)
     if hypervisor := profile.cpu.get("hypervisor"):
-        yield Finding("note", f"It was measured in a virtual machine ({hypervisor}): neighbours share its last cache and memory.")
+        yield Finding("note", f"In a virtual machine ({hypervisor}), other VMs share its last-level cache and memory.")
 
 
 def _completeness(profile: MachineProfile) -> Iterator[Finding]:

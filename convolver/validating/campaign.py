@@ -45,13 +45,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A machine, or this one in some state.
 
-    ``hogs`` other CPUs copy memory all the time; ``pages`` are what programs and probe get; ``cpu_quota`` is the share of a CPU
+    ``loaded_cpus`` other CPUs copy memory all the time; ``pages`` are what programs and probe get; ``cpu_quota`` is the CPU share
     that the control group allows. With ``profile`` it is another machine, measured elsewhere: ``times`` is a CSV file with the
     columns program, input, seconds.
     """
 
     name: str
-    hogs: int = 0
+    loaded_cpus: int = 0
     pages: Pages = "default"
     cpu_quota: float = 1.0
     profile: str = ""
@@ -141,8 +141,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @staticmethod
     def _check_condition(condition: Condition, where: str) -> None:
-        if not 0 < condition.cpu_quota <= 1 or condition.hogs < 0:
-            raise SchemaError(f"The condition '{condition.name}' in {where} needs a cpu_quota in 0..1 and no negative hogs.")
+        if not 0 < condition.cpu_quota <= 1 or condition.loaded_cpus < 0:
+            raise SchemaError(f"The condition '{condition.name}' in {where} needs a cpu_quota in 0..1 and loaded_cpus >= 0.")
         if bool(condition.profile) != bool(condition.times):
             raise SchemaError(f"The condition '{condition.name}' in {where} needs both a profile and times, or neither.")
 

@@ -15,7 +15,7 @@ from convolver.probing.kernel import measure_kernel
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.pages import differ_in_pages
-from convolver.validating.running import hogs
+from convolver.validating.running import background_load
 from convolver.validating.visits import is_visited, merged_visits
 
 
@@ -86,7 +86,7 @@ def _profile(
         profile = MachineProfile.load(path)
         if profile.kernel:
             return profile
-        with hogs(condition, cpu):  # an older probe did not ask what the kernel takes
+        with background_load(condition, cpu):  # an older probe did not ask what the kernel takes
             profile = msgspec.structs.replace(profile, kernel=measure_kernel(cpu, progress))
     else:
         visited = merged_visits(folder, condition, [one for one in campaign.condition if is_visited(one, campaign)])

@@ -15,7 +15,7 @@ import msgspec
 from convolver.errors import ConvolverError, FormatError
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
-from convolver.validating.running import NativeRun, control_group, hogs, run_once
+from convolver.validating.running import NativeRun, background_load, control_group, run_once
 from convolver.validating.sharing import wait_until_alone, watched
 from convolver.validating.validation_rows import undisturbed
 from convolver.validating.warming import warm_huge_pages
@@ -135,7 +135,7 @@ def _pair(
 
 
 def _run(job: Job, condition: Condition, number: int, runs: CampaignRuns, cpu: int) -> NativeRun:
-    with control_group(condition) as group, hogs(condition, cpu):
+    with control_group(condition) as group, background_load(condition, cpu):
         if condition.pages == "thp":
             warm_huge_pages(runs.peak_bytes(job))
         before = wait_until_alone(cpu, runs.alone(condition))

@@ -30,7 +30,7 @@ class PredictedSeconds(NamedTuple):
 
 def differ_in_pages(condition: Condition, base: Condition) -> bool:
     """Tell whether a condition is the base but for huge pages, which a program may get or not."""
-    same = (condition.hogs, condition.profile) == (base.hogs, base.profile)
+    same = (condition.loaded_cpus, condition.profile) == (base.loaded_cpus, base.profile)
     return same and condition.pages == "thp" and base.pages != "thp"
 
 

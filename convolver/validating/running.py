@@ -88,7 +88,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
     process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - before
     spent = Usage.now().since(usage)
-    hogs = condition.hogs * wall
+    loaded = condition.loaded_cpus * wall
     return NativeRun(
         job=job.key,
         condition=condition.name,
@@ -97,7 +97,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
         user_seconds=taken.ru_utime,
         system_seconds=taken.ru_stime,
         status=process.returncode,
-        others=round(max(0.0, spent.busy - taken.ru_utime - taken.ru_stime - hogs) / spent.total, 3) if spent.total else 0.0,
+        others=round(max(0.0, spent.busy - taken.ru_utime - taken.ru_stime - loaded) / spent.total, 3) if spent.total else 0.0,
         steal=round(spent.steal / spent.total, 3) if spent.total else 0.0,
         peak_bytes=taken.ru_maxrss * 1024,
     )
@@ -152,16 +152,16 @@ def _remove_group(group: Path) -> None:
 
 
 @contextmanager
-def hogs(condition: Condition, cpu: int) -> Iterator[None]:
+def background_load(condition: Condition, cpu: int) -> Iterator[None]:
     """Keep other CPUs busy copying memory; raises :class:`UsageError` when there are too few."""
     others = [one for one in sorted(os.sched_getaffinity(0)) if one != cpu]
-    if condition.hogs > len(others):
+    if condition.loaded_cpus > len(others):
         raise UsageError(
-            f"The condition '{condition.name}' needs {condition.hogs} CPUs beside the measured one; there are {len(others)}."
+            f"The condition '{condition.name}' needs {condition.loaded_cpus} CPUs beside this one; there are {len(others)}."
         )
     processes: list[subprocess.Popen[str]] = []
     try:
-        processes.extend(start_hog(other) for other in others[: condition.hogs])
+        processes.extend(start_load(other) for other in others[: condition.loaded_cpus])
         yield
     finally:
         for process in processes:
@@ -169,6 +169,6 @@ def hogs(condition: Condition, cpu: int) -> Iterator[None]:
             process.wait()
 
 
-def start_hog(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[str]:
+def start_load(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[str]:
     """Start a process that runs a probe kernel on a CPU until it is ended, and wait until it is warm."""
     return start("--forever", kernel, "--cpu", str(cpu), "--bytes", str(size_bytes))

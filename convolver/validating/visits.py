@@ -21,7 +21,7 @@ from convolver.probing.merge_probes import merge
 from convolver.probing.plan import Plan
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
-from convolver.validating.running import hogs
+from convolver.validating.running import background_load
 from convolver.validating.sharing import instruction_cycles, is_shared, wait_until_alone
 
 FOLDER = "visits"
@@ -38,7 +38,7 @@ def is_visited(condition: Condition, campaign: Campaign) -> bool:
 
     A quota has not: it takes time away, not speed, so it borrows the base's.
     """
-    quota = condition.cpu_quota < 1 and condition.hogs == 0 and condition.pages == "default"
+    quota = condition.cpu_quota < 1 and condition.loaded_cpus == 0 and condition.pages == "default"
     return not condition.profile and (not quota or condition.name == campaign.base_name)
 
 
@@ -79,7 +79,7 @@ class Visits:
     def _visit(self, condition: Condition, number: int, path: Path) -> None:
         plan = visit_plan(choose_plan(full=self._campaign.probe == "full", cpu=self._cpu, pages=condition.pages), number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with hogs(condition, self._cpu), warnings.catch_warnings():
+        with background_load(condition, self._cpu), warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # one round cannot settle; what counts is how the visits agree
             before = wait_until_alone(self._cpu, self._alone.get(condition.name, 0.0))
             profile = probe(plan, cpu=self._cpu, progress=self._progress)

@@ -1,4 +1,4 @@
-"""Disturbances of the host that make another machine of it: a bandwidth hog, no huge pages, half the CPU quota."""
+"""Disturbances of the host that make another machine of it: a copying program, no huge pages, half the CPU quota."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def warden(own: int, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hog(own: int) -> Iterator[str]:
+def busy(own: int) -> Iterator[str]:
     """A process that copies 64 MiB to and fro on another processor than ``own``."""
     others = sorted(set(range(os.cpu_count() or 1)) - {own})
     if not others:
         raise NotPossibleError("there is no other processor")
     process = subprocess.Popen(["taskset", "-c", str(others[0]), sys.executable, "-c", HOG])
     try:
-        yield f"a bandwidth hog on processor {others[0]}"
+        yield f"a copying program on processor {others[0]}"
     finally:
         process.kill()
         process.wait()
@@ -97,4 +97,4 @@ def half_quota(own: int) -> Iterator[str]:
         group.rmdir()
 
 
-DISTURBANCES = {"hog": hog, "pages": no_huge_pages, "quota": half_quota}
+DISTURBANCES = {"busy": busy, "pages": no_huge_pages, "quota": half_quota}

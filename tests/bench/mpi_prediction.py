@@ -3,7 +3,7 @@
 replay   real runs captured and replayed on the network measured just before: replayed time against the run's own. Programs: the
          halo exchange of ours, and HPL given with --hpl (it reads hpccinf.txt) or hpcc where it is installed (Debian: Open MPI).
 disturb  base: this host as it is; target: the same host under a disturbance; the target's profile from probes alone, prediction
-         against the run. Two ranks share processor 0, so that a hog has the other one.
+         against the run. Two ranks share processor 0, so that a load has the other one.
 capture  cost of the interposer a call: messages of a task to itself with it and without it, interleaved.
 """
 
@@ -24,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mpi_disturbances import DISTURBANCES, HUGE_PAGES, REAL_TIME, NotPossibleError, hog, warden
+from mpi_disturbances import DISTURBANCES, HUGE_PAGES, REAL_TIME, NotPossibleError, busy, warden
 from mpi_runs import QUIET, Library, halo, hpl_input, libraries, load, repeated
 
 from convolver.machine.profile import MachineProfile
@@ -106,8 +106,8 @@ def disturbed(runs: int, only: list[str], only_of: list[str], steps: int, guarde
         print("| target | predicted s | interval | measured s | error | CPU ratio | measured speedup |\n" + "|---" * 7 + "|")
         for title in only:
             try:
-                # The hog itself has the other processor.
-                guard = warden(0, folder) if guarded and DISTURBANCES[title] is not hog else nullcontext()
+                # The load itself has the other processor.
+                guard = warden(0, folder) if guarded and DISTURBANCES[title] is not busy else nullcontext()
                 with guard, DISTURBANCES[title](0) as words:
                     target = profile(folder, title, library)
                     seconds, _ = repeated(command, folder / title, runs, mpicc=library.mpicc)

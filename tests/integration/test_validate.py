@@ -20,7 +20,7 @@ from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
 from convolver.validating.preparing import prepare
-from convolver.validating.running import control_group, hogs, page_environment, run_once
+from convolver.validating.running import background_load, control_group, page_environment, run_once
 
 SPIN = """
 #include <stdlib.h>
@@ -203,8 +203,8 @@ def test_a_helper_that_outlives_its_program_may_leave_the_control_group_later(fo
     assert not group.exists()
 
 
-def test_more_hogs_than_cpus_are_refused():
-    with pytest.raises(UsageError, match="10000 CPUs"), hogs(Condition(name="hog", hogs=10000), default_cpu()):
+def test_more_loads_than_cpus_are_refused():
+    with pytest.raises(UsageError, match="10000 CPUs"), background_load(Condition(name="busy", loaded_cpus=10000), default_cpu()):
         pass
 
 

@@ -70,7 +70,7 @@ def test_a_visit_that_is_there_is_not_made_again(tmp_path, short_plan):
 
 
 def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path):
-    crowd, kernel = Condition(name="crowd", hogs=10_000), (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
+    crowd, kernel = Condition(name="crowd", loaded_cpus=10_000), (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
     (tmp_path / module.FOLDER).mkdir()
     for number in (0, 1):
         msgspec.structs.replace(machine("quiet"), kernel=kernel).save(tmp_path / module.FOLDER / f"quiet.{number}.machine.json")
@@ -82,7 +82,7 @@ def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path):
 
 def test_other_pages_do_not_change_the_core(tmp_path):
     kernel = (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
-    conditions = (QUIET, Condition(name="huge", pages="thp"), Condition(name="hog", hogs=1))
+    conditions = (QUIET, Condition(name="huge", pages="thp"), Condition(name="busy", loaded_cpus=1))
     for turns, condition in enumerate(conditions, start=7):
         figure = CoreFigure(name="front.loop", value=turns, low=turns, high=turns)
         path = tmp_path / f"{condition.name}.machine.json"
@@ -92,7 +92,7 @@ def test_other_pages_do_not_change_the_core(tmp_path):
 
 
 def test_a_quota_alone_borrows_the_profile_of_the_base():
-    busy_half = Condition(name="busy half", cpu_quota=0.5, hogs=1)
+    busy_half = Condition(name="busy half", cpu_quota=0.5, loaded_cpus=1)
     ours = campaign(QUIET, HALF, busy_half)
     assert [is_visited(one, ours) for one in ours.condition] == [True, False, True]
 
@@ -104,8 +104,8 @@ def looked(*cycles):
 
 
 def test_visits_count_under_all_conditions_or_none():
-    quiet, hog, huge = looked(0.27, 0.40, 0.28, 0.40), looked(0.27, 0.27, 0.27, 0.40), looked(0.40, 0.40, 0.27, 0.27)
-    assert undisturbed([quiet, hog, huge]) == {0, 2}
+    quiet, busy, huge = looked(0.27, 0.40, 0.28, 0.40), looked(0.27, 0.27, 0.27, 0.40), looked(0.40, 0.40, 0.27, 0.27)
+    assert undisturbed([quiet, busy, huge]) == {0, 2}
     assert undisturbed([looked(0.27, 0.40, 0.40)]) == {0, 1, 2}
 
 

@@ -79,7 +79,7 @@ HEADER = {
 def test_our_own_campaign_names_twelve_programs_that_nobody_here_wrote():
     ours = Campaign.load(OURS)
     assert len([program for program in ours.program if program.origin == "Debian"]) >= 12
-    assert {"hog", "huge pages", "half CPU"} <= {condition.name for condition in ours.condition}
+    assert {"busy", "huge pages", "half CPU"} <= {condition.name for condition in ours.condition}
     quick = {program.name for program in ours.quick().program if program.origin == "Debian" and program.inputs}
     assert len(quick) >= 12
 
@@ -153,7 +153,7 @@ def test_coverage_counts_measured_times_inside_the_interval():
 
 
 def test_a_cpu_ratio_is_the_base_over_the_other_and_its_error_is_relative():
-    rows = [row(), row(condition="hog", predicted=1.25, measured=1.6), row("q", "hog")]
+    rows = [row(), row(condition="busy", predicted=1.25, measured=1.6), row("q", "busy")]
     (found,) = ratios(rows, "quiet")
     assert found["predicted"] == pytest.approx(0.8)
     assert found["measured"] == pytest.approx(0.625)
@@ -188,17 +188,17 @@ def test_waiting_is_the_median_of_the_runs_that_count_and_never_negative():
 
 
 def test_statistics_are_given_by_condition_and_by_origin():
-    rows = [row(predicted=1.1), row("q", predicted=1.3, origin="Debian"), row("q", "hog", origin="Debian")]
+    rows = [row(predicted=1.1), row("q", predicted=1.3, origin="Debian"), row("q", "busy", origin="Debian")]
     found = {(entry["condition"], entry["origin"]): entry for entry in summarise(rows, "quiet")}
     assert found["quiet", "all"]["error"]["median"] == pytest.approx(0.2)
     assert found["quiet", "Debian"]["error"]["worst"] == pytest.approx(0.3)
     assert found["quiet", "Debian"]["error_of_user_time"]["worst"] == pytest.approx(1.3 / 0.75 - 1)
-    assert ("hog", "own") not in found
-    assert found["hog", "all"]["cpu_ratio_error"]["worst"] == pytest.approx(0.3)
+    assert ("busy", "own") not in found
+    assert found["busy", "all"]["cpu_ratio_error"]["worst"] == pytest.approx(0.3)
 
 
 def test_a_result_survives_its_file_and_the_tables_of_pages_show_every_row(tmp_path):
-    made = Validation.make([row(), row("xz", "hog", measured=2.0)], inputs={}, **HEADER)
+    made = Validation.make([row(), row("xz", "busy", measured=2.0)], inputs={}, **HEADER)
     made.save(tmp_path / "v.parquet")
     read = Validation.load(tmp_path / "v.parquet")
     assert read.rows == made.rows
@@ -207,8 +207,8 @@ def test_a_result_survives_its_file_and_the_tables_of_pages_show_every_row(tmp_p
     columns, (program,) = programs_table(read)
     assert dict(zip(columns, program, strict=True))["error"] == "+0 %"
     columns, conditions = conditions_table(statistics(read.rows, read.base))
-    assert {line[0] for line in conditions} == {"quiet", "hog"}
-    assert "50.0 %" in next(line for line in conditions if line[0] == "hog")
+    assert {line[0] for line in conditions} == {"quiet", "busy"}
+    assert "50.0 %" in next(line for line in conditions if line[0] == "busy")
 
 
 def test_a_campaign_without_a_result_says_why():
@@ -261,7 +261,7 @@ def test_a_drift_that_reaches_both_runs_of_a_round_alike_leaves_their_ratio_alon
 
 
 def test_a_ratio_of_rounds_goes_before_the_quotient_of_medians():
-    (found,) = ratios([row(), row(condition="hog", predicted=2.0, measured=3.0, measured_ratio=0.5, ratio_spread=0.1)], "quiet")
+    (found,) = ratios([row(), row(condition="busy", predicted=2.0, measured=3.0, measured_ratio=0.5, ratio_spread=0.1)], "quiet")
     assert (found["measured"], found["error"], found["spread"]) == (0.5, 0.0, 0.1)
 
 

@@ -17,7 +17,7 @@ def row(program, predicted, measured, **fields):
 
 
 def test_states_of_the_base_are_no_machines():
-    conditions = (Condition(name="here"), Condition(name="hog", hogs=1), Condition(name="there", profile="x", times="y"))
+    conditions = (Condition(name="here"), Condition(name="busy", loaded_cpus=1), Condition(name="there", profile="x", times="y"))
     campaign = Campaign(name="c", program=[Program(name="p", command=["p"])], condition=conditions)
     assert [one.name for one in whole_machines(campaign)] == ["here", "there"]
 

@@ -66,6 +66,6 @@ def test_only_what_an_allocator_gets_is_huge_where_the_trace_tells():
 
 def test_only_a_condition_that_asks_for_huge_pages_and_nothing_else_is_joined_with_the_base():
     assert differ_in_pages(HUGE, BASE)
-    others = (BASE, Condition(name="x", pages="4k"), Condition(name="x", pages="thp", hogs=1))
+    others = (BASE, Condition(name="x", pages="4k"), Condition(name="x", pages="thp", loaded_cpus=1))
     assert not any(differ_in_pages(one, BASE) for one in others)
     assert not differ_in_pages(HUGE, Condition(name="b", pages="thp"))
