@@ -170,7 +170,7 @@ class BlockTimesShape(HeaderShape, kw_only=True):
     command: list[str] | None = None
     assumptions: list[str] | None = None
     projected: bool = False
-    draws_seconds: list[float] | None = None
+    draws_seconds: Annotated[list[float], Meta(min_length=1)] | None = None
     draws_blocks: dict[Annotated[str, Meta(pattern="^[0-9]{1,10}$")], list[float]] | None = None
     draws_functions: list[tuple[str | None, str | None, list[float]]] | None = None
     system: dict[str, Any] | None = None
@@ -306,7 +306,7 @@ _TEXTS: dict[str, str] = {
     "convolver.object_hits": "machine level",
     "convolver.block_times": "machine module function file",
     "convolver.timeline": "part",
-    "convolver.table": "metric",
+    "convolver.table": "app callpath metric unit machine source",
     "convolver.validation": "program condition mode method",
 }
 """Columns that each table must have, as numbers without nulls or as texts; a signature checks its own."""
