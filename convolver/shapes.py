@@ -320,6 +320,10 @@ def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     for name in _NUMBERS.get(schema, "").split():
         column = table.get_column(name) if name in table.columns else None
         if column is None or not column.dtype.is_numeric() or (column.null_count() and not nulls):
+            if schema == "convolver.table" and column is None:
+                raise SchemaError(
+                    f"{where} has no column '{name}': it is no table of measurements; any reader of Parquet shows it."
+                )
             raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no number.")
     for name in _TEXTS.get(schema, "").split():
         if table.schema.get(name) != pl.String:

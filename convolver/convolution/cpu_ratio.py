@@ -61,7 +61,7 @@ class CpuRatio(DocumentArtifact):
         types |= dict.fromkeys(ENDS, pl.Float64)
         known = [name for name in types if self._rows.get(name) is not None]
         columns = {name: [visible(value) if isinstance(value, str) else value for value in self._rows[name]] for name in known}
-        return self._with_ratio(pl.DataFrame(columns, schema={name: types[name] for name in columns}))
+        return self._with_ratio(pl.DataFrame(columns, schema={name: types[name] for name in columns}, strict=False))
 
     @property
     def functions(self) -> pl.DataFrame:

@@ -190,7 +190,7 @@ def parse_levels(documents: Iterable[Mapping[str, Any]], where: str = "The hiera
     """Return checked levels from JSON objects; raises :class:`HierarchyError` with ``where`` in front."""
     try:
         return check_levels(msgspec.convert(list(documents), list[Level]))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise HierarchyError(f"{where} is not valid: {error}.") from error
     except HierarchyError as error:
         raise HierarchyError(f"{where} is not possible: {error}") from error

@@ -136,7 +136,7 @@ class Model(msgspec.Struct, kw_only=True):
         if self.left_out:
             return Predicted(values, *limits(self.left_out, x, values, level), outside)
         variance = self._variance(x, values)
-        quantile = stats.t.ppf(0.5 + level / 2, self.degrees_of_freedom) if self.degrees_of_freedom > 0 else math.nan
+        quantile = stats.t.ppf(0.5 + level / 2, min(self.degrees_of_freedom, 10**9)) if self.degrees_of_freedom > 0 else math.nan
         half = quantile * np.sqrt(variance)
         return Predicted(values, values - half, values + half, outside)
 

@@ -214,9 +214,9 @@ def _wire(events: Iterable[Event], writer: WireWriter) -> Iterator[tuple[bytes, 
     thread = 1
     for event in events:
         if not 0 <= event.size <= LONGEST or not 0 <= event.address < 1 << 64:
-            raise FormatError(f"A reference of {event.size} bytes at {event.address:#x} is impossible; check --format.")
+            raise FormatError(f"A reference of {event.size:#x} bytes at {event.address:#x} is impossible; check --format.")
         if not 0 <= event.pc < 1 << 64 or not 0 <= event.thread <= MOST_THREADS:
-            raise FormatError(f"An instruction at {event.pc:#x} of thread {event.thread} is impossible; check --format.")
+            raise FormatError(f"An instruction at {event.pc:#x} of thread {event.thread:#x} is impossible; check --format.")
         if event.thread != thread or len(keys) >= BATCH:
             yield writer.records(keys, np.array(addresses, dtype=np.uint64), thread), len(keys)
             keys, addresses, thread = [], [], event.thread
