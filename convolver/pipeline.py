@@ -10,7 +10,7 @@ from convolver.analyzing.analyze import PredictableTrace, analyze
 from convolver.analyzing.program_analysis import Analysis
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.convolve import convolve
+from convolver.convolution.convolve import convolve, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
@@ -126,10 +126,7 @@ def predict_from(
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 
-    def times_by(method: str) -> list[BlockTimes]:
-        return [convolve(analysis, one, overlap=overlap, method=method) for one in (base, target)]
-
-    times = times_by(method)
+    times = [convolve(analysis, one, overlap=overlap, method=method) for one in (base, target)]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
@@ -164,7 +161,7 @@ def predict_from(
         "extrapolated_share": times[0].extrapolated_share,
         "overlap": overlap,
         "method": method,
-        "paper": _paper(times if method == "paper" else times_by("paper"), measured),
+        "paper": _paper([paper_seconds(analysis, one, overlap) for one in (base, target)], measured),
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }
@@ -197,9 +194,9 @@ def _anchored(measured: float | None, ratio: float, ends: Sequence[float] | None
     }
 
 
-def _paper(times: Sequence[BlockTimes], measured: float | None) -> dict[str, float | None]:
+def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float | None]:
     """Return what the paper's own rates predict, beside the method that is used."""
-    base, target = (one.seconds for one in times)
+    base, target = seconds
     error = None if not measured else (base - measured) / measured
     return {"base_seconds": base, "target_seconds": target, "cpu_ratio": base / target if target else None, "error": error}
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from typer.models import CommandInfo, TyperInfo
 
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
@@ -22,6 +24,7 @@ DEFECT = 70
 """Exit code where an error was not foreseen (EX_SOFTWARE of sysexits.h)."""
 TRACEBACK = "CONVOLVER_TRACEBACK"
 """Environment variable that lets tracebacks through."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 if TYPE_CHECKING:
     from click import HelpFormatter
@@ -68,11 +71,36 @@ HIDDEN = {
 VERBS = {verb: words for group in (*GROUPS.values(), HIDDEN) for verb, words in group.items()}
 
 
+@cache
+def _built(verb: str) -> Any:
+    alone = typer.Typer(rich_markup_mode=None)
+    importlib.import_module(f"convolver.cli.{verb}").register(alone)
+    (command,) = typer.main.get_group(alone).commands.values()
+    command.short_help = VERBS[verb]
+    return command
+
+
+class _BuiltVerbs(Mapping[str, Any]):
+    """All verbs by name, each built when it is asked for: to build all of them takes longer than many a verb."""
+
+    _modules: ClassVar = {verb.rstrip("_"): verb for verb in VERBS}
+
+    def __getitem__(self, name: str) -> Any:
+        return _built(self._modules[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
 class _AllVerbs(Verbs):
     """All verbs, by what they are used for."""
 
-    def list_commands(self, _ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return [verb.rstrip("_") for verb in VERBS]
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands = _BuiltVerbs()  # type: ignore[assignment]
 
     def format_commands(self, _ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
         """Write the verbs group by group, their words in one column."""
@@ -109,12 +137,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-for _verb, _summary in VERBS.items():
-    importlib.import_module(f"convolver.cli.{_verb}").register(app)
-    _infos: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
-    next(info for info in _infos if info.name == _verb.rstrip("_")).short_help = _summary
 
 
 def _say(message: str) -> None:
@@ -169,6 +191,11 @@ def main() -> None:
     if "LC_CTYPE" not in inherited_environment():
         os.environ.pop("LC_CTYPE", None)  # or every program that is started from here would have Python's
     _open_streams()
+    if BLAS_THREADS not in os.environ:
+        os.putenv(
+            BLAS_THREADS, "1"
+        )  # its threads spin when they start; programs that are run from here get os.environ, as it was
+    gc.set_threshold(100_000, 20, 20)  # most of what a verb makes lives until it ends
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
     try:

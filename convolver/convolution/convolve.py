@@ -101,6 +101,12 @@ def convolve(analysis: Analysis, machine: MachineName, *, overlap: str = "norm",
     )
 
 
+def paper_seconds(analysis: Analysis, machine: MachineProfile, overlap: str) -> float:
+    """Return the sum of what :func:`convolve` makes of the paper's method, alone; raises what that does for the machine."""
+    table, where = analysis.signature.table, analysis.of(machine).falls
+    return float(_paper(table, where, machine_costs(machine), machine, overlap, None).seconds.sum())
+
+
 def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list[str]:
     """Return one sentence for each column that the method uses and the analysis does not have."""
     known, found = machine.calibration, []
@@ -232,11 +238,11 @@ def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
 def locations(lines: Array, names: list[str]) -> list[str]:
     """Return the data set location of each block by where its lines are found: one place, or the two largest as ``A/B``."""
     order = np.argsort(-lines, axis=1, kind="stable")
-    found = []
-    for row, (first, second) in zip(lines, order[:, :2], strict=True):
-        near, far = sorted((first, second))
-        found.append(names[first] if row[first] >= LOCATED else f"{names[near]}/{names[far]}")
-    return found
+    first, second = order[:, 0], order[:, 1]
+    two = np.array([[f"{near}/{far}" for far in names] for near in names], dtype=object)
+    alone = np.take_along_axis(lines, order[:, :1], axis=1)[:, 0] >= LOCATED
+    found = np.where(alone, np.array(names, dtype=object)[first], two[np.minimum(first, second), np.maximum(first, second)])
+    return list(found)
 
 
 def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfile) -> pl.DataFrame:

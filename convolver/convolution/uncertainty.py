@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,11 @@ UNSEEN_DEVIATION = 0.5
 _SEED = 20031107
 KEPT = 64
 """Blocks, and functions, whose own draws are kept."""
-_WHOLE = 0.995  # of the time, in blocks that are drawn one by one
+_WHOLE = 0.995  # of the time, in blocks that are drawn one by one; at most so many:
+_MOST = 2048
+_CHUNK = 256  # blocks that are drawn at once
+_POOL = 2048
+"""Rows of random numbers: blocks whose numbers are that far apart have the same ones."""
 
 
 class Known(NamedTuple):
@@ -55,6 +60,18 @@ def _normal(shape: tuple[int, ...], *key: int) -> Array:
     return np.random.default_rng([_SEED, *key]).standard_normal(shape)
 
 
+@cache
+def _pool(kind: str, *key: int) -> Array:
+    numbers = getattr(np.random.default_rng([_SEED, *key]), kind)((_POOL, DRAWS))
+    return np.ascontiguousarray(numbers.T)
+
+
+def _of_blocks(blocks: NDArray[np.intp], kind: str, *key: int) -> Array:
+    """Return random numbers of each block, shape (draws, blocks): the same ones whatever other blocks are drawn beside it on
+    another machine. ``kind``: "standard_normal" or "random" (in 0..1)."""
+    return _pool(kind, *key)[:, blocks % _POOL]
+
+
 def _own_key(calibration: Calibration) -> int:
     """Return a number of its own for each calibration: projections keep that of their base."""
     return zlib.crc32(repr([one.error for one in calibration.residuals]).encode())
@@ -63,14 +80,13 @@ def _own_key(calibration: Calibration) -> int:
 def _core(blocks: NDArray[np.intp], known: Known) -> Array:
     """Return log(true / estimated) core times, shape (draws, blocks): with the same numbers on all machines, since one model
     walks the same windows."""
-    # By block first, so that a block has the same numbers whatever other blocks are drawn beside it on another machine.
-    common, single = _normal((DRAWS, 1), 0, 0), _normal((int(blocks.max()) + 1, DRAWS), 0, 1)[blocks].T
+    common, single = _normal((DRAWS, 1), 0, 0), _of_blocks(blocks, "standard_normal", 0, 1)
     normal = np.sqrt(CORE_COMMON) * common + np.sqrt(1 - CORE_COMMON) * single
     if not known.paths:
         return np.asarray(BOUND[0] + BOUND[1] * normal)
     errors = core_errors(normal)
     if known.walked is not None:
-        errors = errors + known.walked[blocks] * _normal((int(blocks.max()) + 1, DRAWS), 0, 2)[blocks].T
+        errors = errors + known.walked[blocks] * _of_blocks(blocks, "standard_normal", 0, 2)
     return errors
 
 
@@ -84,8 +100,7 @@ def _assumed(calibration: Calibration, places: Sequence[str]) -> Array:
 
 
 def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
-    random = np.random.default_rng([_SEED, 700 + number])
-    return Chances(random.random((DRAWS, 1)), random.random((int(blocks.max()) + 1, DRAWS))[blocks].T)
+    return Chances(np.random.default_rng([_SEED, 700 + number]).random((DRAWS, 1)), _of_blocks(blocks, "random", 710 + number))
 
 
 class Drawn(NamedTuple):
@@ -120,15 +135,10 @@ def draw(
         none = np.zeros(0, dtype=np.intp)
         return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), none, np.zeros((DRAWS, 0)), none, np.zeros((DRAWS, 0)))
     order = np.argsort(-seconds, kind="stable")
-    large = np.sort(order[: int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1])
-    # Waiting is the core's time and what latencies add to it; these err by themselves.
-    core, waited = parts[0, large], np.maximum(parts[-1, large] - parts[0, large], 0.0)
-    own = np.vstack([parts[:-1, large], waited])
-    drawn = np.empty((DRAWS, len(large)))
-    for row, factor in zip(drawn, _factors(large, calibration, places, known).transpose(1, 0, 2), strict=True):
-        scaled = own * factor
-        scaled[-1] += core * factor[0]
-        row[:] = joined(scaled, *exponents)
+    most = min(int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1, _MOST)
+    large = np.sort(order[:most])
+    chunks = np.array_split(large, -(-len(large) // _CHUNK))
+    drawn = np.hstack([_drawn(parts, one, exponents, calibration, places, known) for one in chunks])
     drawn *= known.other[large] ** np.random.default_rng([_SEED, 600]).random((DRAWS, 1))
     low, high = np.quantile(drawn, QUANTILES, axis=0)
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
@@ -136,6 +146,23 @@ def draw(
     kept = np.argsort(-seconds[large], kind="stable")[:KEPT]
     whole = drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum())
     return Drawn(whole, widths, large[kept], drawn[:, kept], *_grouped(drawn, large, seconds, functions))
+
+
+def _drawn(
+    parts: Array,
+    blocks: NDArray[np.intp],
+    exponents: tuple[float, float],
+    calibration: Calibration,
+    places: Sequence[str],
+    known: Known,
+) -> Array:
+    """Return the drawn seconds of some blocks, shape (draws, blocks)."""
+    factors = _factors(blocks, calibration, places, known)
+    # Waiting is the core's time and what latencies add to it; these err by themselves.
+    core, waited = parts[0, blocks], np.maximum(parts[-1, blocks] - parts[0, blocks], 0.0)
+    scaled = np.vstack([parts[:-1, blocks], waited])[:, None, :] * factors
+    scaled[-1] += core * factors[0]
+    return joined(scaled.reshape(len(scaled), -1), *exponents).reshape(DRAWS, len(blocks))
 
 
 def _grouped(
