@@ -108,6 +108,18 @@ KINDS = {
         "table of measurements",
         "convolver.modeling.table:Table",
     ),
+    "convolver.many_hit_rates": ArtifactKind(
+        "hit rates of several traces (.parquet)",
+        "`convolver simulate FOLDER -m MACHINE` writes them",
+        "hit rates of several traces: simulated accesses, hits and misses per trace, block, machine and level",
+        "convolver.simulation.many:ManyHitRates",
+    ),
+    "convolver.network_sweep": ArtifactKind(
+        "a sweep over networks (.parquet)",
+        "`convolver replay sweep` writes one",
+        "sweep over networks: one replay a row",
+        "convolver.mpi.sweep:NetworkSweep",
+    ),
     "convolver.validation": ArtifactKind(
         "a validation (.parquet)",
         "`convolver validate CAMPAIGN.toml` makes one",

@@ -270,8 +270,7 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
         raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
     if header.get("id") != document_id({**header, "digest": table_digest(table)}):
         raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
-    if "sweep" not in header:  # a sweep has a row a point, and columns of its own
-        check_columns(table, schema, str(path))
+    check_columns(table, schema, str(path))
     return table, header
 
 

@@ -135,7 +135,35 @@ class SimulatedMachineShape(msgspec.Struct):
 class HitRatesShape(HeaderShape, kw_only=True):
     machines: list[SimulatedMachineShape]
     references: Count
+    sampling: SamplingShape | None
+
+
+class TraceReferencesShape(msgspec.Struct):
+    trace: str
+    references: Count
     sampling: SamplingShape | None = None
+
+
+class ManyHitRatesShape(HeaderShape, kw_only=True):
+    machines: list[dict[str, Any]]
+    traces: list[TraceReferencesShape]
+
+
+class SweptRangeShape(msgspec.Struct):
+    low: float
+    high: float
+    scale: str = "uniform"
+
+
+class SweptShape(msgspec.Struct):
+    ranges: dict[str, SweptRangeShape]
+    points: Count
+    seed: int = 0
+    design: str = "lhs"
+
+
+class NetworkSweepShape(HeaderShape, kw_only=True):
+    sweep: SweptShape
 
 
 class ObjectHitsShape(HeaderShape, kw_only=True):
@@ -277,6 +305,8 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "convolver.timeline": TimelineShape,
     "convolver.mpi_events": MpiEventsShape,
     "convolver.table": HeaderShape,
+    "convolver.many_hit_rates": ManyHitRatesShape,
+    "convolver.network_sweep": NetworkSweepShape,
     "convolver.validation": ValidationShape,
 }
 
@@ -293,6 +323,8 @@ _HITS = "accesses hits misses write_backs"
 _NUMBERS: dict[str, str] = {
     "convolver.data_objects": "object block references loads stores bytes set_references memops",
     "convolver.hit_rates": f"block {_HITS}",
+    "convolver.many_hit_rates": f"block {_HITS}",
+    "convolver.network_sweep": "point predicted_seconds",
     "convolver.object_hits": f"object block {_HITS}",
     "convolver.block_times": "block offset line executions memops memory_seconds floating_point_seconds instruction_seconds "
     "seconds error_seconds",
@@ -303,6 +335,7 @@ _NUMBERS: dict[str, str] = {
 }
 _TEXTS: dict[str, str] = {
     "convolver.hit_rates": "machine level",
+    "convolver.many_hit_rates": "trace machine level",
     "convolver.object_hits": "machine level",
     "convolver.block_times": "machine module function file",
     "convolver.timeline": "part",
@@ -320,10 +353,6 @@ def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     for name in _NUMBERS.get(schema, "").split():
         column = table.get_column(name) if name in table.columns else None
         if column is None or not column.dtype.is_numeric() or (column.null_count() and not nulls):
-            if schema == "convolver.table" and column is None:
-                raise SchemaError(
-                    f"{where} has no column '{name}': it is no table of measurements; any reader of Parquet shows it."
-                )
             raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no number.")
     for name in _TEXTS.get(schema, "").split():
         if table.schema.get(name) != pl.String:

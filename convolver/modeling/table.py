@@ -119,9 +119,7 @@ class Table:
         """Read a table: ``.parquet``, ``.csv``, or one of Extra-P's files (``.jsonl``, ``.json``, ``.txt``)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
-            table, header = schema.load_table(path, SCHEMA)
-            schema.check_columns(table, SCHEMA, str(path))
-            return cls(table, header)
+            return cls(*schema.load_table(path, SCHEMA))
         if suffix == ".csv":
             return cls.of(_read_csv(path), {"file": Path(path).name})
         if suffix in extrap.READERS:

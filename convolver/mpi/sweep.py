@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,14 @@ from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
 from convolver.mpi.network import Network, what_if
 from convolver.progress import SILENT, Progress
-from convolver.schema import canonical
+from convolver.schema import TableArtifact, canonical, load_table, table_header
 
 if TYPE_CHECKING:
     import polars as pl
 
     from convolver.mpi.network_replay import Replayer
 
+SCHEMA = "convolver.network_sweep"
 BATCH = 50
 """Replays of one task: enough to hide what sending it costs."""
 
@@ -100,6 +101,29 @@ def plan_of(given: Mapping[str, str | None], points: int, seed: int, design: str
     return SweepPlan(ranges, points, seed, "random" if design == "random" else "lhs")
 
 
+@dataclass(frozen=True)
+class NetworkSweep(TableArtifact):
+    """The artifact of a sweep: ``table`` has one row a point, with its parameters and the seconds of its replay."""
+
+    table: pl.DataFrame
+    header: dict[str, Any]
+
+    @classmethod
+    def make(cls, table: pl.DataFrame, plan: SweepPlan, trace: Path) -> Self:
+        """Return the artifact of the rows of a plan."""
+        return cls(table, table_header(SCHEMA, table, {"events": trace.name}, {"sweep": asdict(plan)}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and verify a file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the number of points, the ranges that they were drawn from and the fastest and slowest replay."""
+        seconds = self.table["predicted_seconds"]
+        return {"points": self.table.height, **self.header["sweep"]["ranges"], "fastest": seconds.min(), "slowest": seconds.max()}
+
+
 @lru_cache(maxsize=2)
 def _replayer(trace: str, stamp: float) -> Replayer:
     from convolver.mpi.network_replay import Replayer
@@ -148,7 +172,7 @@ def sweep(
     table = replays(trace, network, plan, journal, executor=executor, jobs=jobs, progress=progress)
     progress.finish()
     if output:
-        _save(table, plan, Path(trace), Path(output))
+        NetworkSweep.make(table, plan, Path(trace)).save(output)
     journal.remove()
     return table
 
@@ -185,10 +209,3 @@ def replays(
     run_missing(run_batch, tasks, journal, executor=executor, jobs=jobs, advance=lambda rows: progress.advance(len(rows)))
     rows = [row for number in tasks for row in journal.done[number]]
     return pl.DataFrame([{"point": i, **points[i], **row} for i, row in enumerate(rows)])
-
-
-def _save(table: pl.DataFrame, plan: SweepPlan, trace: Path, output: Path) -> None:
-    from convolver.schema import save_table, table_header
-
-    header = table_header("convolver.table", table, {"events": trace.name}, {"sweep": asdict(plan)})
-    save_table(table, header, output)

@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
 from convolver.progress import SILENT, Progress
-from convolver.schema import canonical, save_table, table_header, write_atomically
+from convolver.schema import TableArtifact, canonical, load_table, table_header, write_atomically
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import MachineLike, Target, targets
@@ -21,7 +22,26 @@ from convolver.simulation.targets import MachineLike, Target, targets
 if TYPE_CHECKING:
     import polars as pl
 
+SCHEMA = "convolver.many_hit_rates"
 SUFFIX = ".cvt"
+
+
+@dataclass(frozen=True)
+class ManyHitRates(TableArtifact):
+    """Hit rates of several traces in one table; its first column is the name of the trace."""
+
+    table: pl.DataFrame
+    header: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and verify a file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, SCHEMA))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the references of each trace and the sums over all traces per machine and level."""
+        traces = [{"trace": one["trace"], "references": one["references"]} for one in self.header["traces"]]
+        return {"traces": traces, "levels": totals_of(self.table)}
 
 
 def traces_in(folder: str | Path) -> list[Path]:
@@ -113,7 +133,7 @@ def _join(paths: list[Path], parts: _Parts, machines: list[dict[str, Any]], outp
         inputs[name] = rates.inputs["trace"]
         about.append({"trace": name, "references": rates.references, "sampling": rates.header["sampling"]})
     table = pl.concat(frames, how="diagonal")
-    save_table(table, table_header("convolver.table", table, inputs, {"machines": machines, "traces": about}), output)
+    ManyHitRates(table, table_header(SCHEMA, table, inputs, {"machines": machines, "traces": about})).save(output)
     return table
 
 

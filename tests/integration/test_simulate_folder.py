@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from convolver._native.trace_decoder import Decoder
+from convolver.artifacts import describe
 from convolver.cli.app import app
 from convolver.errors import UsageError
 from convolver.fanout import dask_executor
@@ -87,6 +88,10 @@ def test_a_pool_of_processes_writes_one_dataset(folder, tmp_path):
     table = simulate_many(traces_in(folder), MACHINES, output, jobs=2)
     assert table.equals(expected(folder))
     assert pl.read_parquet(output).equals(table)
+    assert describe(output)["traces"][2] == {
+        "trace": "app.2",
+        "references": simulate(Trace.load(traces_in(folder)[2]), MACHINES).references,
+    }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "ranks"]
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from convolver import fanout
+from convolver.artifacts import describe
 from convolver.errors import FormatError, UsageError
 from convolver.mpi import sweep as module
 from convolver.mpi.dim import write_dim
 from convolver.mpi.events import EventsBuilder
 from convolver.mpi.network import Network, flat_configuration, what_if
 from convolver.mpi.network_replay import Replayer
-from convolver.mpi.sweep import Range, SweepPlan, parse_range, sweep
-from convolver.schema import load_table
+from convolver.mpi.sweep import NetworkSweep, Range, SweepPlan, parse_range, sweep
 
 RANGES = {
     "latency_seconds": Range(1e-6, 1e-3, "log"),
@@ -59,9 +59,10 @@ def test_every_point_is_the_replay_of_its_parameters_in_order(trace, tmp_path):
         table = sweep(path, network, plan, output=tmp_path / "s.parquet", executor=executor)
     assert table["point"].to_list() == list(range(120))
     assert table["predicted_seconds"].to_list() == pytest.approx(expected(network, replayer, plan), rel=1e-14)
-    loaded, header = load_table(tmp_path / "s.parquet", "convolver.table")
-    assert loaded.equals(table)
-    assert header["sweep"]["points"] == 120
+    loaded = NetworkSweep.load(tmp_path / "s.parquet")
+    assert loaded.table.equals(table)
+    assert loaded.header["sweep"]["points"] == 120
+    assert describe(tmp_path / "s.parquet")["slowest"] == table["predicted_seconds"].max()
     assert not (tmp_path / "s.parquet.journal").exists()
 
 
