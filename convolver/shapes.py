@@ -357,3 +357,8 @@ def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     for name in _TEXTS.get(schema, "").split():
         if table.schema.get(name) != pl.String:
             raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no text.")
+    for column in table.get_columns():
+        if column.name.startswith("param.") and not column.dtype.is_numeric():
+            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has what is no number.")
+        if column.dtype.is_float() and schema != "convolver.analysis" and not column.is_finite().all():  # its NaN: not known
+            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has NaN or infinity.")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import polars as pl
 from convolver.artifacts import describe
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import ReplayError
+from convolver.foreign_text import json_text
 from convolver.machine.cores import FOLDER, parse_core
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.base import fit
@@ -26,12 +28,16 @@ from convolver.mpi.events import Events, EventsBuilder
 from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.network_replay import replay
 from convolver.mpi.sources import load_events
+from convolver.mpi.sweep import NetworkSweep, Range, SweepPlan
 from convolver.pipeline import predict_from
 from convolver.reporting.machine_tables import profile_rows
+from convolver.simulation.many import simulate_many
 from convolver.simulation.one_pass import simulate
 from convolver.tracing.importers import IMPORTERS, import_trace
 from convolver.tracing.reader import Trace
 from convolver.validating.campaign import Campaign
+from convolver.validating.validation import Validation
+from tests.artifact_chain import make_objects
 from tests.robust import mutations
 from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
@@ -91,24 +97,28 @@ class Reader(NamedTuple):
     read: Callable[[Path], Any]
 
 
+def _info(path: Path) -> None:
+    json_text(describe(path))
+
+
 def _machine(path: Path) -> None:
-    describe(path)
+    _info(path)
     profile_rows(MachineProfile.load(path))
 
 
 def _ratio(path: Path) -> None:
-    describe(path)
+    _info(path)
     _ = CpuRatio.load(path).functions
 
 
 def _model(path: Path) -> None:
-    describe(path)
+    _info(path)
     model = Model.load(path)
     model.apply({name: [1.0, 2.0] for name in model.features})
 
 
 def _trace(path: Path) -> None:
-    describe(path)
+    _info(path)
     trace = Trace.load(path)
     convolved(trace.signature, simulate(trace, [MACHINE]), MACHINE)
 
@@ -173,7 +183,17 @@ def _readers(folder: Path) -> list[Reader]:
     import_trace(folder / "a.lackey", output=folder / "a.cvt")
     bundled = min((ROOT / "convolver/machine/data").glob("*.machine.json"), key=lambda path: path.stat().st_size).read_bytes()
     pl.DataFrame({"address": [16, 32], "pc": [1, 2], "thread": [1, 2], "write": [0, 1]}).write_parquet(folder / "r.parquet")
-    tables = [program, rates, analysis, *times[:1], measured, events, timeline]
+    swept = pl.DataFrame({"point": [0, 1], "latency_seconds": [1e-6, 2e-6], "predicted_seconds": [1.0, 2.0]})
+    sweep = NetworkSweep.make(swept, SweepPlan({"latency_seconds": Range(1e-6, 2e-6)}, 2), Path("a.dim"))
+    simulate_many([folder / "a.cvt"], [MACHINE], folder / "many.parquet", executor=ThreadPoolExecutor(1))
+    validation = Validation.make(
+        [{"condition": "quiet", "mode": "hybrid", "method": "model", "program": "a"}],
+        inputs={},
+        **{"campaign": "c", "base": "m", "machine": {}, "left_out": {}, "refused": {}},
+    )
+    objects = make_objects(folder, rates)
+    tables = [program, rates, analysis, *times[:1], measured, events, timeline, sweep, validation, *objects]
+    many = [(folder / "many.parquet").read_bytes()]
     dims = [path.read_bytes() for path in sorted(GOLDEN.glob("*.dim"))]
     readers = [
         Reader("machine", ".machine.json", [_saved(folder, "m.json", MACHINE), bundled], mutations.change_json, _machine),
@@ -183,7 +203,7 @@ def _readers(folder: Path) -> list[Reader]:
             ".prediction.json",
             [_saved(folder, "p.json", predict_from(analysis, base=MACHINE, target=fast))],
             mutations.change_json,
-            describe,
+            _info,
         ),
         Reader(
             "model",
@@ -195,9 +215,9 @@ def _readers(folder: Path) -> list[Reader]:
         Reader(
             "tables",
             ".parquet",
-            [_saved(folder, f"{n}.parquet", one) for n, one in enumerate(tables)],
+            [_saved(folder, f"{n}.parquet", one) for n, one in enumerate(tables)] + many,
             mutations.change_parquet,
-            describe,
+            _info,
         ),
         Reader("trace", ".cvt", [(folder / "a.cvt").read_bytes()], mutations.change_cvt, _trace),
         Reader("dim", ".dim", dims, mutations.change_text, lambda path: _replayed(read_dim(path))),
