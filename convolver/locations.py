@@ -8,6 +8,7 @@ from pathlib import Path
 from convolver.errors import ToolNotFoundError
 
 _PROGRAMS = Path(__file__).parent / "_programs"
+BUNDLED_MACHINES = Path(__file__).parent / "machine" / "data"
 
 
 def program(name: str, hint: str) -> Path:
@@ -27,8 +28,7 @@ def machine_folders() -> list[Path]:
 
     override = os.environ.get("CONVOLVER_MACHINES")
     own = Path(override) if override else Path(platformdirs.user_data_dir("convolver")) / "machines"
-    bundled = Path(__file__).parent / "machine" / "data"
-    return [Path.cwd(), own, bundled, bundled / "cloud"]
+    return [Path.cwd(), own, BUNDLED_MACHINES, BUNDLED_MACHINES / "cloud"]
 
 
 def core_folder() -> Path:

@@ -10,6 +10,8 @@ _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BYTES = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)\s*$", re.IGNORECASE)
 _COUNTS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _COUNT = re.compile(r"^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]?)\s*$", re.IGNORECASE)
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_TIME = re.compile(r"^\s*(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([mun]?s|)\s*$", re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
@@ -32,6 +34,17 @@ def parse_count(text: str) -> int:
     if match is None:
         raise UsageError(f"'{text}' is not a count; write for example 10000, 10k or 1e6.")
     return int(float(match[1]) * _COUNTS[match[2].lower()])
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds in ``"20 ms"``, ``"1.5s"`` or ``"0.02"``.
+
+    Raises :class:`UsageError` when the text is not a time.
+    """
+    match = _TIME.match(text)
+    if match is None:
+        raise UsageError(f"'{text}' is not a time; write for example 20ms or 1.5s.")
+    return float(match[1]) * _SECONDS[match[2].lower()]
 
 
 def format_bytes(size_bytes: float) -> str:

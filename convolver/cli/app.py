@@ -36,6 +36,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "report": "Show a predicted program, as text or as one HTML page.",
         "diff": "Compare two runs, machines or versions block by block.",
         "ratio": "CPU ratio of a program on two machines, and what decides it.",
+        "check": "Check a program's time on a pinned machine, for CI.",
         "validate": "Compare predicted with measured times of many programs.",
         "doctor": "Check what is installed; say how to get what is missing.",
     },

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +66,7 @@ class Chain:
 
     def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
         """Probe where needed, measure and trace a command."""
+        from convolver.tracing.launch import closed_off
         from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
         from convolver.tracing.recording import objects_path, signature_path
@@ -194,23 +192,3 @@ class Chain:
             artifact.save(path)
             found[name.removeprefix(self.stem).lstrip("@.").rpartition(".")[0].replace(".", " ")] = str(path)
         return found
-
-
-@contextmanager
-def closed_off() -> Iterator[None]:
-    """Give a traced program nowhere to print and the input of its native runs: stdout is for the prediction."""
-    from convolver.tracing.launch import input_again
-
-    sys.stdout.flush()
-    null = os.open(os.devnull, os.O_WRONLY)
-    kept = {number: os.dup(number) for number in (0, 1)}
-    try:
-        with input_again() as stdin:
-            os.dup2(stdin, 0)
-        os.dup2(null, 1)
-        yield
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(null)

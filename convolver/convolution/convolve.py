@@ -263,6 +263,7 @@ def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfi
         "instruction_seconds": times.instructions,
         "seconds": times.seconds,
         "error_seconds": times.errors,
+        "sampling_seconds": pl.lit(None, pl.Float64) if times.drawn is None else times.drawn.sampling,
         "sampled": where.sampled,
         "extrapolated": (memops > 0) & ~where.sampled,
         "bistable": np.zeros(len(memops), dtype=bool) if times.bistable is None else times.bistable,

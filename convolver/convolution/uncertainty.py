@@ -106,7 +106,7 @@ def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
 class Drawn(NamedTuple):
     """Drawn seconds of the whole program, shape (draws); half width of each block's interval; the blocks with most of the time,
     and their drawn seconds, shape (draws, those blocks); the functions with most of the time, and their drawn seconds relative to
-    the predicted ones, shape (draws, those functions)."""
+    the predicted ones, shape (draws, those functions); standard error of each block's seconds between samples of one run."""
 
     whole: Array
     widths: Array
@@ -114,6 +114,28 @@ class Drawn(NamedTuple):
     single: Array
     functions: NDArray[np.intp]
     grouped: Array
+    sampling: Array
+
+
+def sampling_errors(parts: Array, exponents: tuple[float, float], known: Known) -> Array:
+    """Return the standard error of each block's seconds, in seconds, if only another sample of the same run had been taken.
+
+    Each part is moved by its own standard error; the changes are independent, so their squares add up.
+    """
+    whole = joined(parts, *exponents)
+    core = 0.0 if known.walked is None else np.nan_to_num(known.walked)
+    unseen = np.where(known.unseen, UNSEEN_DEVIATION, 0.0)
+    moved = parts.copy()
+    moved[0] *= 1 + core
+    moved[-1] += parts[0] * core
+    squares = (joined(moved, *exponents) - whole) ** 2
+    for place, errors in enumerate(known.sampling.T):
+        moved, relative = parts.copy(), np.hypot(np.nan_to_num(np.minimum(errors, 1.0), nan=UNSEEN_DEVIATION), unseen)
+        rows = (1, 2) if place == 0 else (place + 2,)
+        for row in rows:
+            moved[row] *= 1 + relative
+        squares += (joined(moved, *exponents) - whole) ** 2
+    return np.sqrt(squares)
 
 
 def draw(
@@ -133,7 +155,8 @@ def draw(
     seconds = joined(parts, *exponents)
     if not seconds.sum() > 0:
         none = np.zeros(0, dtype=np.intp)
-        return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), none, np.zeros((DRAWS, 0)), none, np.zeros((DRAWS, 0)))
+        empty = np.zeros((DRAWS, 0))
+        return Drawn(np.zeros(DRAWS), np.zeros_like(seconds), none, empty, none, empty, np.zeros_like(seconds))
     order = np.argsort(-seconds, kind="stable")
     most = min(int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1, _MOST)
     large = np.sort(order[:most])
@@ -145,7 +168,8 @@ def draw(
     widths[large] = (high - low) / 2
     kept = np.argsort(-seconds[large], kind="stable")[:KEPT]
     whole = drawn.sum(axis=1) * float(seconds.sum() / seconds[large].sum())
-    return Drawn(whole, widths, large[kept], drawn[:, kept], *_grouped(drawn, large, seconds, functions))
+    grouped = _grouped(drawn, large, seconds, functions)
+    return Drawn(whole, widths, large[kept], drawn[:, kept], *grouped, sampling_errors(parts, exponents, known))
 
 
 def _drawn(

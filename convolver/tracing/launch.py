@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -54,6 +55,24 @@ def input_again() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def closed_off() -> Iterator[None]:
+    """Give a traced program nowhere to print and the input of its native runs: stdout is for what is predicted."""
+    sys.stdout.flush()
+    null = os.open(os.devnull, os.O_WRONLY)
+    kept = {number: os.dup(number) for number in (0, 1)}
+    try:
+        with input_again() as stdin:
+            os.dup2(stdin, 0)
+        os.dup2(null, 1)
+        yield
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(null)
 
 
 def rank(environment: Mapping[str, str] = os.environ) -> int | None:

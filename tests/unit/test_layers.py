@@ -8,7 +8,7 @@ import convolver
 ORDER = (
     "errors units foreign_text shapes destination artifact_kinds schema artifacts locations progress fanout | _native | "
     "machine signature | tracing probing simulation | execution | analyzing | convolution | calibration | mpi | "
-    "modeling | pipeline | plotting | reporting | validating | cli"
+    "modeling | pipeline | plotting | reporting | validating checking | cli"
 )
 RANK = {name: rank for rank, group in enumerate(ORDER.split("|")) for name in group.split()}
 ROOT = Path(convolver.__file__).parent

@@ -1,0 +1,131 @@
+"""One program as a check sees it: predicted seconds by function on the pinned machine with their standard errors, and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from convolver.analyzing.analyze import analyze
+from convolver.convolution.convolve import convolve
+from convolver.errors import PredictionError, TracerError
+from convolver.machine.profile import MachineProfile
+from convolver.progress import SILENT, Progress
+from convolver.tracing.launch import closed_off
+from convolver.tracing.sampling import BUDGET_BYTES, SamplingPlan
+
+if TYPE_CHECKING:
+    from convolver.convolution.block_times import BlockTimes
+    from convolver.signature.signature import Signature
+    from convolver.tracing.reader import Trace
+
+DENSE = SamplingPlan(interval=100_000, sample=30_000, budget=BUDGET_BYTES)
+"""What is recorded: programs that CI runs are short, and bursts that are rare miss parts of them by chance."""
+KERNEL = "(kernel)"
+OTHERS = "(others)"
+_NAMED_SHARE = 0.001
+"""Functions with less of the time are one row, :data:`OTHERS`."""
+
+
+class FunctionTime(NamedTuple):
+    """Seconds of a function, their standard error, and its hottest line (file:line, else empty)."""
+
+    seconds: float
+    error: float
+    place: str = ""
+
+
+class Observed(NamedTuple):
+    """Predicted ``seconds`` of a program and their standard ``error``, all ``functions`` (name in module: time), which add up to
+    the seconds, exact ``counts``, and the build id of each of the ``modules`` that ran."""
+
+    seconds: float
+    error: float
+    functions: Mapping[str, FunctionTime]
+    counts: Mapping[str, int]
+    modules: Mapping[str, str]
+
+    @classmethod
+    def of_trace(cls, trace: Trace, machine: MachineProfile, progress: Progress = SILENT) -> Observed:
+        """Predict a traced program; raises :class:`PredictionError` for a machine without a calibration."""
+        times = convolve(analyze(trace, [machine], progress=progress), machine)
+        if times.header["method"] != "calibrated":
+            raise PredictionError(f"The pinned machine '{machine.name}' is not calibrated; pin one that is.")
+        return cls._of_times(times, trace.signature)
+
+    @classmethod
+    def _of_times(cls, times: BlockTimes, signature: Signature) -> Observed:
+        import polars as pl
+
+        seconds = times.total[0]
+        named = pl.format("{} in {}", pl.col("function").fill_null("?"), pl.col("module").fill_null("?").str.replace(r"^.*/", ""))
+        line = pl.col("file").str.replace(r"^.*/", "") + ":" + pl.col("line").cast(pl.String)
+        sums = [
+            pl.col("seconds").sum(),
+            (pl.col("sampling_seconds") ** 2).sum().sqrt(),
+            line.first().fill_null("").alias("place"),
+        ]
+        rows = times.table.group_by(named.alias("name"), maintain_order=True).agg(*sums).rows()
+        large = {name: FunctionTime(*about) for name, *about in rows if about[0] >= _NAMED_SHARE * seconds}
+        small = [about for name, *about in rows if name not in large]
+        others = FunctionTime(sum(one[0] for one in small), math.hypot(*(one[1] for one in small)))
+        kernel = {} if times.system is None else {KERNEL: FunctionTime(times.system.seconds, 0.0)}
+        functions = {**large, OTHERS: others, **kernel}
+        builds = signature.table.select("module", "build_id").unique().drop_nulls().sort("module").rows()
+        counts = {name: int(signature.totals[name]) for name in ("instructions", "memops")}
+        error = math.hypot(*(one.error for one in functions.values()))
+        return cls(seconds, error, functions, counts, {Path(module).name: build for module, build in builds if build})
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Observed:
+        """Return what :meth:`document` wrote."""
+        functions = {name: FunctionTime(**row) for name, row in document["functions"].items()}
+        return cls(document["seconds"], document["error"], functions, document["counts"], document["modules"])
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as a JSON-able document, times to six digits."""
+
+        def short(value: float) -> float:
+            return float(f"{value:.6g}")
+
+        functions = {
+            name: FunctionTime(short(one.seconds), short(one.error), one.place)._asdict() for name, one in self.functions.items()
+        }
+        return {**self._asdict(), "seconds": short(self.seconds), "error": short(self.error), "functions": functions}
+
+
+def together(runs: Sequence[Observed]) -> Observed:
+    """Return the mean of several runs of one program; the errors hold how much the runs differ, beside those of the samples."""
+    names = dict.fromkeys(name for run in runs for name in run.functions)
+    rows = {name: [run.functions.get(name, FunctionTime(0.0, 0.0)) for run in runs] for name in names}
+    functions = {name: FunctionTime(*_mean(row), max(one.place for one in row)) for name, row in rows.items()}
+    seconds, error = _mean(runs)
+    return runs[0]._replace(seconds=seconds, error=error, functions=functions)
+
+
+def _mean(rows: Sequence[Observed] | Sequence[FunctionTime]) -> tuple[float, float]:
+    mean = math.fsum(one.seconds for one in rows) / len(rows)
+    spread = math.fsum((one.seconds - mean) ** 2 for one in rows) / max(len(rows) - 1, 1)
+    return mean, math.sqrt(spread + math.fsum(one.error**2 for one in rows) / len(rows))
+
+
+def observe(argv: Sequence[str], machine: MachineProfile, *, marked: bool = False, progress: Progress = SILENT) -> Observed:
+    """Trace a command, or what it marks (convolver_markers.h), and predict it on the machine.
+
+    Its output is dropped; each run has the same input.
+
+    Raises :class:`TracerError` for a command that fails, and what :func:`convolver.trace` raises.
+    """
+    from convolver.tracing.tracer import trace
+
+    plan = replace(DENSE, start_at="marker", stop_at="marker") if marked else DENSE
+    with TemporaryDirectory(prefix="convolver-check-") as folder:
+        with closed_off():
+            recorded = trace(argv, output=Path(folder) / "run.cvt", sampling=plan, progress=progress)
+        if status := recorded.header["exit_status"]:
+            raise TracerError(f"'{argv[0]}' ended with status {status}, so its time means nothing; check a run that succeeds.")
+        return Observed.of_trace(recorded, machine, progress)

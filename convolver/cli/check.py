@@ -1,0 +1,87 @@
+"""``convolver check``: a program's predicted time on a pinned machine, against limits and a baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli.common import Json, new_file, print_json, say, wrote
+
+HELP = """Check a program's time on a pinned machine against limits and a baseline, for CI.
+
+The command is traced and its seconds are predicted for one bundled machine, so that neither the runner nor its load matter. A
+program that is slower than its baseline, or over its limit, ends with status 7 and the function that is the cause.
+
+\b
+Examples:
+  convolver check --update -- ./cg 60
+  convolver check --limits limits.toml --markdown comment.md -- ./cg 60
+"""
+REGRESSED = 7
+"""Exit status for a program that became slower or is over its limit."""
+RUNS = 3
+"""Runs of which a baseline is the mean: they also tell how much a program's runs differ."""
+
+
+def check_command(
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD ARGS", help="Command to check, behind '--'.")],
+    limits: Annotated[
+        Path | None, typer.Option("--limits", help="TOML with machine, threshold, baseline, and limits of programs.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Name in limits and baseline [the command's].")] = None,
+    update: Annotated[bool, typer.Option("--update", help="Keep the program's times as the new baseline.")] = False,
+    comment: Annotated[Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown.")] = None,
+    suite: Annotated[Path | None, typer.Option("--junit", help="Write the result as JUnit XML.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the verb."""
+    from convolver.checking.baseline import Baseline
+    from convolver.checking.comparison import compare
+    from convolver.checking.limits import Limits
+    from convolver.checking.observed import observe, together
+    from convolver.checking.reports import junit, markdown
+    from convolver.reporting.console import terminal_progress
+
+    allowed = Limits() if limits is None else Limits.load(limits)
+    for path in (comment, suite):
+        if path is not None:
+            new_file(path, force)
+    known_as = name or Path(command[0]).name
+    machine = allowed.pinned()
+    baseline = Baseline.load(allowed.baseline, machine, anew=update)
+    progress = terminal_progress()
+    before, own = baseline.programs.get(known_as), allowed.of(known_as)
+    now = together([observe(command, machine, progress=progress) for _ in range(RUNS if update else 1)])
+    found = compare(known_as, machine.name, before, now, own)
+    if not found.passed and not update:
+        again = observe(command, machine, progress=progress)  # a regression that one run alone shows is none
+        found = compare(known_as, machine.name, before, min(now, again, key=lambda one: one.seconds), own)
+    if update:
+        baseline.programs[known_as] = now
+        baseline.save(allowed.baseline)
+    if comment is not None:
+        comment.write_text(markdown([found]))
+        wrote(comment)
+    if suite is not None:
+        suite.write_text(junit([found]))
+        wrote(suite)
+    if as_json:
+        print_json(found.document())
+    else:
+        typer.echo(found.sentence)
+        for note in found.notes:
+            typer.echo(note)
+    if update:
+        wrote(allowed.baseline)
+    elif found.change is None:
+        say(f"{allowed.baseline} has no program '{known_as}'; --update keeps this run.")
+    if not found.passed and not update:
+        raise typer.Exit(REGRESSED)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("check", help=HELP)(check_command)
