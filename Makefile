@@ -48,8 +48,9 @@ docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings a
 docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md, FRESH=1)
 	$(BIN)/python tools/docs_outputs.py $(if $(FRESH),--fresh) $(PAGES)
 
-tables: $(STAMP) ## Write the measured figures of the pages from benchmarks/results/
+tables: $(STAMP) ## Write the measured figures and pictures of the pages from benchmarks/results/
 	$(BIN)/python tools/result_tables.py
+	$(BIN)/python tools/result_pictures.py
 
 lint: $(STAMP) ## Check style, types, prose and the pages' figures
 	$(BIN)/clang-format --dry-run -Werror $$(find csrc probes tests examples -name '*.[ch]' -o -name '*.cpp')

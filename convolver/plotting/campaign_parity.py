@@ -9,6 +9,7 @@ import numpy as np
 
 from convolver.plotting import style
 from convolver.plotting.parity import parity_axes
+from convolver.plotting.placing import place_labels
 from convolver.plotting.style import Look
 
 if TYPE_CHECKING:
@@ -26,13 +27,10 @@ def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
     parity_axes(axes, measured, predicted, look)
     for index, condition in enumerate(dict.fromkeys(row["condition"] for row in shown)):
         _condition(axes, [row for row in shown if row["condition"] == condition], condition, index, look)
-    for row in shown:
-        if row["condition"] == first["condition"]:
-            name = f"{row['program']} {row['input']}".strip()
-            axes.annotate(
-                name, (row["measured_seconds"], row["predicted_seconds"]), (5, -8), textcoords="offset points", fontsize=6.5
-            )
     axes.legend(loc="upper left", fontsize=9)
+    named = [row for row in shown if row["condition"] == first["condition"]]
+    labels = [(row["measured_seconds"], row["predicted_seconds"], f"{row['program']} {row['input']}".strip()) for row in named]
+    place_labels(axes, [(*label, look.ink) for label in labels], look, size=6.5)
     style.note(axes, look, "Bars: the prediction's own interval. Error = (predicted - measured) / measured.")
     return drawn
 
