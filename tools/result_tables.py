@@ -6,9 +6,9 @@ A page holds blocks such as
     ...what is generated...
     <!-- /result -->
 
-The words after the colon are ``table`` or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with
-fields in braces, which are values of the result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which
-pages are not current and exits with 1.
+Within a line, ``<!-- value tracer-slowdown.counts -->3 to 11<!-- /value -->`` is one value. The words after the colon are ``table``
+or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with fields in braces, which are values of the
+result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits with 1.
 """
 
 import argparse
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"(<!-- result (?P<name>[\w-]+): (?P<what>.*?) -->\n)(?P<body>.*?)(<!-- /result -->)", re.S)
+VALUE = re.compile(r"(<!-- value (?P<name>[\w-]+)\.(?P<key>\w+) -->)(?P<body>.*?)(<!-- /value -->)")
 FIELDS = ("name", "command", "commit", "machine", "date")
 
 
@@ -70,8 +71,9 @@ def rendered(name: str, what: str) -> str:
 
 
 def current(text: str) -> str:
-    """Return a page's text with all of its blocks generated anew."""
-    return BLOCK.sub(lambda found: found[1] + rendered(found["name"], found["what"]) + found[5], text)
+    """Return a page's text with all of its blocks and values generated anew."""
+    text = BLOCK.sub(lambda found: found[1] + rendered(found["name"], found["what"]) + found[5], text)
+    return VALUE.sub(lambda found: found[1] + rendered(found["name"], f"{{{found['key']}}}").strip() + found[5], text)
 
 
 def main() -> int:
