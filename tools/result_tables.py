@@ -6,9 +6,10 @@ A page holds blocks such as
     ...what is generated...
     <!-- /result -->
 
-Within a line, ``<!-- value tracer-slowdown.counts -->3 to 11<!-- /value -->`` is one value. The words after the colon are ``table``
-or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with fields in braces, which are values of the
-result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits with 1.
+Within a line, ``<!-- value tracer-slowdown.counts -->3 to 11<!-- /value -->`` is one value. The words after the colon are
+``table`` or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with fields in braces, which are values
+of the result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits
+with 1.
 """
 
 import argparse
