@@ -47,6 +47,15 @@ def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
+def varint(number: int) -> bytes:
+    """Return a number as recorded chunks hold it: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
 class Stream:
     """Collects records; ``bytes()`` is the stream."""
 

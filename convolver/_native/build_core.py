@@ -66,6 +66,7 @@ ASSERTS: dict[str, list[object]] = (
 
 ffibuilder = FFI()
 ffibuilder.cdef("\n".join(declarations((INCLUDE / name).read_text()) for name in _headers()))
+ffibuilder.cdef('extern "Python" int cv_python_interrupts(void);')
 ffibuilder.set_source(
     "convolver._native._core",
     "\n".join(f'#include "{name}"' for name in _headers()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from convolver._native._core import ffi, lib
 from convolver.errors import ConvolverError, FormatError, SimulationError
 
@@ -14,8 +16,26 @@ _CLASSES: dict[int, type[Exception]] = {
 }
 
 
+_interruptions: list[BaseException] = []
+
+
+def _keep(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+    _interruptions.append(error)
+
+
+@ffi.def_extern(error=1, onerror=_keep)
+def cv_python_interrupts() -> int:
+    """Let Python call the handlers of signals that came while the C core was running, which it does as a function begins."""
+    return 0
+
+
+lib.cv_ask_for_interrupts(lib.cv_python_interrupts)
+
+
 def check(status: int, what: str) -> None:
     """Raise the exception of a status other than ``CV_OK``; ``what`` says what was being done."""
+    if status == lib.CV_ERROR_INTERRUPTED:
+        raise _interruptions.pop()
     if status != lib.CV_OK:
         message = ffi.string(lib.cv_status_message(status)).decode()
         raise _CLASSES.get(status, ConvolverError)(f"{what}: {message}.")

@@ -9,6 +9,7 @@ const char *cv_status_message(cv_status status)
     case CV_ERROR_FORMAT: return "malformed data";
     case CV_ERROR_IO: return "input or output failed";
     case CV_ERROR_LIMIT: return "limit exceeded";
+    case CV_ERROR_INTERRUPTED: return "interrupted";
     }
     return "unknown status";
 }

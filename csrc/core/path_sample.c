@@ -1,6 +1,7 @@
 /* Gathers windows of path while they are decoded, and walks them through cores (see cv_path_sample.h). */
 #include "cv_path_sample.h"
 
+#include "../common/interrupt.h"
 #include "../trace/grow.h"
 #include "../trace/streams.h"
 #include "core.h"
@@ -356,6 +357,8 @@ cv_status cv_sample_walk_windows(cv_sample_walk *w, const uint32_t *windows, siz
         w->core->out_of_order = NULL;
         if (!status)
             status = harvest_all(w, windows[i], from);
+        if (!status)
+            status = cv_interrupt_due();
     }
     return status;
 }

@@ -4,14 +4,19 @@
 
 typedef enum {
     CV_OK = 0,
-    CV_ERROR_MEMORY = 1,   /* an allocation failed */
-    CV_ERROR_ARGUMENT = 2, /* the caller broke the contract */
-    CV_ERROR_FORMAT = 3,   /* foreign data is malformed */
-    CV_ERROR_IO = 4,       /* a read or write failed; errno tells */
-    CV_ERROR_LIMIT = 5     /* a stated limit is exceeded */
+    CV_ERROR_MEMORY = 1,     /* an allocation failed */
+    CV_ERROR_ARGUMENT = 2,   /* the caller broke the contract */
+    CV_ERROR_FORMAT = 3,     /* foreign data is malformed */
+    CV_ERROR_IO = 4,         /* a read or write failed; errno tells */
+    CV_ERROR_LIMIT = 5,      /* a stated limit is exceeded */
+    CV_ERROR_INTERRUPTED = 6 /* cv_ask_for_interrupts: the caller wants the call to end */
 } cv_status;
 
 /* Message of a status code: a static string, never NULL. */
 const char *cv_status_message(cv_status status);
+
+/* Calls that can take long ask this some times a second and end with CV_ERROR_INTERRUPTED where it returns no 0. NULL: they ask nobody.
+ * What they worked on is then good for nothing but being freed. */
+void cv_ask_for_interrupts(int (*ask)(void));
 
 #endif

@@ -2,12 +2,12 @@
 #include "internal.h"
 
 /* Has the rank reached its own record of this instance (other than the wait for it)? */
-static bool has_reached(const simulation *s, uint32_t rank, uint32_t id)
+static bool has_reached(simulation *s, uint32_t rank, uint32_t id)
 {
     const cv_replay_trace *t = &s->trace->trace;
     const rank_state *k = &s->ranks[rank];
     int64_t passed = k->finished ? k->end : k->next + 1;
-    for (int64_t i = t->first[rank]; i < passed; i++) {
+    for (int64_t i = t->first[rank]; i < passed && !is_interrupted(s); i++) {
         const record *r = &s->trace->records[i];
         if (r->kind == CV_REPLAY_COLLECTIVE && r->where == id && r->flags != CV_REPLAY_WAIT_NONBLOCKING)
             return true;
@@ -15,7 +15,7 @@ static bool has_reached(const simulation *s, uint32_t rank, uint32_t id)
     return false;
 }
 
-static int32_t missing_member(const simulation *s, uint32_t id)
+static int32_t missing_member(simulation *s, uint32_t id)
 {
     const cv_replay_trace *t = &s->trace->trace;
     uint32_t comm = s->trace->instances[id].comm;

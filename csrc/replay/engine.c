@@ -68,7 +68,7 @@ static bool walk(simulation *s, uint32_t rank)
 {
     rank_state *k = &s->ranks[rank];
     for (; k->next < k->end; k->next++) {
-        if (s->processors && !cv_processor_take(s, rank))
+        if (is_interrupted(s) || (s->processors && !cv_processor_take(s, rank)))
             return false;
         const record *r = &s->trace->records[k->next];
         if (k->pending != NONE && may_copy(r))
@@ -126,7 +126,7 @@ static void visit(simulation *s, uint32_t rank)
 
 static void drain(simulation *s)
 {
-    while (s->queue.count && !s->no_memory) {
+    while (s->queue.count && !s->no_memory && !is_interrupted(s)) {
         event e = cv_queue_pop(&s->queue);
         assert(e.time >= s->now);
         s->now = e.time;
@@ -256,10 +256,12 @@ cv_status cv_replay_run(const cv_replay *replay, const cv_replay_network *networ
     cv_status status = CV_ERROR_MEMORY;
     if (build(&s)) {
         drain(&s);
-        if (!s.no_memory && collect(&s, result))
-            status = CV_OK;
+        if (!s.no_memory && (s.interrupted || collect(&s, result)))
+            status = s.interrupted ? CV_ERROR_INTERRUPTED : CV_OK;
     }
     clear(&s);
+    if (status)
+        cv_replay_result_free(result);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/interrupt.h"
 #include "cv_replay.h"
 
 #define NONE UINT32_MAX
@@ -189,7 +190,8 @@ typedef struct {
     uint32_t message_count, message_capacity, message_free;
     pairing *pairs;
     uint32_t pair_count, pair_capacity, pair_free;
-    bool pairing_on, uniform_nodes, no_memory;
+    bool pairing_on, uniform_nodes, no_memory, interrupted;
+    uint32_t steps; /* for cv_interrupt_look */
     recorder recorder;
 } simulation;
 
@@ -204,6 +206,12 @@ static inline void schedule(simulation *s, double time, enum event_kind kind, ui
 {
     if (!cv_queue_push(&s->queue, time, kind, id))
         s->no_memory = true;
+}
+
+static inline bool is_interrupted(simulation *s)
+{
+    s->interrupted = s->interrupted || cv_interrupt_look(&s->steps);
+    return s->interrupted;
 }
 
 void cv_fifo_append(simulation *s, fifo *list, uint32_t reference);

@@ -166,6 +166,7 @@ static int pack_collective(builder *b, uint32_t rank, int64_t i, record *out)
 static cv_status pack(builder *b, cv_replay_fault *fault)
 {
     const cv_replay_trace *t = &b->replay->trace;
+    uint32_t steps = 0;
     for (uint32_t rank = 0; rank < t->ranks; rank++)
         for (int64_t i = t->first[rank]; i < t->first[rank + 1]; i++) {
             record *out = &b->replay->records[i];
@@ -196,6 +197,9 @@ static cv_status pack(builder *b, cv_replay_fault *fault)
             }
             if (out->where == NONE)
                 return CV_ERROR_MEMORY;
+            cv_status status = cv_interrupt_look(&steps);
+            if (status)
+                return status;
         }
     return CV_OK;
 }

@@ -47,12 +47,17 @@ cv_status cv_replay_scale(cv_replay *replay, const double *rank_ratio, const dou
     const cv_replay_trace *t = &replay->trace;
     active_module *stack = NULL;
     size_t depth, capacity = 0;
+    uint32_t steps = 0;
+    cv_status status = CV_ERROR_ARGUMENT;
     for (uint32_t rank = 0; rank < t->ranks; rank++) {
         double own = rank_ratio ? rank_ratio[rank] : 1.0;
         if (!(own >= 0))
             goto refused;
         depth = 0;
         for (int64_t i = t->first[rank]; i < t->first[rank + 1]; i++) {
+            if ((status = cv_interrupt_look(&steps)))
+                goto refused;
+            status = CV_ERROR_ARGUMENT;
             double ratio, burst = burst_ratio ? burst_ratio[i] : 1.0;
             bool known;
             if (t->kind[i] == CV_REPLAY_BURST) {
@@ -86,5 +91,5 @@ cv_status cv_replay_scale(cv_replay *replay, const double *rank_ratio, const dou
     return CV_OK;
 refused:
     free(stack);
-    return CV_ERROR_ARGUMENT;
+    return status;
 }

@@ -1,4 +1,5 @@
 /* From events and references to pairs: when what is applied. */
+#include "../common/interrupt.h"
 #include "grow.h"
 #include "trace.h"
 
@@ -45,8 +46,12 @@ cv_status cv_events_take(cv_trace *trace, uint64_t count)
     if (count > objects->queue_count - objects->queue_first)
         return cv_trace_refuse(trace, "events of data objects are missing", trace->totals.words);
     cv_status status = CV_OK;
-    for (; count && !status; count--)
+    uint32_t steps = 0;
+    for (; count && !status; count--) {
         status = apply(trace, &objects->queue[objects->queue_first++]);
+        if (!status)
+            status = cv_interrupt_look(&steps);
+    }
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* Set samples of fewer sets, made from recorded ones; without repeated lines, see CV_WIRE_REPEATED_CLASSES. */
+#include "../common/interrupt.h"
 #include "grow.h"
 #include "trace.h"
 
@@ -17,11 +18,14 @@ cv_status cv_trace_coarsen(cv_trace *trace, const void *bytes, size_t size, uint
     cv_address_begin(&trace->coarse_writer);
     uint8_t *to = trace->coarse.bytes;
     uint64_t last_line = UINT64_MAX;
+    uint32_t steps = 0;
     int last_written = 0;
     while (at < end) {
         uint64_t words[2];
         size_t count;
         const char *why = NULL;
+        if ((status = cv_interrupt_look(&steps)))
+            return status;
         if (!(*at & 3)) /* visits have any number of words */
             return cv_trace_refuse(trace, "a visit among set samples", (uint64_t)(at - (const uint8_t *)bytes));
         const uint8_t *next = cv_address_get(&trace->reader, &trace->definitions, at, end, words, &count, &why);

@@ -1,4 +1,5 @@
 /* Events of data objects as they are kept in files (docs/formats/cvt.md). */
+#include "../common/interrupt.h"
 #include "grow.h"
 #include "objects.h"
 #include "varint.h"
@@ -43,9 +44,11 @@ cv_status cv_events_get(cv_objects *objects, const uint8_t *bytes, size_t size, 
 {
     const uint8_t *at = bytes, *end = bytes + size;
     uint64_t last_object = 0, last_address = 0;
+    uint32_t steps = 0;
+    cv_status status = CV_OK;
     if (objects->queue_first == objects->queue_count)
         objects->queue_first = objects->queue_count = 0;
-    while (at < end) {
+    while (at < end && !status) {
         cv_event event = {.kind = *at++};
         if (!cv_event_words(event.kind))
             *why = "an event of data objects is of a kind that is not known";
@@ -57,6 +60,7 @@ cv_status cv_events_get(cv_objects *objects, const uint8_t *bytes, size_t size, 
             return CV_ERROR_FORMAT;
         CV_RESERVE(objects->queue, objects->queue_capacity, objects->queue_count + 1);
         objects->queue[objects->queue_count++] = event;
+        status = cv_interrupt_look(&steps);
     }
-    return CV_OK;
+    return status;
 }

@@ -1,4 +1,5 @@
 /* Bytes in: from memory, from a pipe, from a recorded chunk. Keeps the beginning of a record that is not whole yet. */
+#include "../common/interrupt.h"
 #include "grow.h"
 #include "paths.h"
 #include "trace.h"
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PIECE ((size_t)1 << 20)     /* bytes that are decoded without a look at the clock */
 #define REPLAY_WORK ((size_t)16384) /* words and references between two looks at the clock; the words fit in CV_SHORTEST_BUFFER */
 
 static cv_status check_beginning(cv_trace *trace, const uint64_t *words, size_t count, size_t *used)
@@ -72,11 +74,10 @@ static cv_status make_room(cv_trace *trace)
     return CV_OK;
 }
 
-cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size)
+static cv_status feed(cv_trace *trace, const uint8_t *from, size_t size)
 {
-    const uint8_t *from = bytes;
-    cv_status status = trace->error ? CV_ERROR_FORMAT : CV_OK;
-    if (!status && !trace->pending_bytes && (uintptr_t)from % sizeof(uint64_t) == 0) { /* no need to copy whole records */
+    cv_status status = CV_OK;
+    if (!trace->pending_bytes && (uintptr_t)from % sizeof(uint64_t) == 0) { /* no need to copy whole records */
         size_t used;
         status = digest_words(trace, (const uint64_t *)(const void *)from, size / 8, &used);
         from += used * 8;
@@ -90,6 +91,20 @@ cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size)
         from += part;
         size -= part;
         status = digest(trace);
+    }
+    return status;
+}
+
+cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size)
+{
+    const uint8_t *from = bytes, *end = from + size;
+    cv_status status = trace->error ? CV_ERROR_FORMAT : CV_OK;
+    while (from < end && !status) {
+        size_t part = (size_t)(end - from) < PIECE ? (size_t)(end - from) : PIECE;
+        status = feed(trace, from, part);
+        from += part;
+        if (!status)
+            status = cv_interrupt_due();
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* Objects, where they are, and the pairs of sites and objects that references make. */
 #include "objects.h"
 
+#include "../common/interrupt.h"
 #include "grow.h"
 
 #include <stdlib.h>
@@ -151,9 +152,13 @@ static cv_status end_block(cv_objects *objects, uint64_t start)
 static cv_status load(cv_objects *objects, size_t first, size_t count)
 {
     cv_status status = CV_OK;
-    for (size_t i = first; i < first + count && !status; i++)
+    uint32_t steps = 0;
+    for (size_t i = first; i < first + count && !status; i++) {
         if (objects->all[i].kind == CV_WIRE_SYMBOL)
             status = place(objects, i, objects->all[i].address, objects->all[i].size_bytes);
+        if (!status)
+            status = cv_interrupt_look(&steps);
+    }
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* Recorded chunks back into wire words with the place of each record in the whole stream: what merging phases needs. */
+#include "../common/interrupt.h"
 #include "grow.h"
 #include "trace.h"
 
@@ -16,12 +17,13 @@ cv_status cv_trace_unpack(cv_trace *trace, const void *bytes, size_t size, uint6
 {
     const uint8_t *at = bytes, *end = at + size;
     size_t words = 0, records = 0;
+    uint32_t steps = 0;
     cv_status status = cv_address_know(&trace->reader, &trace->definitions);
     cv_address_begin(&trace->reader);
     while (!status && at < end) {
         const char *why = NULL;
         size_t more = 0;
-        if ((status = reserve(trace, words + 1 + UINT16_MAX, records + 1)))
+        if ((status = cv_interrupt_look(&steps)) || (status = reserve(trace, words + 1 + UINT16_MAX, records + 1)))
             break;
         uint64_t *to = trace->unpacked[0] + words;
         const uint8_t *next = cv_address_get(&trace->reader, &trace->definitions, at, end, to, &more, &why);

@@ -10,7 +10,7 @@ from convolver.errors import FormatError, TracerError
 from convolver.tracing import format as cvt
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
-from tests.wire_streams import Stream
+from tests.wire_streams import Stream, varint
 
 NUMBERS = 12_000
 PLACED = 1
@@ -26,14 +26,6 @@ def test_a_chunk_that_unpacks_to_too_much_is_refused(tmp_path):
         Trace.load(path)
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
 def _zigzag(difference: int) -> int:
     return difference << 1 if difference >= 0 else (-difference << 1) - 1
 
@@ -47,7 +39,7 @@ def _placed_as_a_chain(count: int) -> bytes:
     events, last = bytearray(), 0
     rank = {number: place for place, number in enumerate(sorted(range(count), key=lambda n: -priorities[n]))}
     for address in [*(64 * (rank[number] + 1) for number in range(count)), *[64 * (count + 1)] * 2 * count]:
-        events += bytes([PLACED]) + _varint(0) + _varint(_zigzag(address - last)) + _varint(8)
+        events += bytes([PLACED]) + varint(0) + varint(_zigzag(address - last)) + varint(8)
         last = address
     return bytes(events)
 
