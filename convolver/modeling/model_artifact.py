@@ -227,7 +227,7 @@ class Model(msgspec.Struct, kw_only=True):
     def summary(self) -> dict[str, Any]:
         """Return what a person asks first: the equation, terms, domain, quality."""
         keys = ("expression", "coefficient", "standard_error", "t", "p", "flag", "unit")
-        return {
+        document = {
             "name": self.name,
             "kind": self.kind,
             "equation": self.equation(),
@@ -238,6 +238,7 @@ class Model(msgspec.Struct, kw_only=True):
             "baselines": {b.name: b.formula for b in self.baselines},
             "notes": list(self.notes),
         }
+        return dict(finite(document))
 
 
 def finite(value: Any) -> Any:

@@ -71,7 +71,7 @@ class _Reader:
         threads = match[5].split(b",")
         if not 1 <= tasks <= MAX_TASKS or len(threads) != tasks or b"" in threads:
             raise self.wrong(f"the header announces {tasks} tasks but lists the threads of {len(threads)}")
-        if any(int(count) != 1 for count in threads):
+        if any(count.lstrip(b"0") != b"1" for count in threads):
             raise self.wrong("a task has not exactly one thread; such traces are not supported")
         offset = int(match[3] or 0)
         if offset >= 1 << 63:

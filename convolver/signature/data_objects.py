@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import SchemaError
+from convolver.foreign_text import visible
 from convolver.schema import TableArtifact, load_table, table_header
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ KINDS = ("unknown", "heap", "symbol", "stack", "mapping", "file", "allocator")
 COUNTS = ("references", "loads", "stores", "bytes", "set_references")
 HOW_TO = "Record the program with `convolver trace --data-objects` to see which data objects it refers to."
 """What is said where a view of data objects is asked for and there are none."""
+
+
+def described(objects: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a row for each data object as headers describe them: number, texts that can be shown, and numbers."""
+    import polars as pl
+
+    numbers = ("line", "offset", "thread", "places", "placed_bytes", "peak_bytes", "size_bytes")
+    types = {"object": pl.UInt32, **dict.fromkeys(("label", "kind", "name", "function", "file", "module"), pl.String)}
+    types |= dict.fromkeys(numbers, pl.UInt64)
+    rows = [{name: one.get(name, "" if kind == pl.String else 0) for name, kind in types.items()} for one in objects]
+    shown = [{name: visible(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
+    return pl.DataFrame(shown, schema=types, strict=False)
 
 
 class DataObjects(TableArtifact):
@@ -72,11 +85,7 @@ class DataObjects(TableArtifact):
         import polars as pl
 
         sums = self.table.group_by("object").agg(pl.col(*COUNTS, "memops").sum())
-        schema = {"object": pl.UInt32}
-        described = pl.DataFrame(self.objects, infer_schema_length=None, schema_overrides=schema) if self.objects else None
-        if described is None:
-            return sums.with_columns(share=pl.lit(0.0)).clear()
-        joined = described.join(sums, on="object", how="left").with_columns(pl.col(*COUNTS, "memops").fill_null(0))
+        joined = described(self.objects).join(sums, on="object", how="left").with_columns(pl.col(*COUNTS, "memops").fill_null(0))
         share = pl.col("memops") / max(self.memops, 1)
         return joined.with_columns(share=share).sort(["memops", "object"], descending=[True, False])
 

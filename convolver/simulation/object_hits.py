@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import SchemaError
 from convolver.schema import TableArtifact, load_table, table_header
+from convolver.signature.data_objects import described
 from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
 
 if TYPE_CHECKING:
@@ -88,10 +89,7 @@ class ObjectHits(TableArtifact):
         schema = {"machine": pl.String, "level": pl.String, "place": pl.Int64, "depth": pl.Int64}
         sums = self._in_one_sample().group_by("machine", "object", "level").agg(pl.col(COUNTS).sum())
         sums = sums.join(pl.DataFrame(levels, schema=schema), on=["machine", "level"])
-        described = pl.DataFrame(
-            [{name: one[name] for name in ("object", *OBJECTS)} for one in self.objects],
-            schema={"object": pl.UInt32, "label": pl.String, "kind": pl.String, "peak_bytes": pl.UInt64},
-        )
+        about = described(self.objects).select("object", *OBJECTS)
         last = pl.col("misses").sort_by("depth").last().over("machine", "object")
         first = pl.col("accesses").sort_by("depth").first().over("machine", "object")
         ranked = sums.with_columns(last=last, first=first).sort(
@@ -100,9 +98,7 @@ class ObjectHits(TableArtifact):
         missed = pl.col("misses").sum().over("machine", "level")
         share = pl.when(missed > 0).then(pl.col("misses") / missed)
         rate = pl.when(pl.col("accesses") > 0).then(pl.col("misses") / pl.col("accesses"))
-        joined = ranked.join(described, on="object", how="left", maintain_order="left").with_columns(
-            miss_rate=rate, miss_share=share
-        )
+        joined = ranked.join(about, on="object", how="left", maintain_order="left").with_columns(miss_rate=rate, miss_share=share)
         return joined.select("machine", "object", *OBJECTS, "level", *COUNTS, "miss_rate", "miss_share")
 
     def summary(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.errors import PredictionError
+from convolver.errors import PredictionError, SchemaError
 from convolver.schema import TableArtifact, load_table, save_document, table_header
 from convolver.validating.statistics import ratios, summarise
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "convolver.validation"
+
+
+_ALWAYS = (
+    *("program", "input", "condition", "mode", "method", "timed", "error"),
+    *("predicted_seconds", "low_seconds", "high_seconds", "measured_seconds"),
+)
+"""Columns that every row has a value in."""
 
 
 def _columns() -> dict[str, Any]:
@@ -61,7 +68,14 @@ class Validation(TableArtifact):
     @classmethod
     def load(cls, path: str | Path) -> Validation:
         """Read and verify a ``.validation.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
+        table, header = load_table(path, SCHEMA)
+        for name, dtype in _columns().items():
+            column = table[name] if name in table.columns else None
+            if column is None or column.dtype != dtype:
+                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' is missing or is not {dtype}.")
+            if name in _ALWAYS and (column.null_count() or (name.endswith("_seconds") and not (column > 0).all())):
+                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' has rows without a value above 0.")
+        return cls(table, header)
 
     @property
     def base(self) -> str:

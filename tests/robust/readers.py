@@ -186,8 +186,10 @@ def _readers(folder: Path) -> list[Reader]:
     swept = pl.DataFrame({"point": [0, 1], "latency_seconds": [1e-6, 2e-6], "predicted_seconds": [1.0, 2.0]})
     sweep = NetworkSweep.make(swept, SweepPlan({"latency_seconds": Range(1e-6, 2e-6)}, 2), Path("a.dim"))
     simulate_many([folder / "a.cvt"], [MACHINE], folder / "many.parquet", executor=ThreadPoolExecutor(1))
+    texts = {"program": "a", "input": "small", "origin": "own", "mode": "hybrid", "method": "model", "timed": "wall"}
+    seconds = dict.fromkeys((f"{one}_seconds" for one in ("predicted", "low", "high", "measured")), 2.0)
     validation = Validation.make(
-        [{"condition": "quiet", "mode": "hybrid", "method": "model", "program": "a"}],
+        [{"condition": name, **texts, **seconds, "error": 0.0} for name in ("quiet", "m")],
         inputs={},
         **{"campaign": "c", "base": "m", "machine": {}, "left_out": {}, "refused": {}},
     )
