@@ -266,7 +266,7 @@ def trace_command(
     if children and (simulate or addresses or engine == "native"):
         raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
     if not children:
-        plan, why = choose_engine(engine, command, plan, own_sets=sets is not None)
+        plan, why = choose_engine(engine, command, plan)
         if why:
             say(why)
     job = _Job(

@@ -6,12 +6,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from convolver.errors import ToolNotFoundError, UsageError
-
-if TYPE_CHECKING:
-    from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.sampling import STRETCH, SamplingPlan
 
 PROGRAM = "convolver-engine"
 REFUSED = 125
@@ -32,7 +29,9 @@ def engine_options(plan: SamplingPlan) -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
     if plan.mode == "counts":
         return []
-    return [f"--interval={plan.interval}", f"--sample={plan.sample}", f"--warmup={plan.warmup}"]
+    options = [f"--interval={plan.interval}", f"--sample={plan.sample if plan.interval else 0}", f"--warmup={plan.warmup}"]
+    options += [f"--sets={plan.sets}", f"--set-class={plan.chosen_class}"] if plan.sets > 1 else []
+    return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options
 
 
 def refusal() -> str | None:
@@ -46,10 +45,10 @@ def refusal() -> str | None:
     return tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "ptrace is not allowed here"
 
 
-def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan, *, own_sets: bool) -> tuple[SamplingPlan, str | None]:
+def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple[SamplingPlan, str | None]:
     """Return the plan for the engine that ``wanted`` names, and one sentence where "auto" takes another than Valgrind.
 
-    ``own_sets``: the plan's ``sets`` were asked for; else the native engine leaves them out. "auto" takes the native engine where
+    "auto" takes the native engine where
     Valgrind is missing or the program has AVX-512 code, which Valgrind cannot run. Raises :class:`UsageError` for an unknown
     engine, and for a plan or a machine that the native one cannot serve.
     """
@@ -60,7 +59,7 @@ def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan, *, own_s
 
     if wanted not in ("valgrind", "native", "auto"):
         raise UsageError(f"There is no engine '{wanted}'; choose valgrind, native or auto.")
-    native = replace(plan, engine="native", sets=plan.sets if own_sets else 0)
+    native = replace(plan, engine="native")
     if wanted == "native":
         refused = refusal()
         if refused:

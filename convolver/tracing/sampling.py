@@ -39,7 +39,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     address of the program as its symbol table has it; counts are those of that part.
     ``data_objects``: tell which data objects (allocation sites, variables, stacks, mappings) the recorded references touch;
     ``allocators``: names of functions whose callers are allocation sites, too.
-    ``engine``: what runs the program; the native one needs ``sets`` 0 (see :meth:`missing_natively`).
+    ``engine``: what runs the program; the native one cannot carry out every plan (see :meth:`missing_natively`).
     ``budget``: about so many bytes of addresses, before compression, are kept of a run that gives more, spread evenly over it
     (:mod:`convolver.tracing.thinning`). 0: all are kept; None: :data:`BUDGET_BYTES`, or all where another interval, sample,
     warm-up or number of sets is asked for.
@@ -100,7 +100,6 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Return what of the plan the native engine cannot do, as the end of a sentence; None: nothing."""
         wanted = (
             (self.mode == "full", "record every address"),
-            (self.mode == "sample" and self.sets > 0, "record sets of the cache (--sets)"),
             (self.block_limit > 0, "limit the visits of a segment"),
             (self.start_at is not None or self.stop_at is not None, "start and stop at a place"),
             (self.data_objects, "tell data objects"),
@@ -111,7 +110,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def can_thin(self) -> bool:
         """True when samples can be left out afterwards: there are intervals, and nothing else rests on every sample."""
-        bursts = self.mode == "sample" and self.interval > 0 and self.sample > 0 and self.engine == "valgrind"
+        bursts = self.mode == "sample" and self.interval > 0 and self.sample > 0
         return bursts and not (self.block_limit or self.phase or self.data_objects)
 
     @property

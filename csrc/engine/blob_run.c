@@ -12,11 +12,13 @@ enum {
     SYS_sigreturn = 15,
     SYS_yield = 24,
     SYS_mremap = 25,
+    SYS_nanosleep = 35,
     SYS_clone = 56,
     SYS_fork,
     SYS_vfork,
     SYS_execve,
     SYS_exit,
+    SYS_kill = 62,
     SYS_sigaltstack = 131,
     SYS_prctl = 157,
     SYS_arch_prctl = 158,
@@ -28,13 +30,16 @@ enum {
 };
 
 #define VISITS_AT_ONCE 4096 /* between two looks at how much has been recorded */
-#define VISIT_BYTES 1200    /* at most */
+#define FEWEST_VISITS 64
+#define VISIT_BYTES 1200 /* at most */
+#define SPARE_HITS 2048  /* that a superblock may record beyond a full part */
 #define VSYSCALLS UINT64_C(0xffffffffff600000)
 
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 {
+    cv_end_part(slot, slot->mode == CV_RECORDING);
     slot->mode = CV_NATIVE;
-    __atomic_fetch_and(&slot->flag, ~(uint64_t)(CV_WANT_BURST | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
+    __atomic_fetch_and(&slot->flag, (uint64_t)CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
     return target;
 }
 
@@ -106,27 +111,79 @@ uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
     return code;
 }
 
-/* ---- bursts ---- */
+/* ---- what is recorded ---- */
 
-static void next_part(struct cv_slot *slot) { slot->left = VISITS_AT_ONCE + 1; }
+static struct cv_blob_part *part_of(const struct cv_slot *slot)
+{
+    return (struct cv_blob_part *)(slot->self + CV_SLOT_PARTS) + slot->handed % CV_PARTS;
+}
+
+static uint64_t part_begin(const struct cv_slot *slot) { return slot->self + CV_SLOT_BUFFER + slot->handed % CV_PARTS * CV_PART_BYTES; }
+
+/* The controller is slow: the program waits for it. Without a controller nobody ever reads. */
+static void await_room(const struct cv_slot *slot)
+{
+    const uint64_t moment[2] = {0, 50000};
+    while (slot->handed - __atomic_load_n(&slot->taken, __ATOMIC_ACQUIRE) == CV_PARTS) {
+        if (cv_system(SYS_kill, SHARED->controller, 0, 0, 0, 0, 0) == -3)
+            return;
+        cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0);
+    }
+}
+
+static void begin_part(struct cv_slot *slot, int kind, int first)
+{
+    await_room(slot);
+    *part_of(slot) = (struct cv_blob_part){
+        .kind = (uint32_t)kind, .first = (uint32_t)first, .sets = SHARED->mode == CV_FILTERING, .interval = SHARED->interval};
+    slot->buffer = part_begin(slot);
+    slot->in_part = 1;
+    if (kind == CV_PART_HITS)
+        slot->left = CV_PART_BYTES / 16 - SPARE_HITS;
+}
+
+void cv_end_part(struct cv_slot *slot, int last)
+{
+    if (!slot->in_part)
+        return;
+    struct cv_blob_part *part = part_of(slot);
+    part->bytes = (uint32_t)(slot->buffer - part_begin(slot));
+    part->last = (uint32_t)last;
+    slot->in_part = 0;
+    if (part->bytes || last)
+        __atomic_store_n(&slot->handed, slot->handed + 1, __ATOMIC_RELEASE);
+}
+
+/* How a thread goes on between bursts. */
+static void go_on_as(struct cv_slot *slot, uint64_t mode)
+{
+    cv_end_part(slot, slot->mode == CV_RECORDING);
+    slot->mode = mode;
+    if (mode == CV_FILTERING)
+        begin_part(slot, CV_PART_HITS, 0);
+}
+
+static void next_visits(struct cv_slot *slot)
+{
+    const uint64_t room = (part_begin(slot) + CV_PART_BYTES - slot->buffer) / VISIT_BYTES;
+    slot->part_visits = room < VISITS_AT_ONCE ? room : VISITS_AT_ONCE;
+    slot->left = slot->part_visits + 1;
+}
 
 static uint64_t begin_burst(struct cv_slot *slot)
 {
+    cv_end_part(slot, 0);
     slot->mode = CV_RECORDING;
-    slot->wanted_references = SHARED->burst_references;
-    slot->buffer = slot->self + CV_SLOT_BUFFER;
-    slot->burst_visits = 0;
-    next_part(slot);
+    slot->burst_visits = slot->burst_references = 0;
+    begin_part(slot, CV_PART_VISITS, 1);
+    next_visits(slot);
     return cv_find(slot, slot->target);
 }
 
 static uint64_t end_burst(struct cv_slot *slot)
 {
-    slot->burst_end = slot->buffer;
     slot->bursts++;
-    slot->open = 0;
-    __atomic_store_n(&slot->full, 1, __ATOMIC_RELEASE);
-    slot->mode = SHARED->mode;
+    go_on_as(slot, SHARED->mode);
     return cv_find(slot, slot->target);
 }
 
@@ -134,13 +191,30 @@ uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
 {
     (void)registers;
     slot->link = 0;
-    slot->burst_visits += VISITS_AT_ONCE;
-    const uint64_t used = slot->buffer - (slot->self + CV_SLOT_BUFFER), references = used / 8 - slot->burst_visits;
-    if (references >= slot->wanted_references || slot->burst_visits >= 16 * slot->wanted_references + VISITS_AT_ONCE ||
-        used + VISITS_AT_ONCE * VISIT_BYTES > CV_SLOT_BUFFER_BYTES)
+    slot->burst_visits += slot->part_visits;
+    const uint64_t words = slot->burst_references + (slot->buffer - part_begin(slot)) / 8, wanted = SHARED->burst_references;
+    if (words - slot->burst_visits >= wanted || slot->burst_visits >= 16 * wanted + VISITS_AT_ONCE)
         return end_burst(slot);
-    next_part(slot);
+    if (part_begin(slot) + CV_PART_BYTES - slot->buffer < FEWEST_VISITS * VISIT_BYTES) {
+        slot->burst_references = words;
+        cv_end_part(slot, 0);
+        begin_part(slot, CV_PART_VISITS, 0);
+    }
+    next_visits(slot);
     return cv_find(slot, slot->target);
+}
+
+/* What the controller asks for that neither needs the program's registers nor changes them. */
+static void do_requests(struct cv_slot *slot)
+{
+    const uint64_t flag =
+        __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE | CV_WANT_BURST), __ATOMIC_ACQ_REL);
+    if (slot->mode != CV_COUNTING && slot->mode != CV_FILTERING)
+        return;
+    if (flag & CV_WANT_MODE && SHARED->mode != slot->mode)
+        go_on_as(slot, SHARED->mode);
+    else if (flag >> 32 && slot->mode == CV_FILTERING)
+        go_on_as(slot, CV_FILTERING);
 }
 
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
@@ -148,15 +222,11 @@ uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
     slot->link = 0;
     if (slot->flag & CV_WANT_SIGNAL)
         return cv_deliver(slot, registers, slot->target);
-    if (slot->flag & CV_WANT_NATIVE) {
-        if (slot->mode == CV_RECORDING) {
-            SHARED->mode = CV_NATIVE;
-            end_burst(slot);
-        }
+    if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target);
-    }
-    __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
-    if (slot->mode == CV_COUNTING && !__atomic_load_n(&slot->full, __ATOMIC_ACQUIRE) && SHARED->burst_references)
+    do_requests(slot);
+    const uint64_t flag = __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
+    if (flag & CV_WANT_BURST && slot->mode != CV_RECORDING && slot->mode != CV_NATIVE && SHARED->burst_references)
         return begin_burst(slot);
     return cv_find(slot, slot->target);
 }
@@ -170,16 +240,16 @@ uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
     if (!slot->started) {
         slot->started = 1;
         slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
-        slot->mode = SHARED->mode;
+        slot->mode = CV_NATIVE;
         cv_signals_begin(slot, !__atomic_exchange_n(&SHARED->initialized, 1, __ATOMIC_ACQ_REL) && SHARED->attached);
     }
-    if (slot->mode != CV_NATIVE || slot->went_native)
+    if (slot->mode != CV_NATIVE || slot->went_native || SHARED->leave)
         return cv_find(slot, slot->target);
     if (SHARED->mode == CV_NATIVE) {
         cv_check_mappings();
         return begin_burst(slot);
     }
-    slot->mode = CV_COUNTING;
+    go_on_as(slot, SHARED->mode);
     return cv_find(slot, slot->target);
 }
 
@@ -190,7 +260,7 @@ struct cv_slot *cv_new_slot(void)
     for (uint64_t i = 0; i < SHARED->slots; i++) { /* of a thread that has ended */
         struct cv_slot *old = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
         uint64_t ending = 2;
-        if (old->in_use == 2 && !old->full &&
+        if (old->in_use == 2 && old->handed == __atomic_load_n(&old->taken, __ATOMIC_ACQUIRE) &&
             cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3 &&
             __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             old->flag = old->pending = old->went_native = old->link = 0;
@@ -217,6 +287,8 @@ uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
     slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
     cv_signals_begin(slot, 0);
     __atomic_store_n(&slot->started, 1, __ATOMIC_RELEASE);
+    if (slot->mode != CV_NATIVE)
+        go_on_as(slot, SHARED->mode);
     cv_unblock_signals(slot);
     return cv_find(slot, slot->target);
 }
@@ -393,7 +465,10 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         slot->call_number = number;
         count_call(number, 0, 0);
         return (uint64_t)cv_watched_call;
-    case SYS_exit: slot->in_use = 2; break;
+    case SYS_exit:
+        cv_end_part(slot, slot->mode == CV_RECORDING);
+        slot->in_use = 2;
+        break;
     case SYS_prctl:
         if (a != 22) /* PR_SET_SECCOMP */
             break;   /* fall through */
@@ -451,6 +526,8 @@ uint64_t cv_interrupted(struct cv_slot *slot, uint64_t *registers)
         return cv_deliver(slot, registers, slot->target - 2);
     if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target - 2);
+    do_requests(slot); /* a burst begins at the next head */
     __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
+    slot->next = cv_find(slot, slot->target);
     return slot->again;
 }

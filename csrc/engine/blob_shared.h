@@ -22,8 +22,25 @@
 #define CV_MOST_CALLS 512
 #define CV_CALL_TARGETS 6
 
-enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_NATIVE };
-enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4 };
+/* Counting code, code that records visits, and counting code that records references to one class of sets. */
+enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
+/* The upper half of the word says that the thread's part of the buffer is full. */
+enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8 };
+
+/* What a thread recorded lies in parts of its buffer, which it hands to the controller one after the other. A part holds visits, or hits:
+ * pairs of words, (segment << 8 | reference, address), of references that may lie in the class. A repeated instruction adds pairs with its
+ * turns before and behind, and its pointer behind. */
+enum cv_blob_part_kind { CV_PART_VISITS, CV_PART_HITS };
+enum cv_blob_hit { CV_HIT_BEFORE = 253, CV_HIT_BEHIND, CV_HIT_POINTER };
+
+struct cv_blob_part {
+    uint32_t kind;
+    uint32_t bytes;
+    uint32_t first, last; /* of a burst */
+    uint32_t sets;        /* the class is being recorded: look for it in visits, too */
+    uint32_t unused;
+    uint64_t interval;
+};
 
 /* A run of instructions with one entry that ends at its first branch, call, return or system call, before and behind a repeated string
  * instruction, or after 48 instructions. */
@@ -97,34 +114,40 @@ struct cv_slot {
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
-    uint64_t full; /* the recorded burst waits for the controller */
-    uint64_t burst_end, bursts, misses, wanted_references, burst_visits;
+    uint64_t handed, taken; /* parts so far, by the thread and by the controller */
+    uint64_t bursts, misses, burst_references, burst_visits, part_visits;
     uint64_t pending, pending_mask, pending_info[16], state_words[8];
     uint64_t alternate_stack, alternate_flags, alternate_size;
     uint64_t call_number, call_target;
     uint64_t went_native; /* for a reason: it does not come back */
-    uint64_t open;        /* the buffer's content continues a window */
+    uint64_t in_part;     /* something is being recorded */
 };
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
 #define CV_SLOT_STACK_TOP 0x20000
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
-#define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: (negated target, code); two tables of 1 MiB */
+#define CV_SLOT_PARTS 0x80000
+#define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: (negated target, code); a table of 1 MiB for each mode */
 #define CV_SLOT_LOOKUP_BYTES 0x100000
 #define CV_LOOKUPS 65536
 #define CV_SLOT_COUNTERS 0x400000
 #define CV_SLOT_BUFFER 0x1000000
 #define CV_SLOT_BUFFER_BYTES 0x1000000
+#define CV_PART_BYTES 0x40000
+#define CV_PARTS (CV_SLOT_BUFFER_BYTES / CV_PART_BYTES)
 
 struct cv_shared {
     uint64_t magic;
     uint64_t lock;
     uint64_t segments, exits, listed, code, superblocks, places, mappings, slots, regions, reasons;
-    uint64_t mode; /* CV_COUNTING, or CV_NATIVE: native between bursts */
+    uint64_t mode; /* of threads between bursts */
     uint64_t burst_references;
+    uint64_t sets, set_class; /* references to lines with set_class in their low bits are recorded; sets 0: none */
+    uint64_t interval;        /* of the run, that parts begin in */
+    uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
-    uint64_t translation_ns, bursts_done;
+    uint64_t translation_ns;
     uint64_t attached; /* the program ran before: take over its signal handlers */
     uint64_t initialized;
     struct cv_blob_region region[CV_MOST_REGIONS];
@@ -147,7 +170,7 @@ struct cv_shared {
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32,
                "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
-_Static_assert(CV_OFF_HASH + 3 * UINT64_C(16) * CV_HASH <= CV_OFF_SLOTS && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
+_Static_assert(CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH <= CV_OFF_SLOTS && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
 
 #endif

@@ -262,7 +262,7 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
         c->rdx = slot->c;
     }
     /* what the superblock had counted when it would have come to its exit */
-    if (slot->mode == CV_COUNTING && place->segments) {
+    if (slot->mode != CV_RECORDING && place->segments) {
         cv_lock();
         if (SHARED->exits < CV_MOST_EXITS) {
             EXITS[SHARED->exits] = (struct cv_blob_exit){block->first_listed, 1, place->segments};

@@ -2,7 +2,8 @@
  *
  * Counting code comes in superblocks, which follow the statically predicted path (backward branches taken, direct calls and jumps
  * followed), so that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code
- * comes one segment at a time. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
+ * comes one segment at a time. Filtering code is counting code with a test before each reference: whether it touches a line of the class of
+ * sets that is recorded. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
 #include "address_words.h"
 #include "blob.h"
 
@@ -32,7 +33,7 @@ static void fail(const char *why)
 
 static struct cv_blob_entry *table(int mode) { return (struct cv_blob_entry *)(CV_SHARED_BASE + CV_OFF_HASH) + (uint64_t)mode * CV_HASH; }
 
-enum { SEGMENT_TABLE = 2 };
+enum { SEGMENT_TABLE = CV_NATIVE };
 
 static uint64_t hash(uint64_t address) { return (address ^ address >> 19 ^ address >> 33) & (CV_HASH - 1); }
 
@@ -78,7 +79,7 @@ void cv_forget(uint64_t low, uint64_t high)
                     entries[k].key = 1;
         }
         for (uint64_t t = 0; t < SHARED->slots; t++)
-            for (uint64_t mode = 0; mode < 2; mode++) {
+            for (uint64_t mode = 0; mode < CV_NATIVE; mode++) {
                 uint64_t *entry =
                     (uint64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) +
                     2 * (address & (CV_LOOKUPS - 1));
@@ -525,6 +526,215 @@ const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_supe
     return 0;
 }
 
+/* ---- addresses ---- */
+
+static void address_of_constant(uint64_t value)
+{
+    CODE_BYTES("\x48\xb8"); /* mov rax, imm64 */
+    bytes(&value, 8);
+}
+
+/* The address of a reference into rax, which is spilled, as is rcx. */
+static void load_address(const struct cv_x86 *x, int reference)
+{
+    const struct cv_x86_reference *r = &x->references[reference];
+    switch (r->where) {
+    case CV_X86_OPERAND:
+        if (x->base == CV_X86_RIP)
+            address_of_constant(x->address + x->length + (uint64_t)x->displacement);
+        else
+            address_of(RAX, x->base, x->gathered ? -1 : x->index, x->scale, (int32_t)x->displacement);
+        if (x->displacement != (int32_t)x->displacement)
+            fail("a displacement of more than 32 bits");
+        break;
+    case CV_X86_PUSH: address_of(RAX, RSP, -1, 1, -(int32_t)r->size); break;
+    case CV_X86_POP: address_of(RAX, RSP, -1, 1, 0); break;
+    case CV_X86_SOURCE: address_of(RAX, RSI, -1, 1, 0); break;
+    case CV_X86_TARGET: address_of(RAX, RDI, -1, 1, 0); break;
+    case CV_X86_FRAME: address_of(RAX, RBP, -1, 1, 0); break;
+    case CV_X86_TABLE:
+        CODE_BYTES("\x0f\xb6\xc0"); /* movzx eax, al */
+        address_of(RAX, RBX, RAX, 1, 0);
+        break;
+    default:
+        address_of_constant((uint64_t)x->displacement);
+        break;
+    }
+    if (x->segment && (r->where == CV_X86_OPERAND || r->where == CV_X86_ABSOLUTE || r->where == CV_X86_SOURCE)) {
+        CODE_BYTES("\xf3\x48\x0f\xae\xc1"); /* rdfsbase rcx */
+        address_of(RAX, RAX, RCX, 1, 0);
+    }
+}
+
+/* ---- filtering code ---- */
+
+#define MOST_HITS 512
+#define SET_LINES 128 /* that a test of an address finds: those of the class, and behind each the next one, which a reference may straddle */
+
+/* Code beside the superblock that records a hit. */
+static struct hit {
+    uint8_t *site, *back;
+    struct cv_x86 x;
+    uint32_t word;
+    int reference, keeps_flags;
+} hits[MOST_HITS];
+static int n_hits;
+
+/* A pair of words in the buffer, the second one in rax; rcx is spilled. */
+static void put_pair(uint32_t first)
+{
+    load(RCX, O_BUFFER);
+    CODE_BYTES("\x48\xc7\x01"); /* mov qword [rcx], first */
+    word(first);
+    CODE_BYTES("\x48\x89\x41\x08"); /* mov [rcx + 8], rax */
+    address_of(RCX, RCX, -1, 1, 16);
+    store(RCX, O_BUFFER);
+    load(RCX, O_LEFT);
+    address_of(RCX, RCX, -1, 1, -1);
+    store(RCX, O_LEFT);
+    CODE_BYTES("\xe3\x02\xeb\x0c\x65\xc7\x04\x25"); /* jrcxz full; jmp on; full: mov dword gs:[flag + 4], 1; on: */
+    word(O_FLAG + 4);
+    word(1);
+}
+
+static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
+{
+    store(RAX, O_A);
+    store(RCX, O_B);
+    load_address(x, reference);
+    put_pair(first);
+    load(RAX, O_A);
+    load(RCX, O_B);
+}
+
+static void put_register(int reg, uint32_t first)
+{
+    store(RAX, O_A);
+    store(RCX, O_B);
+    address_of(RAX, reg, -1, 1, 0);
+    put_pair(first);
+    load(RAX, O_A);
+    load(RCX, O_B);
+}
+
+/* Where the last byte of a reference lies behind the class's line, into rcx; 0: not by one instruction. */
+static int test_address(const struct cv_x86 *x, const struct cv_x86_reference *r)
+{
+    const int64_t more = r->size - 1 - 64 * (int64_t)SHARED->set_class, displacement = x->displacement + more;
+    if (r->size > 64 || r->size == 0 || (x->segment && r->where != CV_X86_PUSH && r->where != CV_X86_POP && r->where != CV_X86_TARGET))
+        return 0;
+    switch (r->where) {
+    case CV_X86_OPERAND:
+        if (x->gathered || displacement != (int32_t)displacement)
+            return 0;
+        address_of(RCX, x->base, x->index, x->scale, (int32_t)displacement);
+        return 1;
+    case CV_X86_PUSH: address_of(RCX, RSP, -1, 1, (int32_t)more - (int32_t)r->size); return 1;
+    case CV_X86_POP: address_of(RCX, RSP, -1, 1, (int32_t)more); return 1;
+    case CV_X86_SOURCE: address_of(RCX, RSI, -1, 1, (int32_t)more); return 1;
+    case CV_X86_TARGET: address_of(RCX, RDI, -1, 1, (int32_t)more); return 1;
+    case CV_X86_FRAME: address_of(RCX, RBP, -1, 1, (int32_t)more); return 1;
+    default: return 0;
+    }
+}
+
+/* Records a reference where it may lie in the class. */
+static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, int flags_dead)
+{
+    const struct cv_x86_reference *r = &x->references[reference];
+    if (!cv_has_word(x, reference)) {
+        const uint64_t at = (x->base == CV_X86_RIP ? x->address + x->length : 0) + (uint64_t)x->displacement;
+        if (((at + r->size - 1 - 64 * SHARED->set_class) & (64 * SHARED->sets - 1)) < 63u + r->size)
+            put_hit(x, reference, word_of_it);
+        return;
+    }
+    uint8_t *begin = out;
+    store(RCX, O_B);
+    if (n_hits == MOST_HITS || !test_address(x, r)) {
+        out = begin;
+        put_hit(x, reference, word_of_it);
+        return;
+    }
+    if (!flags_dead) {
+        store(RAX, O_A);
+        CODE_BYTES("\x0f\x90\xc0\x9f"); /* seto al; lahf */
+    }
+    CODE_BYTES("\xf7\xc1"); /* test ecx, mask */
+    word((uint32_t)((64 * SHARED->sets - 1) & ~(uint64_t)(r->size == 1 ? SET_LINES / 2 - 1 : SET_LINES - 1)));
+    CODE_BYTES("\x0f\x84"); /* jz */
+    struct hit *hit = &hits[n_hits++];
+    *hit = (struct hit){.site = out, .word = word_of_it, .reference = reference, .keeps_flags = !flags_dead};
+    memcpy(&hit->x, x, sizeof *x);
+    word(0);
+    hit->back = out;
+    if (!flags_dead) {
+        CODE_BYTES("\x04\x7f\x9e"); /* add al, 127; sahf */
+        load(RAX, O_A);
+    }
+    load(RCX, O_B);
+}
+
+static void hit_stubs(void)
+{
+    for (int i = 0; i < n_hits; i++) {
+        const struct hit *hit = &hits[i];
+        patch(hit->site, out);
+        store(RAX, hit->keeps_flags ? O_C : O_A);
+        if (hit->keeps_flags)
+            load(RAX, O_A);
+        load(RCX, O_B);
+        load_address(&hit->x, hit->reference);
+        put_pair(hit->word);
+        load(RAX, hit->keeps_flags ? O_C : O_A);
+        byte(0xe9);
+        word((uint32_t)((int64_t)hit->back - (int64_t)(out + 4)));
+    }
+    n_hits = 0;
+}
+
+/* Before which instructions of the segment nobody sees the flags any more. */
+static void find_dead_flags(uint8_t *dead)
+{
+    const struct cv_x86 *last = &instructions[n_instructions - 1];
+    int live = 1;
+    if (last->kind == CV_X86_PLAIN)
+        live = flags_live(last->address + last->length, 1);
+    else if (last->kind == CV_X86_JUMP || last->kind == CV_X86_CALL)
+        live = flags_live(last->target, 1);
+    for (int i = n_instructions - 1; i >= 0; i--) {
+        const struct cv_x86 *x = &instructions[i];
+        if (x->sets_flags && !x->keeps_carry)
+            live = 0;
+        if (x->reads_flags || x->reads & CV_X86_FLAGS_SET)
+            live = 1;
+        dead[i] = (uint8_t)!live;
+    }
+}
+
+/* The tests of one instruction of a segment; `reference` counts those before it. */
+static void filter_instruction(const struct cv_x86 *x, uint32_t segment, int *reference, int flags_dead)
+{
+    if (head_mode != CV_FILTERING)
+        return;
+    const int repeats = x->repeated || x->compares;
+    for (int r = 0; r < x->n_references; r++, (*reference)++) {
+        if (repeats)
+            put_hit(x, r, segment << 8 | (uint32_t)*reference);
+        else
+            filter(x, r, segment << 8 | (uint32_t)*reference, flags_dead);
+    }
+    if (repeats)
+        put_register(RCX, segment << 8 | CV_HIT_BEFORE);
+}
+
+static void filter_behind(const struct cv_x86 *x, uint32_t segment)
+{
+    if (head_mode != CV_FILTERING || !(x->repeated || x->compares))
+        return;
+    put_register(RCX, segment << 8 | CV_HIT_BEHIND);
+    put_register(x->references[0].where == CV_X86_SOURCE ? RSI : RDI, segment << 8 | CV_HIT_POINTER);
+}
+
 /* ---- counting code ---- */
 
 static struct side {
@@ -584,7 +794,7 @@ static void poll_end(uint8_t *site, int spilled, uint64_t address)
 /* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled. */
 static int follow(uint64_t target)
 {
-    if (target != head && cv_known(CV_COUNTING, target))
+    if (target != head && cv_known(head_mode, target))
         return 0;
     const char *why;
     return cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
@@ -600,11 +810,11 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     switch (last->kind) {
     case CV_X86_PLAIN:
         count_to(counter, next);
-        exit_to(next, CV_COUNTING);
+        exit_to(next, head_mode);
         break;
     case CV_X86_BRANCH: /* its own exit is a side */
         count_to(new_counter(first, n, 1), next);
-        exit_to(next, CV_COUNTING);
+        exit_to(next, head_mode);
         break;
     case CV_X86_LOOP:
         bytes(code, last->length - 1u);
@@ -612,19 +822,19 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
         sides[n_sides++] = (struct side){out, last->target, new_counter(first, n, 1)};
         word(0);
         count_to(new_counter(first, n, 1), next);
-        exit_to(next, CV_COUNTING);
+        exit_to(next, head_mode);
         break;
     case CV_X86_JUMP:
         if (!counted)
             count_to(counter, last->target);
-        exit_to(last->target, CV_COUNTING);
+        exit_to(last->target, head_mode);
         break;
     case CV_X86_CALL:
         if (!counted)
             count_to(counter, last->target);
         place(last->address, n - 1, 0);
         push_return(next);
-        exit_to(last->target, CV_COUNTING);
+        exit_to(last->target, head_mode);
         break;
     case CV_X86_RETURN:
     case CV_X86_JUMP_INDIRECT:
@@ -646,7 +856,7 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
             address_of(RAX, RAX, -1, 1, 1);
             store(RAX, counter);
         }
-        indirect(CV_COUNTING);
+        indirect(head_mode);
         break;
     default: /* a system call */
         if (!counted)
@@ -671,7 +881,7 @@ static uint64_t counting(uint64_t address)
                 break;
             failed = 0;
             count_kept(new_counter(first, n, 1));
-            exit_to(at, CV_COUNTING);
+            exit_to(at, head_mode);
             break;
         }
         if (SHARED->listed + 1 >= CV_MOST_LISTED) {
@@ -702,7 +912,10 @@ static uint64_t counting(uint64_t address)
         }
         const uint32_t counter = !on && !is_plain_end(last) ? new_counter(first, n, 1) : 0;
         const int dead = counter && ends ? flags_dead_at() : -1;
-        int counted = 0;
+        uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
+        int counted = 0, reference = 0;
+        if (head_mode == CV_FILTERING)
+            find_dead_flags(flags_dead);
         for (int i = 0; i < n_instructions - ends; i++) {
             if (dead == i) {
                 count_free(counter);
@@ -710,15 +923,19 @@ static uint64_t counting(uint64_t address)
             }
             if (instructions[i].repeated || instructions[i].compares)
                 repeat_before((uint32_t)id);
+            filter_instruction(&instructions[i], (uint32_t)id, &reference, flags_dead[i]);
             place(instructions[i].address, n - 1, 0);
             copy(&instructions[i], codes[i]);
             if (instructions[i].compares)
                 repeat_behind((uint32_t)id);
+            filter_behind(&instructions[i], (uint32_t)id);
         }
         if (ends && dead == n_instructions - 1) {
             count_free(counter);
             counted = 1;
         }
+        if (ends)
+            filter_instruction(last, (uint32_t)id, &reference, flags_dead[n_instructions - 1]);
         if (last->kind == CV_X86_BRANCH) {
             byte(0x0f);
             byte(0x80u | (last->condition ^ (unsigned)inverted));
@@ -738,43 +955,14 @@ static uint64_t counting(uint64_t address)
     for (int i = 0; i < n_sides; i++) {
         patch(sides[i].site, out);
         count_to(sides[i].counter, sides[i].target);
-        exit_to(sides[i].target, CV_COUNTING);
+        exit_to(sides[i].target, head_mode);
     }
+    hit_stubs();
     poll_end(poll, spilled, address);
     return (uint64_t)start;
 }
 
 /* ---- recording code ---- */
-
-/* The address of a reference into rax, which is spilled, as is rcx. */
-static void load_address(const struct cv_x86 *x, int reference)
-{
-    const struct cv_x86_reference *r = &x->references[reference];
-    switch (r->where) {
-    case CV_X86_OPERAND:
-        address_of(RAX, x->base, x->gathered ? -1 : x->index, x->scale, (int32_t)x->displacement);
-        if (x->displacement != (int32_t)x->displacement)
-            fail("a displacement of more than 32 bits");
-        break;
-    case CV_X86_PUSH: address_of(RAX, RSP, -1, 1, -(int32_t)r->size); break;
-    case CV_X86_POP: address_of(RAX, RSP, -1, 1, 0); break;
-    case CV_X86_SOURCE: address_of(RAX, RSI, -1, 1, 0); break;
-    case CV_X86_TARGET: address_of(RAX, RDI, -1, 1, 0); break;
-    case CV_X86_FRAME: address_of(RAX, RBP, -1, 1, 0); break;
-    case CV_X86_TABLE:
-        CODE_BYTES("\x0f\xb6\xc0"); /* movzx eax, al */
-        address_of(RAX, RBX, RAX, 1, 0);
-        break;
-    default:
-        CODE_BYTES("\x48\xb8"); /* mov rax, imm64 */
-        bytes(&x->displacement, 8);
-        break;
-    }
-    if (x->segment && (r->where == CV_X86_OPERAND || r->where == CV_X86_ABSOLUTE || r->where == CV_X86_SOURCE)) {
-        CODE_BYTES("\xf3\x48\x0f\xae\xc1"); /* rdfsbase rcx */
-        address_of(RAX, RAX, RCX, 1, 0);
-    }
-}
 
 /* The buffer has been moved past the visit already, so that an exit needs no repair. */
 static void store_word(int reg, int k, int words)
@@ -938,10 +1126,10 @@ uint64_t cv_translate(int mode, uint64_t address)
     head = address;
     head_code = (uint64_t)out;
     head_mode = mode;
-    n_sides = n_late = 0;
+    n_sides = n_late = n_hits = 0;
     const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
     begin_block(head_code);
-    const uint64_t code = mode == CV_COUNTING ? counting(address) : recording(address);
+    const uint64_t code = mode == CV_RECORDING ? recording(address) : counting(address);
     late_stubs();
     if (failed) {
         region->pool = pool;

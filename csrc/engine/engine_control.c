@@ -18,9 +18,9 @@
 
 #define COUNTING_STEP 0.02 /* seconds between two looks */
 #define COUNTERS_STEP 1.0
-#define RATE_STEP 0.1
-#define SHORTEST_PERIOD 0.0005 /* between two bursts */
-#define LONGEST_PERIOD 0.05
+#define SHORTEST_STEP 0.0001
+#define RATE_STEP 0.0005
+#define LONGEST_PERIOD 0.05 /* from an interval's beginning to its burst */
 #define REFUSED 125 /* exit status: the program has not run */
 
 static volatile sig_atomic_t told; /* to stop */
@@ -57,66 +57,103 @@ static int take(struct cv_options *o, char *argument)
         o->sample = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--warmup")))
         o->warmup = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--sets")))
+        o->sets = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--set-class")))
+        o->set_class = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--stretch")))
+        o->stretch = strtoull(v, NULL, 10);
     else
         return -1;
     return 0;
 }
 
-/* Asks each thread for a burst; it begins at its next superblock. */
-static void ask_for_bursts(struct cv_target *target)
+/* Asks each thread; it hears of it at its next superblock. */
+static void ask(struct cv_target *target, uint64_t what)
 {
     const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
     for (uint64_t i = 0; i < slots; i++)
-        __atomic_fetch_or(&cv_slot_of(target, i)->flag, CV_WANT_BURST, __ATOMIC_ACQ_REL);
+        __atomic_fetch_or(&cv_slot_of(target, i)->flag, what, __ATOMIC_ACQ_REL);
 }
 
 struct pace {
-    double next_burst, next_counters, next_rate, period, references, at;
+    double next_burst, next_counters, next_rate, rate, references, at;
+    uint64_t interval; /* that was planned last */
 };
 
-/* The period that records `sample` of every `interval` references, at the rate at which the program executes them. */
-static void adapt(const struct cv_options *o, struct pace *pace, double time)
+/* How many references have been executed: summed up now and then, and in between from their rate. */
+static double executed(struct pace *pace, double time)
 {
-    if (time < pace->next_rate)
-        return;
-    const double references = cv_wire_references(), rate = (references - pace->references) / (time - pace->at);
-    if (rate > 0)
-        pace->period = (double)o->interval / rate;
-    pace->period = pace->period < SHORTEST_PERIOD ? SHORTEST_PERIOD : pace->period > LONGEST_PERIOD ? LONGEST_PERIOD : pace->period;
-    pace->references = references;
-    pace->at = time;
-    pace->next_rate = time + RATE_STEP;
+    if (time >= pace->next_rate) {
+        const double references = cv_wire_references(), took = now() - time;
+        if (pace->at > 0 && time > pace->at)
+            pace->rate = (references - pace->references) / (time - pace->at);
+        pace->references = references;
+        pace->at = time;
+        pace->next_rate = time + (20 * took > RATE_STEP ? 20 * took : RATE_STEP);
+    }
+    return pace->references + pace->rate * (time - pace->at);
 }
 
-static void step(const struct cv_options *o, struct cv_target *target, struct pace *pace)
+/* What happens in the interval of the run that has begun: a burst somewhere in it, and sets, or neither. */
+static void plan(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
+{
+    const double interval = o->interval ? (double)o->interval : 1e6;
+    const uint64_t number = (uint64_t)(executed(pace, time) / interval);
+    if (number + 1 <= pace->interval)
+        return;
+    if (o->sample && number % cv_wire_every(CV_EVERY_BURST) == 0) {
+        const double length = pace->rate > 0 ? interval / pace->rate : 0;
+        const double wait = number > pace->interval ? 0 : drand48() * (length < LONGEST_PERIOD ? length : LONGEST_PERIOD);
+        if (!pace->next_burst || pace->next_burst > time + wait)
+            pace->next_burst = time + wait;
+    }
+    pace->interval = number + 1;
+    target->shared->interval = number;
+    cv_wire_interval(number);
+    if (!o->sets || !o->stretch)
+        return;
+    const uint64_t mode = number % cv_wire_every(CV_EVERY_STRETCH) < o->stretch ? CV_FILTERING : CV_COUNTING;
+    if (mode != target->shared->mode) {
+        target->shared->mode = mode;
+        ask(target, CV_WANT_MODE);
+    }
+}
+
+/* Returns 1 where there may be more to do at once. */
+static int step(const struct cv_options *o, struct cv_target *target, struct pace *pace)
 {
     const double time = now();
+    int more = 0;
     cv_wire_definitions();
-    if (o->sample) {
-        cv_wire_windows(0);
-        adapt(o, pace, time);
-        if (time >= pace->next_burst) {
-            ask_for_bursts(target);
-            pace->next_burst = time + pace->period * (0.5 + drand48());
+    if (o->sample || o->sets) {
+        more = cv_wire_parts();
+        plan(o, target, pace, time);
+        if (pace->next_burst && time >= pace->next_burst) {
+            ask(target, CV_WANT_BURST);
+            pace->next_burst = 0;
         }
     }
     if (time >= pace->next_counters) {
         cv_wire_counters(0);
         pace->next_counters = time + COUNTERS_STEP;
     }
-    cv_wire_flush();
+    if (!more)
+        cv_wire_flush();
+    return more;
 }
 
 static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
 {
-    struct pace pace = {.period = SHORTEST_PERIOD, .at = now()};
+    struct pace pace = {0};
     const int process = (int)syscall(SYS_pidfd_open, target->pid, 0);
     struct pollfd wait = {.fd = process, .events = POLLIN};
     int status = 0, forwarded = 0;
     for (;;) {
-        step(o, target, &pace);
-        double left = o->sample ? pace.next_burst - now() : COUNTING_STEP;
-        left = left < 0 ? 0 : left > COUNTING_STEP ? COUNTING_STEP : left;
+        double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
+        if (pace.rate > 0 && left > (double)o->interval / pace.rate / 2)
+            left = (double)o->interval / pace.rate / 2;
+        left = step(o, target, &pace) ? 0 : left < SHORTEST_STEP ? SHORTEST_STEP : left;
         const struct timespec timeout = {0, (long)(left * 1e9)};
         ppoll(&wait, 1, &timeout, NULL);
         if (told && told != forwarded) {
@@ -165,17 +202,17 @@ int main(int count, char **arguments)
         cv_say("there is nothing to trace");
         return REFUSED;
     }
-    if (cv_start(&target, arguments + i))
+    if (cv_start(&target, &options, arguments + i))
         return REFUSED;
     signal(SIGPIPE, SIG_IGN); /* now: the program would inherit it */
-    target.shared->burst_references = options.sample;
     if (cv_wire_begin(&options, &target)) {
         cv_say("the stream could not be written: %s", strerror(errno));
         kill(target.pid, SIGKILL);
         return REFUSED;
     }
     status = run(&options, &target, &usage);
-    cv_wire_windows(1);
+    cv_wire_last_parts();
+    cv_wire_interval((uint64_t)(cv_wire_references() / (options.interval ? (double)options.interval : 1e6)));
     cv_wire_definitions();
     cv_wire_counters(1);
     cv_wire_system((uint64_t)usage.ru_minflt);

@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "../include/cv_wire.h"
 #include "blob_shared.h"
 
 struct cv_options {
     int wire; /* descriptor; -1: no stream */
     const char *counters, *log, *dump;
-    uint64_t interval, sample, warmup; /* references; sample 0: counts only */
+    uint64_t interval, sample, warmup; /* references; sample 0: no bursts */
+    uint64_t sets, set_class;          /* sets 0: none are recorded */
+    uint64_t stretch;                  /* intervals; 0: nothing is ever left out */
 };
 
 struct cv_target {
@@ -24,13 +27,16 @@ struct cv_target {
 /* engine_inject.c. Functions that fail write a sentence to the log and return -1. */
 void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cv_log_to(const char *path);
-int cv_start(struct cv_target *target, char **command);
+int cv_start(struct cv_target *target, const struct cv_options *options, char **command);
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
 void cv_wire_definitions(void);
-void cv_wire_windows(int ended); /* bursts that are complete; at the end the last parts of others, too */
+int cv_wire_parts(void); /* one of each thread, in turns, as they ran; 0: there was none */
+void cv_wire_last_parts(void);
+void cv_wire_interval(uint64_t number); /* begins, where intervals are told */
+uint64_t cv_wire_every(enum cv_every what);
 double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);
 void cv_wire_system(uint64_t page_faults);

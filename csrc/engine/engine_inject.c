@@ -113,7 +113,7 @@ static int map_shared(struct cv_target *target, struct remote *r)
     return at == (int64_t)CV_SHARED_BASE ? 0 : -1;
 }
 
-static int inject(struct cv_target *target, pid_t thread)
+static int inject(struct cv_target *target, const struct cv_options *options, pid_t thread)
 {
     static const uint8_t call[8] = {0x0f, 0x05, 0xcc};
     struct remote r = {.thread = thread};
@@ -143,6 +143,13 @@ static int inject(struct cv_target *target, pid_t thread)
     if (!failed && map_shared(target, &r)) {
         cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
         failed = 1;
+    }
+    if (!failed) {
+        target->shared->controller = (uint64_t)getpid();
+        target->shared->burst_references = options->sample;
+        target->shared->sets = options->sets;
+        target->shared->set_class = options->set_class;
+        target->shared->mode = options->sets ? CV_FILTERING : CV_COUNTING;
     }
     put(&r, r.registers.rip, before, sizeof before);
     ptrace(PTRACE_SETREGS, thread, 0, &r.registers);
@@ -194,7 +201,7 @@ static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *s
 
 /* ---- start ---- */
 
-int cv_start(struct cv_target *target, char **command)
+int cv_start(struct cv_target *target, const struct cv_options *options, char **command)
 {
     int status;
     target->pid = fork();
@@ -217,7 +224,7 @@ int cv_start(struct cv_target *target, char **command)
         return -1;
     }
     struct cv_slot *slot;
-    if (inject(target, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot) ||
+    if (inject(target, options, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot) ||
         ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
         kill(target->pid, SIGKILL);
         waitpid(target->pid, &status, 0);

@@ -30,8 +30,21 @@ static uint32_t *wire_of;     /* id in the stream of each segment; a repeated on
 static uint8_t *loads_stores; /* references of one execution */
 static uint64_t known;        /* segments that are defined */
 static uint32_t next_id, next_site;
-static uint64_t windows;
 static uint64_t thread_now;
+
+/* A reference of a segment: its place in a visit, its sites. */
+struct reference {
+    int64_t displacement;
+    int16_t word; /* -1: the address is the displacement */
+    uint16_t size;
+    int16_t load, store; /* sites, counted from the segment's first; -1: none */
+};
+
+static struct {
+    struct reference *references;
+    uint32_t first_site;
+    uint32_t count;
+} *of_segment;
 
 static struct {
     char *path;
@@ -88,7 +101,9 @@ int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
     listed = (const uint32_t *)(target->memory + CV_OFF_LIST);
     wire_of = mmap(NULL, sizeof *wire_of * CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     loads_stores = mmap(NULL, CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (wire_of == MAP_FAILED || loads_stores == MAP_FAILED)
+    of_segment =
+        mmap(NULL, sizeof *of_segment * CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (wire_of == MAP_FAILED || loads_stores == MAP_FAILED || of_segment == MAP_FAILED)
         return -1;
     if (options->counters) {
         const int file = open(options->counters, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -140,7 +155,8 @@ struct definition {
     struct cv_wire_site sites[MOST_SITES];
     struct cv_wire_flow flows[2 * MOST_SITES + CV_WIRE_FLOW_REGISTERS + 1];
     struct origin origins[CV_WIRE_FLOW_REGISTERS];
-    int n_instructions, n_sites, n_flows, words;
+    struct reference references[MOST_SITES];
+    int n_instructions, n_sites, n_flows, words, n_references;
 };
 
 static struct definition d;
@@ -179,12 +195,15 @@ static uint64_t address_registers(const struct cv_x86 *x, int reference)
     }
 }
 
+static int64_t constant_address(const struct cv_x86 *x)
+{
+    return x->displacement + (x->base == CV_X86_RIP ? (int64_t)(x->address + x->length) : 0);
+}
+
 static void add_site(const struct cv_x86 *x, int reference, int stores, int atomic, int word, struct origin address)
 {
     const struct cv_x86_reference *r = &x->references[reference];
-    int64_t displacement = 0;
-    if (word < 0)
-        displacement = x->displacement + (x->base == CV_X86_RIP ? (int64_t)(x->address + x->length) : 0);
+    const int64_t displacement = word < 0 ? constant_address(x) : 0;
     struct cv_wire_site *site = &d.sites[d.n_sites];
     *site = (struct cv_wire_site){
         .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
@@ -208,7 +227,14 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
         if (where == CV_X86_PUSH || where == CV_X86_POP || where == CV_X86_SOURCE || where == CV_X86_TARGET)
             kept |= made_of | (x->repeated || x->compares ? 1 << 1 : 0);
         store_words[i] = cv_has_word(x, i) ? d.words++ : -1;
+        struct reference *reference = &d.references[d.n_references + i];
+        *reference = (struct reference){.displacement = store_words[i] < 0 ? constant_address(x) : 0,
+                                        .word = (int16_t)store_words[i],
+                                        .size = x->references[i].size,
+                                        .load = -1,
+                                        .store = -1};
         if (x->references[i].access & CV_X86_LOAD) {
+            reference->load = (int16_t)d.n_sites;
             load_sites[n_loads++] = d.n_sites;
             add_site(x, i, 0, atomic, store_words[i], join(made_of));
         }
@@ -219,9 +245,11 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
             values.references |= UINT64_C(1) << load_sites[i];
     for (int i = 0; i < x->n_references; i++)
         if (x->references[i].access & CV_X86_STORE) {
+            d.references[d.n_references + i].store = (int16_t)d.n_sites;
             add_site(x, i, 1, atomic, store_words[i], join(address_registers(x, i)));
             flow(CV_WIRE_FLOW_VALUE, d.n_sites - 1, values);
         }
+    d.n_references += x->n_references;
     if (x->n_references == 1 && x->references[0].where == CV_X86_FRAME) { /* leave */
         d.origins[4] = d.origins[5];
         kept |= 1 << 4;
@@ -232,7 +260,7 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
 
 static void begin_definition(void)
 {
-    d.n_instructions = d.n_sites = d.n_flows = d.words = 0;
+    d.n_instructions = d.n_sites = d.words = d.n_references = 0;
     d.n_flows = 1; /* the head */
     for (int r = 0; r < CV_WIRE_FLOW_REGISTERS; r++)
         d.origins[r] = (struct origin){UINT64_C(1) << r, 0};
@@ -306,6 +334,13 @@ static void define(uint64_t number)
         write_definition(s, code);
     }
     loads_stores[number] = (uint8_t)d.n_sites;
+    of_segment[number].first_site = next_site - (uint32_t)d.n_sites;
+    of_segment[number].count = (uint32_t)d.n_references;
+    of_segment[number].references = malloc((size_t)d.n_references * sizeof *d.references);
+    if (of_segment[number].references)
+        memcpy(of_segment[number].references, d.references, (size_t)d.n_references * sizeof *d.references);
+    else
+        of_segment[number].count = 0;
 }
 
 void cv_wire_definitions(void)
@@ -337,23 +372,34 @@ static uint64_t sum_up(void)
     return n;
 }
 
+/* References that each run of an exit's segments, or each turn, stands for. */
+static int32_t weight_of(const struct cv_blob_exit *e)
+{
+    int32_t all = 0;
+    if (!e->segments)
+        return e->first < known ? e->sign * loads_stores[e->first] : 0;
+    for (uint32_t i = 0; i < e->segments; i++) {
+        const uint32_t s = listed[e->first + i];
+        all += s < known && !segments[s].repeats ? loads_stores[s] : 0;
+    }
+    return all;
+}
+
 double cv_wire_references(void)
 {
+    static int32_t *weights;
+    static uint64_t room, have = 1;
     const uint64_t n = sum_up();
     double all = 0;
-    for (uint64_t k = 1; k < n; k++) {
-        if (!sums[k])
-            continue;
-        const struct cv_blob_exit *e = &exits[k];
-        if (!e->segments && e->first < known)
-            all += (double)e->sign * (double)sums[k] * loads_stores[e->first];
-        uint64_t each = 0;
-        for (uint32_t i = 0; i < e->segments; i++) {
-            const uint32_t s = listed[e->first + i];
-            each += s < known && !segments[s].repeats ? loads_stores[s] : 0;
-        }
-        all += (double)each * (double)sums[k];
+    cv_wire_definitions();
+    if (n > room) {
+        room = 2 * n;
+        weights = realloc(weights, room * sizeof *weights);
     }
+    for (; have < n; have++)
+        weights[have] = weight_of(&exits[have]);
+    for (uint64_t k = 1; k < n; k++)
+        all += weights[k] * (double)sums[k];
     return all;
 }
 
@@ -413,7 +459,115 @@ int cv_wire_dump(const char *path)
     return fclose(out);
 }
 
+/* ---- references to the class of sets ---- */
+
+static uint64_t last_line, last_class;
+static int last_written;
+
+/* See CV_WIRE_REPEATED_CLASSES. */
+static int is_repeated(uint64_t line, int store)
+{
+    const int same = line == last_line, known_before = same && (last_written || !store);
+    last_written = store || (same && last_written);
+    last_line = line;
+    return known_before && last_class >= CV_WIRE_REPEATED_CLASSES;
+}
+
+static void put_lines(uint64_t address, uint32_t size, uint32_t site, int store)
+{
+    const uint64_t last = (address + size - 1) >> 6, of_class = target->shared->set_class, mask = last_class | (target->shared->sets - 1);
+    for (uint64_t line = address >> 6; line <= last; line++) {
+        if ((line & mask) != of_class || is_repeated(line, store))
+            continue;
+        if (site >> CV_WIRE_SITE_BITS == 0) {
+            put((line << CV_WIRE_SITE_BITS | site) & ~CV_WIRE_VISIT);
+        } else {
+            put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_SETS_LOST << 56 | site);
+            put(line << 6);
+        }
+    }
+}
+
+static int touches(uint64_t address, uint32_t size)
+{
+    return ((address + size - 1 - 64 * target->shared->set_class) & (64 * target->shared->sets - 1)) < 63 + size;
+}
+
+static void put_set_references(uint64_t segment, const struct reference *r, uint64_t address)
+{
+    if (!touches(address, r->size))
+        return;
+    const uint32_t first = of_segment[segment].first_site;
+    if (r->load >= 0)
+        put_lines(address, r->size, first + (uint32_t)r->load, 0);
+    if (r->store >= 0)
+        put_lines(address, r->size, first + (uint32_t)r->store, 1);
+}
+
+/* A repeated instruction: its turns, of which those between lines of the class are passed over. */
+static void put_set_turns(uint64_t segment, const uint64_t *first, uint64_t turns, uint64_t behind)
+{
+    const uint32_t n = of_segment[segment].count;
+    const int64_t step = turns && turns < UINT64_C(1) << 40 ? ((int64_t)behind - (int64_t)first[0]) / (int64_t)turns : 0;
+    const uint64_t a_line = step ? (uint64_t)(64 / (step < 0 ? -step : step)) : 1;
+    for (uint64_t t = 0; t < turns; t++) {
+        int any = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct reference *r = &of_segment[segment].references[k];
+            const uint64_t address = first[k] + (uint64_t)(step * (int64_t)t);
+            any |= touches(address, r->size) || touches(address + (uint64_t)(step * (int64_t)a_line), r->size);
+            put_set_references(segment, r, address);
+        }
+        if (!any && a_line > 1 && t + a_line < turns)
+            t += a_line - 1;
+        if (!step)
+            break;
+    }
+}
+
+static void put_sets_of_visit(uint64_t segment, const uint64_t *words)
+{
+    if (segments[segment].repeats) {
+        const uint32_t n = segments[segment].words - CV_REPEAT_WORDS;
+        put_set_turns(segment, words, words[n] - words[n + 1], words[n + 2]);
+        return;
+    }
+    for (uint32_t k = 0; k < of_segment[segment].count; k++) {
+        const struct reference *r = &of_segment[segment].references[k];
+        put_set_references(segment, r, r->word < 0 ? (uint64_t)r->displacement : words[r->word]);
+    }
+}
+
+static void put_hits(const uint64_t *from, const uint64_t *to)
+{
+    static uint64_t first[4], before, behind;
+    for (; from + 2 <= to; from += 2) {
+        const uint64_t segment = from[0] >> 8, which = from[0] & 255;
+        if (segment >= known)
+            continue;
+        if (which == CV_HIT_BEFORE)
+            before = from[1];
+        else if (which == CV_HIT_BEHIND)
+            behind = from[1];
+        else if (which == CV_HIT_POINTER)
+            put_set_turns(segment, first, before - behind, from[1]);
+        else if (which >= of_segment[segment].count)
+            continue;
+        else if (segments[segment].repeats)
+            first[which & 3] = from[1];
+        else
+            put_set_references(segment, &of_segment[segment].references[which], from[1]);
+    }
+}
+
 /* ---- windows ---- */
+
+static uint64_t windows, interval;
+static struct {
+    uint64_t thread; /* whose window it is; 0: none is open */
+    uint64_t references;
+    int warm;
+} window;
 
 /* One run of a repeated instruction as its turns; returns their references. */
 static uint64_t put_turns(const struct cv_blob_segment *s, uint32_t id, const uint64_t *words, uint64_t most)
@@ -432,57 +586,125 @@ static uint64_t put_turns(const struct cv_blob_segment *s, uint32_t id, const ui
     return shown * references;
 }
 
-static void put_window(uint64_t slot, const uint64_t *from, const uint64_t *to)
+static void close_window(void)
 {
-    uint64_t references = 0;
-    int warm = !options->warmup;
-    if (thread_now != slot + 1) {
-        thread_now = slot + 1;
-        put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_THREAD << 56 | thread_now);
+    if (window.thread)
+        put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_CLOSE << 56);
+    window.thread = 0;
+}
+
+static void put_visits(uint64_t thread, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to)
+{
+    if (!window.thread) {
+        put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_OPEN << 56);
+        window.thread = thread;
+        window.references = 0;
+        window.warm = !options->warmup;
+        windows++;
     }
-    put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_OPEN << 56);
     while (from < to) {
         const uint64_t number = *from & UINT32_MAX;
         if (number >= known || from + 1 + segments[number].words > to)
             break;
         const struct cv_blob_segment *s = &segments[number];
-        if (!warm && references >= options->warmup) {
+        if (!window.warm && window.references >= options->warmup) {
             put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_WARM << 56);
-            warm = 1;
+            window.warm = 1;
         }
+        if (part->sets)
+            put_sets_of_visit(number, from + 1);
         if (s->repeats) {
-            references += put_turns(s, wire_of[number], from + 1, options->sample);
+            window.references += put_turns(s, wire_of[number], from + 1, options->sample);
         } else {
             put(CV_WIRE_VISIT | wire_of[number]);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);
-            references += loads_stores[number];
+            window.references += loads_stores[number];
         }
         from += 1 + s->words;
     }
-    put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_CLOSE << 56);
-    windows++;
+    if (part->last)
+        close_window();
 }
 
-void cv_wire_windows(int ended)
+void cv_wire_interval(uint64_t number)
+{
+    if (!options->stretch || window.thread || number <= interval)
+        return;
+    interval = number;
+    put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_INTERVAL << 56 | number);
+}
+
+static void put_part(uint64_t slot, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to)
+{
+    const uint64_t every = header ? header->every[CV_EVERY_SET] : 0;
+    last_class = every ? every - 1 : target->shared->sets - 1;
+    cv_wire_definitions();
+    if (window.thread && (window.thread != slot + 1 || part->first || part->kind == CV_PART_HITS))
+        close_window();
+    cv_wire_interval(part->interval);
+    if (thread_now != slot + 1) {
+        thread_now = slot + 1;
+        put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_THREAD << 56 | thread_now);
+    }
+    if (part->kind == CV_PART_HITS)
+        put_hits(from, to);
+    else
+        put_visits(slot + 1, part, from, to);
+}
+
+static const struct cv_blob_part *part_of(const struct cv_slot *slot, uint64_t number, const uint64_t **begin)
+{
+    *begin = (const uint64_t *)((const uint8_t *)slot + CV_SLOT_BUFFER + number % CV_PARTS * CV_PART_BYTES);
+    return (const struct cv_blob_part *)((const uint8_t *)slot + CV_SLOT_PARTS) + number % CV_PARTS;
+}
+
+/* What a thread was recording when the program ended. */
+static void put_rest(uint64_t number, const struct cv_slot *slot)
+{
+    const uint64_t *begin;
+    struct cv_blob_part part = *part_of(slot, slot->handed, &begin);
+    const uint64_t bytes = slot->buffer - slot->self - CV_SLOT_BUFFER - slot->handed % CV_PARTS * CV_PART_BYTES;
+    if (!slot->in_part || bytes > CV_PART_BYTES)
+        return;
+    const uint64_t *end = begin + bytes / 8, *last = begin;
+    cv_wire_definitions();
+    if (part.kind == CV_PART_HITS)
+        last = end;
+    else
+        for (const uint64_t *at = begin; at < end && (*at & UINT32_MAX) < known; at += 1 + segments[*at & UINT32_MAX].words)
+            last = at; /* it may not be whole */
+    part.last = 1;
+    put_part(number, &part, begin, last);
+}
+
+int cv_wire_parts(void)
 {
     const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    int any = 0;
     for (uint64_t i = 0; i < slots; i++) {
         struct cv_slot *slot = cv_slot_of(target, i);
-        const uint64_t *begin = (const uint64_t *)((const uint8_t *)slot + CV_SLOT_BUFFER);
-        if (__atomic_load_n(&slot->full, __ATOMIC_ACQUIRE)) {
-            cv_wire_definitions();
-            put_window(i, begin, begin + (slot->burst_end - slot->self - CV_SLOT_BUFFER) / 8);
-            __atomic_store_n(&slot->full, 0, __ATOMIC_RELEASE);
-        } else if (ended && slot->mode == CV_RECORDING && slot->buffer > slot->self + CV_SLOT_BUFFER) {
-            cv_wire_definitions();
-            const uint64_t *end = begin + (slot->buffer - slot->self - CV_SLOT_BUFFER) / 8, *last = begin;
-            for (const uint64_t *at = begin; at < end; at += 1 + segments[*at & UINT32_MAX].words)
-                last = at; /* it may not be whole */
-            put_window(i, begin, last);
-        }
+        const uint64_t taken = slot->taken, *begin;
+        if (taken == __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
+            continue;
+        const struct cv_blob_part *part = part_of(slot, taken, &begin);
+        put_part(i, part, begin, begin + part->bytes / 8);
+        __atomic_store_n(&slot->taken, taken + 1, __ATOMIC_RELEASE);
+        any = 1;
     }
+    return any;
 }
+
+void cv_wire_last_parts(void)
+{
+    while (cv_wire_parts())
+        ;
+    for (uint64_t i = 0; i < target->shared->slots; i++)
+        put_rest(i, cv_slot_of(target, i));
+    close_window();
+}
+
+uint64_t cv_wire_every(enum cv_every what) { return header && header->every[what] ? header->every[what] : 1; }
 
 /* ---- the end ---- */
 

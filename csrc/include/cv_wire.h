@@ -248,8 +248,10 @@ struct cv_counters_header {
     int64_t pid;
     /* Written by the reader; 0: as at first. Of so many intervals one has a burst, and one begins a stretch of set samples, which hold
      * one of so many classes of sets. */
-    uint64_t every[3];
+    uint64_t every[3]; /* enum cv_every */
 };
+
+enum cv_every { CV_EVERY_BURST, CV_EVERY_STRETCH, CV_EVERY_SET };
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct cv_wire_module) == 32, "wire layout");

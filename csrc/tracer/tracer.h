@@ -75,7 +75,6 @@ const ULong *cv_counters_span(UInt first, UInt *n);
 void cv_counters_finished(Bool finished);
 /* Removes the counter file and its folder where Convolver's runner made it; False where it did not. */
 Bool cv_counters_remove(void);
-enum cv_every { CV_EVERY_BURST, CV_EVERY_STRETCH, CV_EVERY_SET };
 /* One of how many intervals or classes of sets is to be recorded, as the reader says now. */
 ULong cv_counters_every(enum cv_every which);
 /* In a forked child: gives it counters of its own, at 0, in place of its parent's: private ones, or a file beside its stream. */

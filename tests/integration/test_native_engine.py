@@ -19,7 +19,7 @@ from convolver.signature.signature import Signature
 from convolver.tracing.native_engine import engine_program, refusal
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import signature_path, trace
-from tests.oracle.wire_oracle import read_stream, references
+from tests.oracle.wire_oracle import Event, Segment, SetReference, WindowOpen, read_stream, references
 
 HERE = Path(__file__).resolve().parent.parent
 REFUSAL = refusal()
@@ -172,7 +172,7 @@ def test_signals_threads_and_forks_work_as_natively(tmp_path: Path) -> None:
 def test_both_engines_count_the_same_loop(tmp_path: Path) -> None:
     program = _compiled(tmp_path, LOOP, "-static", "-no-pie")
     totals = []
-    for plan in (SamplingPlan(), SamplingPlan(engine="native", sets=0)):
+    for plan in (SamplingPlan(), SamplingPlan(engine="native")):
         output = tmp_path / f"{plan.engine}.cvt"
         recorded = trace([str(program)], output=output, sampling=plan)
         assert recorded.header["engine"] == plan.engine
@@ -206,6 +206,42 @@ def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
     assert not text or steps[1] > 0.98 * len(text)
 
 
+def _streamed(folder: Path, program: Path, *options: str) -> tuple[list[Segment], list[Event]]:
+    stream = folder / "stream"
+    with stream.open("wb") as out:
+        engine = ["setarch", "-R", engine_program(), f"--wire-fd={out.fileno()}", *options, "--", program]
+        subprocess.run(engine, pass_fds=[out.fileno()], env={}, capture_output=True, check=True)
+    _, segments, events = read_stream(stream.read_bytes())
+    return segments, events
+
+
+def _sampled_lines(segments: list[Segment], events: list[Event]) -> collections.Counter[tuple[int, int, bool, int]]:
+    """References to sampled lines by instruction."""
+    where = {
+        site.id: (segment.address + segment.instructions[site.instruction].offset, site.size_bytes, site.is_store)
+        for segment in segments
+        for site in segment.sites
+    }
+    return collections.Counter((*where[event.site], event.line) for event in events if isinstance(event, SetReference))
+
+
+@pytest.mark.parametrize("program", ["mixed", "loop", "wide"])
+def test_sampled_sets_hold_every_reference_to_their_lines(program: str, tmp_path: Path) -> None:
+    options = ("-O3", "-march=native", "-ffast-math") if program == "wide" else ()
+    compiled = _compiled(tmp_path, MIXED if program == "mixed" else LOOP.replace("k < 500", "k < 20"), "-static", *options)
+    sets = ("--sets=4", "--set-class=1")
+    filtered = _sampled_lines(*_streamed(tmp_path, compiled, *sets))
+    segments, events = _streamed(tmp_path, compiled, *sets, "--sample=100000000", "--interval=100000000")
+    assert sum(filtered.values()) > 500
+    assert _sampled_lines(segments, events) == filtered
+    opened = next(i for i, event in enumerate(events) if isinstance(event, WindowOpen))
+    seen = collections.Counter[int]()
+    for one in references(segments, events):
+        lines = range(one.address >> 6, ((one.address + one.size - 1) >> 6) + 1)
+        seen.update(line for line in lines if line & 3 == 1)
+    assert seen == collections.Counter(event.line for event in events[opened:] if isinstance(event, SetReference))
+
+
 def test_counts_survive_a_killed_program(tmp_path: Path) -> None:
     program = _compiled(
         tmp_path, '#include <unistd.h>\nint main(void) { for (volatile long i = 0;; i++) if (i == 5000000) write(1, "x", 1); }'
@@ -228,7 +264,7 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
     counted, output = _counted(tmp_path, [str(program)], "--sample=5000", "--interval=50000")
     assert output == natively
     assert sum(counted.values()) > 100_000
-    recorded = trace([str(program)], output=tmp_path / "v4.cvt", sampling=SamplingPlan(engine="native", sets=0), scan=False)
+    recorded = trace([str(program)], output=tmp_path / "v4.cvt", sampling=SamplingPlan(engine="native"), scan=False)
     by_block = recorded.signature.table.select((pl.col("bytes") / (pl.col("loads") + pl.col("stores"))).alias("width"))["width"]
     assert by_block.max() == 64
 
@@ -250,15 +286,13 @@ def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> Non
     }
     """
     program = _compiled(tmp_path, source)
-    recorded = trace([str(program)], output=tmp_path / "jit.cvt", sampling=SamplingPlan(engine="native", sets=0))
+    recorded = trace([str(program)], output=tmp_path / "jit.cvt", sampling=SamplingPlan(engine="native"))
     assert recorded.header["exit_status"] == 0
     assert "code that the program made itself" in recorded.header["went_native"][0]
     assert _counted(tmp_path, [str(program)])[1] == b"49\n"
 
 
-@pytest.mark.parametrize(
-    "plan", [{"mode": "full"}, {"sets": 32}, {"data_objects": True, "sets": 0}, {"start_at": "main", "sets": 0}]
-)
+@pytest.mark.parametrize("plan", [{"mode": "full"}, {"data_objects": True}, {"start_at": "main"}])
 def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="native engine cannot"):
         SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]
