@@ -126,4 +126,10 @@ KINDS = {
         "validation: predicted and measured times of a campaign",
         "convolver.validating.validation:Validation",
     ),
+    "convolver.bundle": ArtifactKind(
+        "a bundle (.bundle.zip)",
+        "`convolver bundle TRACE --machines BASE,TARGET` makes one",
+        "bundle: a trace, profiles, predictions and a report in one file",
+        "convolver.reporting.bundle_file:PackedBundle",
+    ),
 }

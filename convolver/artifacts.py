@@ -14,6 +14,8 @@ TRACE_SCHEMA = "convolver.trace"
 TRACE_SUFFIX = ".cvt"
 _PARQUET = b"PAR1"
 _TRACE = b"\x89CVT"
+_ZIP = b"PK\x03\x04"
+BUNDLE_SCHEMA = "convolver.bundle"
 
 
 def schema_of(path: str | Path) -> str:
@@ -31,6 +33,8 @@ def schema_of(path: str | Path) -> str:
         schema = read_table_header(path).get("schema")
     elif start == _TRACE or Path(path).suffix == TRACE_SUFFIX:
         return TRACE_SCHEMA
+    elif start == _ZIP:
+        return BUNDLE_SCHEMA
     elif start[:1].isspace() or start[:1] == b"{":
         schema = read_json(path).get("schema")
     else:
@@ -81,6 +85,8 @@ def _header(path: str | Path, artifact: Any) -> dict[str, Any]:
         start = file.read(4)
     if start == _PARQUET:
         return read_table_header(path)
+    if start == _ZIP:
+        return dict(artifact.manifest)
     return dict(artifact.header) if start == _TRACE else read_json(path)
 
 

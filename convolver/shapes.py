@@ -289,6 +289,24 @@ class ValidationShape(HeaderShape, kw_only=True):
     pairs: list[Any] = []
 
 
+class BundledFileShape(msgspec.Struct):
+    name: Annotated[str, Meta(pattern=r"^[^/\\\x00]{1,200}$")]
+    bytes: Annotated[int, Meta(ge=0, le=1 << 34)]
+    sha256: str
+    reveals: list[str]
+
+    def __post_init__(self) -> None:
+        if self.name in (".", ".."):
+            raise ValueError(f"'{self.name}' is no file")
+
+
+class BundleShape(DocumentShape, kw_only=True):
+    redacted: bool
+    program: str
+    machines: list[str]
+    files: list[BundledFileShape]
+
+
 SHAPES: dict[str, type[msgspec.Struct]] = {
     "convolver.machine": DocumentShape,
     "convolver.model": DocumentShape,
@@ -308,6 +326,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "convolver.many_hit_rates": ManyHitRatesShape,
     "convolver.network_sweep": NetworkSweepShape,
     "convolver.validation": ValidationShape,
+    "convolver.bundle": BundleShape,
 }
 
 

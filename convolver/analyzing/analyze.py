@@ -15,7 +15,7 @@ from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
 from convolver.analyzing.falls import Falls, fold, page_misses, with_scattered
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
-from convolver.artifacts import TRACE_SCHEMA, load, schema_of
+from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
 from convolver.execution.core_time import core_table, gather_paths
 from convolver.machine.calibration import PAGES
@@ -88,6 +88,8 @@ def analyze(
 def load_program(path: str | Path) -> Any:
     """Read a trace or a signature; raises :class:`FormatError` when it is damaged, :class:`SchemaError` for something else."""
     schema = schema_of(path)
+    if schema == BUNDLE_SCHEMA:
+        raise SchemaError(f"{path} is a bundle; `convolver bundle --unpack FOLDER {path}` writes the trace that is in it.")
     if schema not in (TRACE_SCHEMA, "convolver.signature"):
         raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
     return load(path)

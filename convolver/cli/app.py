@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "explore": "Simulate variants of one cache level of a machine.",
         "share": "Simulate threads on cores that share their last cache.",
         "plot": "Draw a picture from artifacts: PNG, SVG or PDF.",
+        "bundle": "Pack a prediction with all its inputs into one file to share.",
         "info": "Explain and verify a file that Convolver wrote.",
         "export": "Write artifacts in other tools' formats.",
         "import_": "Convert accesses that another tool recorded into a trace.",

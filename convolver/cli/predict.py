@@ -26,7 +26,7 @@ Examples:
   convolver predict --base host --target desktop-32m -- ./cg 60
   convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
 """
-ARTIFACTS = (".cvt", ".parquet")
+ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""

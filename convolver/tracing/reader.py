@@ -310,9 +310,9 @@ def _chunks(path: Path, kinds: frozenset[bytes] | None) -> Iterator[cvt.Chunk]:
         raise (missing_file(path, cvt.SCHEMA) if missing else FormatError(f"{path} cannot be read: {error.strerror}.")) from error
 
 
-def read_chunks(path: Path) -> Iterator[cvt.Chunk]:
-    """Yield the chunks with definitions and addresses; raises :class:`FormatError` for a damaged file."""
-    yield from _chunks(path, _DECODED)
+def read_chunks(path: Path, more: frozenset[bytes] = frozenset()) -> Iterator[cvt.Chunk]:
+    """Yield the chunks with definitions and addresses, and ``more`` kinds; raises :class:`FormatError` for a damaged file."""
+    yield from _chunks(path, _DECODED | more)
 
 
 def _document(content: bytes, path: Path) -> dict[str, Any]:

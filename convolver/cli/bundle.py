@@ -1,0 +1,130 @@
+"""``convolver bundle``: a trace with everything that its prediction needs, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from convolver.cli import completing
+from convolver.cli.common import Json, new_file, print_json, wrote
+from convolver.errors import UsageError
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
+    from convolver.reporting.bundle_file import PackedBundle
+
+HELP = """Pack a trace, its signature, machine profiles, predictions and report into one file to share.
+
+The file is a ZIP archive with a list of what each file in it reveals; 'convolver info' shows and verifies it. With --redact it
+holds no arguments, folders, host names and source text, and of code that was not recorded only the jumps; names of functions and
+files stay.
+
+\b
+Examples:
+  convolver bundle cg.cvt --machines host,server-hbm --redact
+  convolver bundle --unpack shared cg.bundle.zip
+"""
+SUFFIX = ".bundle.zip"
+
+
+def bundle_command(
+    source: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace, or with --unpack a bundle.")],
+    machines: Annotated[
+        str | None,
+        typer.Option("--machines", "-m", help="Machines, comma-separated, the base first.", autocompletion=completing.machines),
+    ] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Leave out what identifies you and predictions do not need.")] = False,
+    unpack: Annotated[Path | None, typer.Option("--unpack", help="Write the files of a bundle into this folder.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Bundle [APP.bundle.zip].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the verb."""
+    from convolver.reporting.bundle_file import PackedBundle
+
+    if unpack is not None:
+        if machines or redact or output is not None:
+            raise UsageError("--unpack takes a bundle and a folder only; leave the other options out.")
+        packed = PackedBundle.load(source)
+        unpack.mkdir(exist_ok=True)
+        for row in packed.manifest["files"]:
+            new_file(unpack / row["name"], force)
+        for path in packed.unpack(unpack):
+            wrote(path)
+    else:
+        names = [name.strip() for name in (machines or "").split(",") if name.strip()]
+        if not names:
+            raise UsageError("No machine is given; name those that the prediction is for with --machines, the base first.")
+        stem = source.name.removesuffix(".cvt")
+        path = new_file(output or Path(f"{stem}{SUFFIX}"), force)
+        packed = _packed(source, stem, names, path, redact)
+        wrote(path)
+    if as_json:
+        print_json(packed.summary())
+        return
+    from convolver.reporting.console import out
+    from convolver.reporting.grid import grid
+    from convolver.units import format_bytes
+
+    console = out()
+    table = grid(["file", "reveals"], ["size"], "")
+    for row in packed.manifest["files"]:
+        table.add_row(row["name"], ", ".join(row["reveals"]), format_bytes(row["bytes"]))
+    console.print(table)
+
+
+def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool) -> PackedBundle:
+    from convolver.artifacts import TRACE_SCHEMA, schema_of
+    from convolver.cli.predict_steps import Chain
+    from convolver.foreign_text import SHOW
+    from convolver.machine.catalog import find_machine
+    from convolver.reporting.bundle import gather
+    from convolver.reporting.bundle_file import PackedBundle
+    from convolver.reporting.html.page import render
+    from convolver.tracing.reader import Trace
+    from convolver.tracing.recording import signature_path
+    from convolver.tracing.redact import redact_trace
+
+    if schema_of(source) != TRACE_SCHEMA:
+        raise UsageError(f"{source} is no trace; a bundle is made of one, such as `convolver trace` records.")
+    trace, profiles = Trace.load(source), [find_machine(name) for name in names]
+    with TemporaryDirectory(prefix="convolver-bundle-") as name:
+        folder = Path(name)
+        copy = folder / f"{stem}.cvt"
+        if redact:
+            trace = redact_trace(trace, copy)
+            profiles = [_without_host(profile, number) for number, profile in enumerate(profiles, 1)]
+        else:
+            copy.write_bytes(source.read_bytes())
+            trace.signature.save(signature_path(copy))
+        files = []
+        for profile in profiles:
+            files.append(str(folder / f"{profile.name}.machine.json"))
+            profile.save(files[-1])
+        chain = Chain(base=files[0], targets=files[1:], output=folder, force=True)
+        chain.use(copy, None)
+        chain.artifacts(chain.predict(None, None, "norm"))
+        page = render(gather([str(folder)], []))
+        (folder / f"{stem}.html").write_text(page, encoding="utf-8", errors=SHOW)
+        about = {"program": stem, "machines": [profile.name for profile in profiles]}
+        return PackedBundle.pack(folder, path, redacted=redact, about=about)
+
+
+def _without_host(profile: MachineProfile, number: int) -> MachineProfile:
+    """Return a profile without the name of its host, which is that of the profile, too, and without notes."""
+    import msgspec
+
+    from convolver.locations import BUNDLED_MACHINES
+
+    if (BUNDLED_MACHINES / f"{profile.name}.machine.json").is_file() or profile.derived_from is not None:
+        return profile
+    provenance = {name: value for name, value in profile.provenance.items() if name not in ("host", "note")}
+    return msgspec.structs.replace(profile, name=f"machine-{number}", provenance=provenance)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("bundle", help=HELP)(bundle_command)

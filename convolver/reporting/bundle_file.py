@@ -1,0 +1,127 @@
+"""One file to share: a trace, its signature, machine profiles, predictions and report, with a list of what each reveals.
+
+A ZIP archive (PKWARE's APPNOTE) whose first entry is ``manifest.json`` (docs/formats/bundle.md); any tool unpacks it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from convolver.artifact_kinds import KINDS
+from convolver.errors import ChecksumError, FormatError, SchemaError
+from convolver.schema import check_header, document_id, write_atomically
+
+SCHEMA = "convolver.bundle"
+MANIFEST = "manifest.json"
+_NAMES = ("names of functions, modules and source files",)
+REVEALS = {
+    ".cvt": ("code bytes that ran", "memory addresses", *_NAMES, "command line", "folder", "host name", "date"),
+    ".sig.parquet": (*_NAMES, "command line", "folder", "exact counts"),
+    ".machine.json": ("processor and kernel of a machine", "measured times", "host name"),
+    ".html": (*_NAMES, "command line", "host name", "source lines", "predicted times"),
+    "": (*_NAMES, "command line", "host name", "predicted times"),
+}
+"""What a file of each kind reveals, by the end of its name; the empty one stands for all others."""
+REDACTED = frozenset(("folder", "command line", "host name", "source lines", "date"))
+"""What a redacted bundle holds nowhere: of the command the program's name stays, of paths the files' names."""
+
+
+def reveals(name: str, redacted: bool) -> list[str]:
+    """Return what a file of a bundle reveals."""
+    words = next(words for end, words in REVEALS.items() if name.endswith(end))
+    return [word for word in words if not (redacted and word in REDACTED)]
+
+
+class PackedBundle:
+    """A bundle in a file: its manifest. The files themselves stay in the archive until :meth:`unpack`."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        """Take a checked manifest; :meth:`pack` and :meth:`load` make one."""
+        self.path, self.manifest = path, manifest
+
+    @property
+    def id(self) -> str:
+        """Hash of the manifest, which holds the hashes of all files."""
+        return str(self.manifest["id"])
+
+    @classmethod
+    def pack(cls, folder: Path, output: Path, *, redacted: bool, about: dict[str, Any]) -> PackedBundle:
+        """Write all files of a folder; ``about`` is what else the manifest says. Raises :class:`FormatError` when that fails."""
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        rows = [
+            {
+                "name": path.name,
+                "bytes": path.stat().st_size,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+                "reveals": reveals(path.name, redacted),
+            }
+            for path in files
+        ]
+        manifest = {
+            "schema": SCHEMA,
+            "version": KINDS[SCHEMA].version,
+            "inputs": {},
+            "redacted": redacted,
+            **about,
+            "files": rows,
+        }
+        manifest["id"] = document_id(manifest)
+
+        def write(temporary: Path) -> None:
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
+                for path in files:
+                    archive.write(path, path.name)
+
+        write_atomically(output, write)
+        return cls(output, manifest)
+
+    @classmethod
+    def load(cls, path: str | Path) -> PackedBundle:
+        """Read the manifest; raises :class:`FormatError` for a file that is damaged or something else."""
+        path = Path(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                manifest = json.loads(archive.read(MANIFEST))
+        except KeyError as error:
+            raise SchemaError(f"{path} is a ZIP archive, but no bundle of Convolver's.") from error
+        except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise FormatError(f"{path} cannot be read as a bundle: {error}.") from error
+        check_header(manifest, SCHEMA, str(path))
+        if manifest.get("id") != document_id(manifest):
+            raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
+        return cls(path, manifest)
+
+    def verify(self) -> None:
+        """Read every file; raises :class:`ChecksumError` where one differs from the manifest."""
+        for _ in self._contents():
+            pass
+
+    def unpack(self, folder: Path) -> list[Path]:
+        """Write the files into a folder and return them; raises :class:`ChecksumError` for a damaged one."""
+        written = []
+        for name, content in self._contents():
+            target = folder / name
+            write_atomically(target, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
+            written.append(target)
+        return written
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                for row in self.manifest["files"]:
+                    content = archive.read(row["name"]) if archive.getinfo(row["name"]).file_size == row["bytes"] else b""
+                    if hashlib.sha256(content).hexdigest() != row["sha256"]:
+                        raise ChecksumError(f"{self.path} is damaged: {row['name']} differs from the manifest.")
+                    yield row["name"], content
+        except (OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise FormatError(f"{self.path} cannot be unpacked: {error}.") from error
+
+    def summary(self) -> dict[str, Any]:
+        """Return the manifest."""
+        return dict(self.manifest)
