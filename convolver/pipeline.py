@@ -12,6 +12,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.limit_shares import grouped
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
 from convolver.machine.catalog import MachineName, as_machine
@@ -203,6 +204,7 @@ def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float 
 
 def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> dict[str, Any]:
     fields = ("projected", "assumptions")
+    limits = grouped(times.table, 0.0 if system is None else system.seconds)
     whole, *ends = with_system(user_seconds, times.interval, system)
     parts = dict.fromkeys(PARTS) if system is None else system.parts
     return {
@@ -212,6 +214,7 @@ def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> 
         "memory_seconds": float(times.table["memory_seconds"].sum()),
         "floating_point_seconds": float(times.table["floating_point_seconds"].sum()),
         "instruction_seconds": float(times.table["instruction_seconds"].sum()),
+        "limits": limits,
         "user_seconds": user_seconds,
         "system_seconds": None if system is None else system.seconds,
         "system_interval_seconds": None if system is None else [system.low, system.high],

@@ -31,6 +31,11 @@ ADDRESSES: int = lib.CV_CORE_ADDRESSES
 WRITES: int = lib.CV_CORE_WRITES
 PORTS: int = lib.CV_CORE_PORTS
 PLACES: int = lib.CV_CORE_PLACES
+CAUSES: int = lib.CV_CORE_CAUSES
+WIDTH_CAUSE: int = lib.CV_CAUSE_WIDTH
+DEPENDENT_CAUSE: int = lib.CV_CAUSE_DEPENDENT
+FIRST_PLACE: int = lib.CV_CAUSE_PLACES
+FIRST_PORT: int = lib.CV_CAUSE_PORTS
 OP = layout("cv_core_op")
 
 
@@ -85,6 +90,7 @@ class Core:
         )
         self.handle: Any = ffi.gc(made[0], lib.cv_core_free)
         self._ops = sizes[1]
+        self._owners = 0
 
     def places(
         self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]
@@ -119,6 +125,18 @@ class Core:
 
     def _counts(self, pointer: Any) -> NDArray[np.uint64]:
         return np.frombuffer(ffi.buffer(pointer, 8 * self._ops), dtype=np.uint64).copy() if self._ops else np.zeros(0, np.uint64)
+
+    def blame(self, owners: NDArray[np.uint32], count: int) -> None:
+        """Count from now on what the operations of each owner are to blame for; ``owners``: one an operation, below ``count``."""
+        owners = _typed(owners, np.uint32)
+        check(lib.cv_core_blame(self.handle, _pointer(owners, "uint32_t *"), count), "Counting causes in a core model")
+        self._owners = count
+
+    @property
+    def causes(self) -> NDArray[np.uint64]:
+        """Cycles of each owner by cause (enum ``cv_core_cause``, places, ports), shape (owners, :data:`CAUSES`)."""
+        buffer = ffi.buffer(lib.cv_core_causes(self.handle), 8 * self._owners * CAUSES)
+        return np.frombuffer(buffer, dtype=np.uint64).reshape(self._owners, CAUSES).copy()
 
     @property
     def cycles(self) -> NDArray[np.uint64]:

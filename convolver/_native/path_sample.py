@@ -82,13 +82,19 @@ class SampleWalk:
         if handle == ffi.NULL:
             raise MemoryError
         self.handle: Any = ffi.gc(handle, lib.cv_sample_walk_free)
-        self._kept = (sample, core, arrays)
+        self._core, self._kept = core, (sample, arrays)
+        core.blame(arrays[0], total)
 
     def walk(self, windows: NDArray[np.uint32]) -> None:
         """Walk these windows."""
         numbers = np.ascontiguousarray(windows, dtype=np.uint32)
         pointer = ffi.cast("uint32_t *", numbers.__array_interface__["data"][0])
         check(lib.cv_sample_walk_windows(self.handle, pointer, len(numbers)), "Walking windows of a path")
+
+    @property
+    def causes(self) -> NDArray[np.uint64]:
+        """What the cycles of blocks in all windows walked so far were spent on: :attr:`Core.causes`."""
+        return self._core.causes
 
     def found(self) -> NDArray[Any]:
         """Return what all windows walked so far show of blocks (:data:`FOUND`), window by window."""

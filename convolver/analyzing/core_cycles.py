@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.path_sample import PathSample
+from convolver.analyzing.core_causes import Causes, core_causes
 from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.waiting import places_of
 from convolver.errors import PredictionError
 from convolver.execution.core_time import Walk, core_table, core_times
+from convolver.machine.maps import MEMORY
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
 
@@ -29,7 +31,8 @@ class CoreCycles:
     ``near``: all data in the first level. ``waiting``: lines that come out of order are as far away as they are; the same as
     ``near`` for a machine without a calibration. ``cycle_seconds``: how long the cycles of ``waiting`` beyond ``near`` take,
     which another clock of the core does not change. ``errors``: relative standard error of each block's cycles, between the
-    windows that were walked (None: not known); ``error``: that of the whole program's.
+    windows that were walked (None: not known); ``error``: that of the whole program's. ``near_causes`` and ``waiting_causes``:
+    what the cycles of each were spent on, which add up to them (empty: not known).
     """
 
     near: Array
@@ -37,11 +40,18 @@ class CoreCycles:
     cycle_seconds: float
     errors: Array | None = None
     error: float | None = None
+    near_causes: Causes = field(default_factory=dict)
+    waiting_causes: Causes = field(default_factory=dict)
 
     def of_rows(self, rows: NDArray[np.intp], factor: Array) -> CoreCycles:
         """Return the cycles of these blocks, each times its factor."""
         errors = None if self.errors is None else self.errors[rows]
-        return CoreCycles(self.near[rows] * factor, self.waiting[rows] * factor, self.cycle_seconds, errors, self.error)
+        near, waiting = (
+            {name: values[rows] * factor for name, values in causes.items()} for causes in (self.near_causes, self.waiting_causes)
+        )
+        return CoreCycles(
+            self.near[rows] * factor, self.waiting[rows] * factor, self.cycle_seconds, errors, self.error, near, waiting
+        )
 
 
 def cycle_seconds(machine: MachineProfile) -> float | None:
@@ -87,11 +97,16 @@ def core_cycles(
         return [None] * len(machines)
     walked = dict(zip(walks, core_times(trace, list(walks.values()), progress, sample=sample), strict=True))
     executions = trace.blocks.counts["executions"].astype(float)
+    causes: dict[tuple[bytes, int | None], Causes] = {}
     totals = {key: one.table["cycles_per_execution"].to_numpy() * executions for key, one in walked.items()}
     found: list[CoreCycles | None] = [None] * len(machines)
     for number, core, own in keys:
         cycle = cycles[number]
         assert cycle is not None
         errors = walked[core, own].table["error"].to_numpy()
-        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, walked[core, own].error)
+        places = [*(level.level for level in machines[number][0].hierarchy), MEMORY]
+        for key in {(core, None), (core, own)}:
+            causes.setdefault(key, core_causes(totals[key], walked[key].causes, walks[key], places))
+        both = (causes[core, None], causes[core, own])
+        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, walked[core, own].error, *both)
     return found

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from convolver.simulation.hit_rates import HitRates
 
 SCHEMA = "convolver.analysis"
+CAUSE_COLUMNS = ("near_cycles_", "waiting_cycles_")
 PATTERNS = ("sequential", "strided", "random", "dependent")
 
 
@@ -67,6 +68,8 @@ class MachineAnalysis:
         if self.core is not None:
             found |= {"near_cycles": self.core.near, "waiting_cycles": self.core.waiting}
             found |= {} if self.core.errors is None else {"cycle_error": self.core.errors}
+            found |= {CAUSE_COLUMNS[0] + name: values for name, values in self.core.near_causes.items()}
+            found |= {CAUSE_COLUMNS[1] + name: values for name, values in self.core.waiting_causes.items()}
         return found
 
     @classmethod
@@ -100,7 +103,16 @@ class MachineAnalysis:
             if document["cycle_seconds"] is not None:
                 near, waiting = (table[name].to_numpy() for name in ("near_cycles", "waiting_cycles"))
                 errors = table["cycle_error"].to_numpy() if known("cycle_error") else None
-                core = CoreCycles(near, waiting, float(document["cycle_seconds"]), errors, document.get("cycle_error"))
+                causes = [
+                    {
+                        name.removeprefix(kind): table[name].to_numpy()
+                        for name in table.columns
+                        if name.startswith(kind) and known(name)
+                    }
+                    for kind in CAUSE_COLUMNS
+                ]
+                seconds, error = float(document["cycle_seconds"]), document.get("cycle_error")
+                core = CoreCycles(near, waiting, seconds, errors, error, *causes)
             return cls(document["machine"], document["hierarchy_id"], levels, falls, core, document["key"])
         except (KeyError, TypeError, LookupError) as error:
             raise SchemaError(f"An analysis misses a field or has one of a wrong type: {error}.") from error

@@ -30,7 +30,7 @@ ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
-WIDTH = 108
+WIDTH = 124
 """Columns that the tables need: on a narrower terminal lines wrap, which is better than numbers that are cut."""
 
 
@@ -142,10 +142,13 @@ def document(
     """Return what ``--json`` prints: the first prediction, all targets, the hot blocks and where the artifacts are."""
     first = predictions[0]
     blocks = [] if first.base is None else first.base.table.head(top).to_dicts()
+    from convolver.reporting.limiters import sentence
+
     check = base_check(first.document)
     return {
         **first.summary(),
         "targets": [_target(one) for one in predictions],
+        "limited_by": None if first.base is None else sentence(first.base),
         "check": None if check is None else check._asdict(),
         "measurement": measurement,
         "blocks": blocks,
@@ -172,6 +175,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     """Print the tables."""
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
+    from convolver.reporting.limiters import limits_chart, sentence
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
     from convolver.reporting.program_report import no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
@@ -190,6 +194,10 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     about += [("rates", RATES[first["method"]]), ("coverage", covered)]
     console.print(metadata(*about, inputs={"signature": first["inputs"]["signature"]}))
     console.print()
+    console.print(sentence(predictions[0].base), style="bold", markup=False, highlight=False)
+    console.print()
+    console.print(limits_chart(predictions[0].base))
+    console.print()
     if top:
         console.print(hot_blocks(predictions[0].base, top))
         console.print(threshold(predictions[0].base, top), style="dim", markup=False)
@@ -204,8 +212,8 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
     for machine, note in sorted(notes):
         console.print(f"Assumed for {machine}: {note}.")
-    for sentence in no_system_time((side["machine"], side.get("system_note")) for side in sides):
-        console.print(sentence, markup=False)
+    for reason in no_system_time((side["machine"], side.get("system_note")) for side in sides):
+        console.print(reason, markup=False)
     for name, path in artifacts.items():
         console.print(f"{name:<22} {path}", soft_wrap=True)
 

@@ -98,6 +98,7 @@ def _rows(bundle: Bundle) -> list[dict[str, Any]]:
 
 def _print(bundle: Bundle, top: int) -> None:
     from convolver.reporting.console import out
+    from convolver.reporting.limiters import limits_chart, sentence
     from convolver.reporting.metadata import about_program, machine_names
     from convolver.reporting.program_report import by_machine, hot_functions, no_system_time, threshold
     from convolver.reporting.tables import hot_blocks
@@ -109,14 +110,18 @@ def _print(bundle: Bundle, top: int) -> None:
     console.print(about_program(bundle.signature, names, title="Program", method=method, **known))
     console.print()
     for times in bundle.times[:1]:
+        console.print(sentence(times), style="bold", markup=False, highlight=False)
+        console.print()
+        console.print(limits_chart(times))
+        console.print()
         console.print(hot_blocks(times, top))
         console.print(threshold(times, top), style="dim", markup=False)
         console.print()
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
-    for sentence in no_system_time((one.machine, (one.header.get("system") or {}).get("note")) for one in bundle.times):
-        console.print(sentence, markup=False)
+    for note in no_system_time((one.machine, (one.header.get("system") or {}).get("note")) for one in bundle.times):
+        console.print(note, markup=False)
     console.print()
     _print_objects(bundle, top)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.convolution.limit_shares import grouped
 from convolver.convolution.system_time import SystemTime, ratio_with_system, with_system
 from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
@@ -187,6 +188,12 @@ class BlockTimes(TableArtifact):
         """Read and verify a ``.times.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
         return cls(*load_table(path, SCHEMA))
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """Seconds of the whole program by what they were spent on, the largest first, with those in the kernel; they add up to
+        :attr:`total` (docs/theory.md, "What limits it")."""
+        return grouped(self.table, self.system.seconds if self.system is not None else 0.0)
+
     def by_function(self) -> pl.DataFrame:
         """Return function, module, memops and seconds, by falling time."""
         import polars as pl
@@ -198,4 +205,4 @@ class BlockTimes(TableArtifact):
         """Return the header with the interval and the sums of the parts as a JSON-able document."""
         parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
         header = {name: value for name, value in self.header.items() if name not in DRAWS}
-        return {**header, **parts, "interval_seconds": list(self.interval)}
+        return {**header, **parts, "interval_seconds": list(self.interval), "limits": self.limits}

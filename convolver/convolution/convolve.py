@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.analyzing.core_causes import DEPENDENT, WIDTH, Causes
 from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields, functions_of
 from convolver.convolution.core_seconds import CoreSeconds
+from convolver.convolution.limit_shares import LIMIT, calibrated_limits, of_rates, ordered, simple_limits
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, memory_time
 from convolver.convolution.paper import memory_seconds
@@ -135,6 +137,7 @@ class Times(NamedTuple):
     errors: Array
     random_share: Array
     lines: Array
+    limits: Causes
     drawn: Drawn | None = None
     bistable: NDArray[np.bool_] | None = None
 
@@ -147,7 +150,11 @@ def _from_curves(
     issue = instruction_seconds(table, costs) if core is None else core.near
     known = [memory.seconds, points, issue] if core is None else [memory.seconds, core.near]
     seconds = combine(np.stack(known), OVERLAPS[overlap])
-    return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines)
+    causes: list[Causes] = [{DEPENDENT: points}, {WIDTH: issue}]
+    if core is not None:
+        causes = [core.near_causes or {WIDTH: core.near}]
+    limits = simple_limits(seconds, memory.places, _levels(machine), causes, OVERLAPS[overlap])
+    return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines, limits)
 
 
 def _calibrated(
@@ -159,7 +166,8 @@ def _calibrated(
     exponents = (machine.calibration.near_exponent, machine.calibration.exponent)
     if overlap != "norm":
         exponents = (OVERLAPS[overlap],) * 2
-    shares = parts(program_work(table, where, near), machine.calibration, waiting)
+    work = program_work(table, where, near)
+    shares = parts(work, machine.calibration, waiting)
     whole = joined(shares, *exponents)
     as_streams = whole
     if where.scattered is not None:
@@ -179,9 +187,22 @@ def _calibrated(
         drawn.widths,
         other.random_share,
         other.lines,
+        calibrated_limits(work, machine.calibration, _levels(machine), exponents, *_causes(rates, core)),
         drawn,
         bistable,
     )
+
+
+def _levels(machine: MachineProfile) -> list[str]:
+    return [level.level for level in machine.hierarchy]
+
+
+def _causes(rates: NearSeconds, core: CoreSeconds | None) -> tuple[Causes, tuple[Array, Causes] | None]:
+    """Return the causes of core time, and the time along paths that wait with its causes."""
+    if core is None:
+        return of_rates(rates), None
+    near = core.near_causes or of_rates(rates)
+    return near, (core.waiting, core.waiting_causes or near)
 
 
 def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_other_state: Array) -> Known:
@@ -207,7 +228,9 @@ def _paper(
     memory = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
     points = floating_point_seconds(table, costs)
     whole = combine(np.stack([memory, points]), OVERLAPS[overlap])
-    return Times(memory, points, np.zeros_like(points), whole, np.zeros_like(points), other.random_share, other.lines)
+    limits = simple_limits(whole, other.places, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])
+    none = np.zeros_like(points)
+    return Times(memory, points, none, whole, none, other.random_share, other.lines, limits)
 
 
 _TIMES = {"calibrated": _calibrated, "curves": _from_curves, "paper": _paper}
@@ -268,6 +291,7 @@ def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfi
         "extrapolated": (memops > 0) & ~where.sampled,
         "bistable": np.zeros(len(memops), dtype=bool) if times.bistable is None else times.bistable,
     }
+    columns |= {LIMIT + name: times.limits[name] for name in ordered(levels, list(times.limits))}
     for place, level in enumerate(levels):
         rates = pl.Series(where.hit_rates[:, place])
         columns[HIT_RATE + level] = pl.select(pl.when(~pl.Series(empty)).then(rates)).to_series()

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 class MemoryTime(NamedTuple):
-    """Per block: memory seconds, their error, the share of random references, the shares of lines by place (adding up to 1)."""
+    """Per block: memory seconds, their error, the share of random references, the shares of lines by place (adding up to 1).
+    ``places``: the seconds by place, shape (blocks, places)."""
 
     seconds: Array
     errors: Array
     random_share: Array
     lines: Array
+    places: Array
 
 
 class Patterns(NamedTuple):
@@ -97,14 +99,16 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     line = _by_place(costs, split, load_width, "line_seconds")
     line_error = _by_place(costs, split, load_width, "line_errors")
     far = where.served[:, 1:]
-    per_reference = near * reference + (far * line).sum(axis=1) + where.written_back @ np.array(costs.write_back)
+    taken = where.written_back * np.array(costs.write_back)
+    per_reference = np.hstack([near * reference[:, None], far * line + taken])
     sampling = np.sqrt(np.nansum((where.errors * line) ** 2, axis=1))  # of the levels whose errors are known
     error = reference_error + (far * line_error).sum(axis=1) + sampling
 
     names = table.select("module", "function")
-    seconds = carry_over(names, memops, where.sampled, memops * per_reference)
+    places = carry_over(names, memops, where.sampled, memops[:, None] * per_reference)
     errors = carry_over(names, memops, where.sampled, memops * error)
-    return MemoryTime(seconds, errors, shares.random + shares.chased, _line_shares(where, total))
+    lines = _line_shares(where, total)
+    return MemoryTime(places.sum(axis=1), errors, shares.random + shares.chased, lines, places)
 
 
 def mean_width(table: pl.DataFrame, size: str, count: str) -> Array:

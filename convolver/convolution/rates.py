@@ -16,6 +16,7 @@ where it is walked with all latencies. Every part is linear in the work, so the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,32 +51,63 @@ class BlockWork:
     chased_walks: Array
 
 
-def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:
-    """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the places behind the nearest, pages, serial,
-    window, waiting (0 where it is not given)."""
+class Farther(NamedTuple):
+    """Seconds by block and farther place (columns): ``streamed`` for lines at the rate at which they stream, ``scattered`` for
+    what lines out of order take beyond that, ``taken`` for dirty lines that arrive, ``latency`` for chased loads, ``window`` for
+    misses that the core cannot see in time. By block: ``first`` for the first level's latency of chased loads, ``walked`` for
+    their translations."""
+
+    streamed: Array
+    scattered: Array
+    taken: Array
+    latency: Array
+    window: Array
+    first: Array
+    walked: Array
+
+
+def farther(work: BlockWork, machine: Calibration) -> Farther:
+    """Return what the places behind the first level take."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
-    asked = (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * random
+    streamed = (work.lines[:, :, SEQUENTIAL] + strided) * sequential + scattered * np.minimum(sequential, random)
     # A prefetcher stops where its page ends. Until a load of the next one starts it again, memory rests, unless another stream
     # asks for lines meanwhile, or the core itself sees far ahead, as it does where few references share a line.
-    asked[:, -1] += work.lines[:, -1, SEQUENTIAL] * sequential[-1] * machine.alone * work.alone
-    taken = work.written * np.array(machine.write_back)
-    # A line that leaves the first level dirty was brought by a store, which pays for both ways.
-    lines = work.lines[:, 0].sum(axis=1)
-    of_loads = 1 - np.minimum(work.written[:, 0] / np.where(lines > 0, lines, 1.0), 1.0)
+    streamed[:, -1] += work.lines[:, -1, SEQUENTIAL] * sequential[-1] * machine.alone * work.alone
     chased_lines = work.lines[:, :, DEPENDENT] * work.chased_share[:, None]
-    farther = np.array(machine.latency) - machine.first_latency
-    waited = work.chased * machine.first_latency + chased_lines @ farther + work.chased_walks * machine.walk_latency
+    return Farther(
+        streamed,
+        scattered * np.maximum(random - sequential, 0.0),
+        work.written * np.array(machine.write_back),
+        chased_lines * (np.array(machine.latency) - machine.first_latency) / work.chains[:, None],
+        _window(scattered - chased_lines, work.loads - work.chased, machine),
+        work.chased * machine.first_latency / work.chains,
+        work.chased_walks * machine.walk_latency / work.chains,
+    )
+
+
+def of_loads(work: BlockWork) -> Array:
+    """Return the share of the nearest farther place's lines that loads bring: a line that leaves the first level dirty was
+    brought by a store, which pays for both ways."""
+    lines = work.lines[:, 0].sum(axis=1)
+    return np.asarray(1 - np.minimum(work.written[:, 0] / np.where(lines > 0, lines, 1.0), 1.0))
+
+
+def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:
+    """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the places behind the nearest, pages, serial,
+    window, waiting (0 where it is not given)."""
+    far = farther(work, machine)
+    asked = far.streamed + far.scattered
     return np.vstack(
         [
             work.core + work.coming * machine.coming,
-            asked[:, 0] * of_loads,
-            taken[:, 0],
-            (asked + taken)[:, 1:].T,
+            asked[:, 0] * of_loads(work),
+            far.taken[:, 0],
+            (asked + far.taken)[:, 1:].T,
             work.walks * machine.walk,
-            waited / work.chains,
-            _window(scattered - chased_lines, work.loads - work.chased, machine),
+            far.first + far.latency.sum(axis=1) + far.walked,
+            far.window.sum(axis=1),
             np.zeros_like(work.core) if waiting is None else waiting,
         ]
     )
@@ -94,14 +126,48 @@ def joined(parts: Array, near: float, exponent: float) -> Array:
     return np.maximum(combine(np.vstack([first, parts[3:-4], pages, window]), exponent), waiting)
 
 
+def contributions(parts: Array, near: float, exponent: float) -> Array:
+    """Return what each part adds to the seconds of a block, shape (parts, blocks): they add up to :func:`joined`.
+
+    In a norm a part x of the whole has the share x^p / sum of all x^p, the only split in which parts that a part is cut into
+    keep their sum where p is 1, and which is continuous (Euler's theorem: the norm's derivative by x times x). Of a maximum the
+    longer has all.
+    """
+    core, loaded, stored = parts[:3]
+    serial, waiting = parts[-3], parts[-1]
+    longer = np.maximum(core, serial) + loaded
+    first = combine(np.vstack([longer, stored]), near)
+    outer = np.vstack([first, parts[3:-4], parts[-4], parts[-2]])
+    whole = combine(outer, exponent)
+    given = norm_shares(outer, exponent) * whole * (whole >= waiting)
+    inner = norm_shares(np.vstack([longer, stored]), near) * given[0]
+    each = np.divide(inner[0], longer, out=np.zeros_like(longer), where=longer > 0)
+    found = np.zeros_like(parts)
+    found[0], found[-3] = core * each * (core >= serial), serial * each * (core < serial)
+    found[1], found[2] = loaded * each, inner[1]
+    found[3:-4], found[-4], found[-2] = given[1:-2], given[-2], given[-1]
+    found[-1] = waiting * (whole < waiting)
+    return found
+
+
+def norm_shares(parts: Array, exponent: float) -> Array:
+    """Return x^p / sum x^p of the parts (rows) per block; the first of the longest has all for infinity."""
+    if np.isinf(exponent):
+        return np.asarray(np.arange(len(parts))[:, None] == parts.argmax(axis=0), dtype=float)
+    largest = parts.max(axis=0)
+    powers = (parts / np.where(largest > 0, largest, 1.0)) ** exponent
+    whole = powers.sum(axis=0)
+    return np.asarray(powers / np.where(whole > 0, whole, 1.0))
+
+
 def _window(lines: Array, loads: Array, machine: Calibration) -> Array:
-    """Return the time of the longest latencies, one a window: that of the farthest place that a window's lines come from."""
+    """Return the time of the longest latencies, one a window, by the farthest place that the window's lines come from."""
     windows = np.maximum(loads, 0.0) / machine.window
     left = windows.copy()
-    seconds = np.zeros_like(left)
+    seconds = np.zeros_like(lines)
     for place in reversed(range(lines.shape[1])):
         waiting = np.minimum(left, np.maximum(lines[:, place], 0.0))
-        seconds += waiting * machine.latency[place]
+        seconds[:, place] = waiting * machine.latency[place]
         left -= waiting
     return seconds
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.branch_predictor import Branches
-from convolver._native.core_walk import Code, Core
+from convolver._native.core_walk import CAUSES, DEPENDENT_CAUSE, WIDTH_CAUSE, Code, Core
 from convolver._native.path_builder import Paths
 from convolver._native.path_sample import PathSample, SamplePlan, SampleWalk
 from convolver._native.trace_decoder import Decoder
@@ -47,10 +47,12 @@ class Places(NamedTuple):
 
 
 class WalkedCore(NamedTuple):
-    """The rows of :func:`core_time`, and the relative standard error of the program's cycles (0: nothing was walked)."""
+    """The rows of :func:`core_time`, the relative standard error of the program's cycles (0: nothing was walked), and for each
+    block the cycles in the windows by cause."""
 
     table: pl.DataFrame
     error: float
+    causes: Array
 
 
 class Walk(NamedTuple):
@@ -110,6 +112,13 @@ def _decoded(trace: Trace, progress: Progress) -> PathSample:
     return samples[0]
 
 
+def _with_static(causes: Array, unseen: NDArray[np.bool_], chained: NDArray[np.bool_]) -> Array:
+    """Return the causes with those of blocks that no window shows: dependences, or as many instructions as can be issued."""
+    found = np.where(unseen[:, None], 0.0, causes)
+    found[unseen & chained, DEPENDENT_CAUSE] = found[unseen & ~chained, WIDTH_CAUSE] = 1.0
+    return found
+
+
 class _CoreWalks:
     """The walks of one program."""
 
@@ -124,9 +133,12 @@ class _CoreWalks:
         keys = [msgspec.json.encode(walk.table) for walk in walks]
         tables = {key: walk.table for key, walk in zip(keys, walks, strict=True)}
         walked = self._walked(walks, keys, tables, progress) or [self._nothing() for _ in walks]
-        unseen = (walked[0].executions < LEAST_EXECUTIONS) & (self.executions > 0)
+        unseen = (walked[0][0].executions < LEAST_EXECUTIONS) & (self.executions > 0)
         static = self._static(tables, unseen)
-        return [WalkedCore(self._table(one, unseen, static[key]), one.error) for key, one in zip(keys, walked, strict=True)]
+        return [
+            WalkedCore(self._table(one, unseen, static[key][0]), one.error, _with_static(causes, unseen, static[key][1]))
+            for key, (one, causes) in zip(keys, walked, strict=True)
+        ]
 
     def _decoded(self, instructions: NDArray[np.bool_], tables: dict[bytes, CoreTable]) -> dict[bytes, Operations]:
         decoded = DecodedCode(self.trace.definitions, instructions)
@@ -134,7 +146,7 @@ class _CoreWalks:
 
     def _walked(
         self, walks: Sequence[Walk], keys: Sequence[bytes], tables: dict[bytes, CoreTable], progress: Progress
-    ) -> list[BlockCycles]:
+    ) -> list[tuple[BlockCycles, Array]]:
         definitions, blocks = self.trace.definitions, self.trace.blocks
         if self.sample is None or not len(self.sample):
             return []
@@ -146,10 +158,12 @@ class _CoreWalks:
         native = [SampleWalk(self.sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
         first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
         segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
-        return walk_windows(self.sample, native, segment_blocks, self.executions, self.length, progress)
+        found = walk_windows(self.sample, native, segment_blocks, self.executions, self.length, progress)
+        return [(one, walk.causes.astype(float)) for one, walk in zip(found, native, strict=True)]
 
-    def _static(self, tables: dict[bytes, CoreTable], unseen: NDArray[np.bool_]) -> dict[bytes, Array]:
-        """Return the cycles of an execution of blocks that no window shows, by table, from their code.
+    def _static(self, tables: dict[bytes, CoreTable], unseen: NDArray[np.bool_]) -> dict[bytes, tuple[Array, NDArray[np.bool_]]]:
+        """Return the cycles of an execution of blocks that no window shows, and whether their dependences take longest, by table,
+        from their code.
 
         Those which together have next to none of the program's instructions are taken to cost what the others do.
         """
@@ -161,15 +175,15 @@ class _CoreWalks:
         of_chosen = np.isin(blocks.instruction_blocks, chosen)
         found = {}
         for key, ops in self._decoded(of_chosen, tables).items():
-            cycles = static_cycles(definitions, blocks, ops, tables[key], chosen)
+            cycles, chained = static_cycles(definitions, blocks, ops, tables[key], chosen)
             each = cycles[chosen] @ self.executions[chosen] / max(work[chosen].sum(), 1e-300) if len(chosen) else 1.0
             cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
-            found[key] = cycles
+            found[key] = cycles, chained
         return found
 
-    def _nothing(self) -> BlockCycles:
+    def _nothing(self) -> tuple[BlockCycles, Array]:
         zero = np.zeros(len(self.trace.blocks))
-        return BlockCycles(zero, zero, zero, 0.0)
+        return BlockCycles(zero, zero, zero, 0.0), np.zeros((len(zero), CAUSES))
 
     def _model(self, walk: Walk, ops: Operations, code: Code) -> Core:
         model = Core(core_parameters(walk.table, walk.line_bytes), ops.classes, code)

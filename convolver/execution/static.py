@@ -53,12 +53,13 @@ def _cycles(table: CoreTable, operations: Operations, code: Code, chosen: NDArra
 
 def static_cycles(
     definitions: Definitions, blocks: Blocks, operations: Operations, table: CoreTable, chosen: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the cycles of one execution of the chosen blocks; 0 for all others."""
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the cycles of one execution of the chosen blocks, 0 for all others, and which of them dependences limit."""
     if not len(chosen):
-        return np.zeros(len(blocks))
+        return np.zeros(len(blocks)), np.zeros(len(blocks), dtype=bool)
     code, loops = _blocks_code(definitions, blocks, operations)
     free = code.op.copy()
     free["n_reads"] = free["n_addresses"] = 0
     ports = _cycles(table, operations, code._replace(op=free), chosen)
-    return np.maximum(ports, _cycles(table, operations, code, chosen[loops[chosen]]))
+    chains = _cycles(table, operations, code, chosen[loops[chosen]])
+    return np.maximum(ports, chains), chains > ports

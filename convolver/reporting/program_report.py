@@ -10,6 +10,7 @@ from convolver.convolution.verdict import seconds_from_to
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
 from convolver.reporting.grid import WIDEST, grid
+from convolver.reporting.limiters import limited_by
 from convolver.reporting.tables import percent
 from convolver.units import format_count, format_seconds
 
@@ -30,10 +31,16 @@ def threshold(times: BlockTimes, count: int) -> str:
 
 def hot_functions(times: BlockTimes, count: int) -> Table:
     """Return the functions that take the most time."""
-    table = grid(["function", "module"], ["memops", "seconds", "share"], f"Hot functions on {times.machine}", WIDEST)
+    import polars as pl
+
+    table = grid(
+        ["function", "module"], ["memops", "seconds", "share", "limited by"], f"Hot functions on {times.machine}", WIDEST
+    )
     for function, module, memops, seconds in times.by_function().head(count).iter_rows():
         share = percent(seconds / times.seconds if times.seconds else 0.0)
-        table.add_row(function or "?", Path(module).name or "?", format_count(memops), format_seconds(seconds), share)
+        rows = times.table.filter(pl.col("function").eq_missing(function) & pl.col("module").eq_missing(module))
+        names = (function or "?", Path(module).name or "?")
+        table.add_row(*names, format_count(memops), format_seconds(seconds), share, limited_by(rows))
     return table
 
 

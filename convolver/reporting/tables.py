@@ -49,19 +49,21 @@ def rate(references_per_second: float | None) -> str:
 def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
     """Return the blocks that take the most time: where they are, what they do, where their references fall."""
     levels = times.levels
-    heads = ["memops", *levels, "data set", "random", "rate /s", "seconds", "share"]
+    from convolver.reporting.limiters import limited_by
+
+    heads = ["memops", *levels, "data set", "rate /s", "seconds", "share", "limited by"]
     table = grid(["function", "line"], heads, f"Hot blocks on {times.machine}", WIDEST)
-    for row in times.table.head(count).iter_rows(named=True):
+    for number, row in enumerate(times.table.head(count).iter_rows(named=True)):
         table.add_row(
             row["function"] or "?",
             place(row),
             format_count(row["memops"]),
             *(percent(row[HIT_RATE + level]) for level in levels),
             row["data_set_location"] or ("(not sampled)" if row["extrapolated"] else "-"),
-            percent(row["random_share"]) if row["sampled"] else "-",
             rate(row["memory_rate"]),
             format_seconds(row["seconds"]),
             percent(row["seconds"] / times.seconds if times.seconds else 0.0),
+            limited_by(times.table[number : number + 1]),
         )
     return table
 

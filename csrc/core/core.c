@@ -114,7 +114,7 @@ void cv_core_free(cv_core *c)
         return;
     /* clang-format off */
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->site_owner, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
+                           c->site_owner, c->owner, c->causes, c->fetch_queue.why, c->reorder.why, c->loads.why, c->stores.why, c->fills.why, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
                            c->targets.key, c->code.key};
     /* clang-format on */
@@ -154,6 +154,21 @@ cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
     return CV_OK;
 }
 
+cv_status cv_core_blame(cv_core *c, const uint32_t *owner, size_t owners)
+{
+    free(c->owner), free(c->causes);
+    c->causes = calloc((owners + 1) * CV_CORE_CAUSES, sizeof *c->causes);
+    c->owner = NULL;
+    if (!c->causes || !copied((void **)&c->owner, owner, c->ops, sizeof *owner))
+        return CV_ERROR_MEMORY;
+    c->owners = owners;
+    for (size_t i = 0; i < c->ops; i++)
+        if (c->owner[i] > owners)
+            c->owner[i] = (uint32_t)owners;
+    return CV_OK;
+}
+
+const uint64_t *cv_core_causes(const cv_core *c) { return c->causes; }
 const uint64_t *cv_core_cycles(const cv_core *c) { return c->cycles; }
 const uint64_t *cv_core_executions(const cv_core *c) { return c->executions; }
 uint64_t cv_core_instructions(const cv_core *c) { return c->walked; }

@@ -10,11 +10,25 @@
 #include "scheduler.h"
 #include "../trace/streams.h"
 
-#define LINES 1024 /* entries of the table of lines on their way */
+#define LINES 1024  /* entries of the table of lines on their way */
+#define DELAYS 1024 /* delays of issue that may be hidden; those before are forgotten, which they are not */
 
 typedef struct {
     uint64_t line, arrival;
+    uint32_t place;
 } line_entry;
+
+/* The last line that a value stems from: when it arrived, and from which place beyond the first level. */
+typedef struct {
+    uint64_t cycle;
+    uint32_t place;
+} line_origin;
+
+/* Cycles by which issue was late, and what for; `since`: when. */
+typedef struct {
+    blame why;
+    uint64_t cycles;
+} issue_delay;
 
 struct cv_core {
     cv_core_params params;
@@ -34,14 +48,27 @@ struct cv_core {
     near_sets targets, code; /* taken branches by their addresses, lines of code */
     uint64_t code_line;      /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
-    const uint8_t *flags; /* of the piece that is walked, as latency */
+    uint32_t *owner; /* of each operation, for its causes; NULL: nobody asks for them */
+    size_t owners;
+    uint64_t *causes;
+    issue_delay delays[DELAYS];
+    uint32_t delay, delays_kept; /* the next one, and how many there are */
+    const uint8_t *flags;        /* of the piece that is walked, as latency */
     const uint16_t *latency;
     const uint8_t *out_of_order; /* of its references: brings a line that no prefetcher sees coming; NULL: seen from the path */
 
     /* Everything below is the pipeline: emptied where a path does not continue. */
     uint64_t ready[CV_CORE_REGISTERS];    /* cycle from which a register can be read */
     uint16_t producer[CV_CORE_REGISTERS]; /* group of the class that wrote it last */
-    uint64_t fetched;                     /* cycle of the fetch group, and the slots it holds */
+    line_origin origin[CV_CORE_REGISTERS];
+    uint8_t loaded[CV_CORE_REGISTERS]; /* by a load */
+    line_origin line;                  /* of the operation that executes */
+    uint64_t port_wait;                /* the longest of it for a port, and for which */
+    uint32_t port_waited;
+    int after_load;   /* what it waited for last was a load */
+    blame late;       /* why retirement is not further */
+    int counted;      /* no warm-up any more */
+    uint64_t fetched; /* cycle of the fetch group, and the slots it holds */
     uint32_t group;
     uint64_t issued; /* cycle of the last issue, and its slots */
     uint32_t slots;

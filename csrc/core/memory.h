@@ -16,7 +16,7 @@ static inline int irregular(cv_core *c, uint64_t address)
 
 /* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */
 typedef struct {
-    uint32_t walk, latency;
+    uint32_t walk, latency, place;
 } line_way;
 
 /* How far away a reference's line is. Each reference adds its owner's shares to what is owed, and one that
@@ -24,18 +24,18 @@ typedef struct {
 static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference)
 {
     if (c->latency)
-        return (line_way){0, c->latency[reference]};
+        return (line_way){0, c->latency[reference], 0};
     if (!c->places)
-        return (line_way){0, 0};
+        return (line_way){0, 0, 0};
     const size_t owner = c->site_owner[path->sites[reference]], first = owner * c->places;
     const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
-    line_way way = {0, 0};
+    line_way way = {0, 0, 0};
     for (uint32_t k = c->places; k-- > 0;) {
         float *const owed = &c->credits[first + k];
         *owed = *owed + c->rates[first + k] < MOST_OWED ? *owed + c->rates[first + k] : MOST_OWED;
         if (pays && !way.latency && *owed >= 1) {
             *owed -= 1;
-            way = (line_way){c->walks[owner], c->place_latency[first + k]};
+            way = (line_way){c->walks[owner], c->place_latency[first + k], k};
         }
     }
     return way;
@@ -43,19 +43,67 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
 
 /* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes
  * already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. */
-static inline uint64_t line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way)
+static inline line_origin line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way)
 {
     const uint64_t line = address >> c->line_shift;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
     if (e->line == line && e->arrival > start)
-        return e->arrival;
+        return (line_origin){e->arrival, e->place};
     if (!way.latency)
-        return 0;
+        return (line_origin){0, 0};
     const uint64_t room = queue_room(&c->fills), translated = start + way.walk;
     const uint64_t arrival = (room > translated ? room : translated) + way.latency;
-    queue_put(&c->fills, arrival);
-    *e = (line_entry){line, arrival};
-    return arrival;
+    queue_put(&c->fills, arrival, (blame){0, 0, 0});
+    *e = (line_entry){line, arrival, way.place};
+    return (line_origin){arrival, way.place};
+}
+
+/* The operation that executes has a line's data, and waits for a port. */
+static inline void stems_from(cv_core *c, line_origin line)
+{
+    if (line.cycle > c->line.cycle)
+        c->line = line;
+}
+
+static inline void waited_for_port(cv_core *c, uint64_t cycles, uint32_t port)
+{
+    if (cycles > c->port_wait) {
+        c->port_wait = cycles;
+        c->port_waited = port;
+    }
+}
+
+/* Cycles that pass before anything more is issued, whoever is to blame. */
+static inline void charge(cv_core *c, blame why, uint64_t cycles)
+{
+    if (c->causes && c->counted)
+        c->causes[c->owner[why.operation] * (size_t)CV_CORE_CAUSES + why.cause] += cycles;
+}
+
+/* Cycles by which instructions come late themselves: they may turn out to be hidden. */
+static inline void charge_late(cv_core *c, blame why, uint64_t cycles)
+{
+    if (!c->causes || !c->counted || !cycles)
+        return;
+    charge(c, why, cycles);
+    why.since = c->issued;
+    c->delays[c->delay++ % DELAYS] = (issue_delay){why, cycles};
+    c->delays_kept += c->delays_kept < DELAYS;
+}
+
+/* A buffer was full: the critical path goes back to the issue of what kept its place, and what was late since then cost nothing. */
+static inline void charge_full(cv_core *c, blame why, uint64_t cycles)
+{
+    charge(c, why, cycles);
+    while (c->delays_kept) {
+        const issue_delay *const last = &c->delays[(c->delay - 1) % DELAYS];
+        if (last->why.since < why.since)
+            break;
+        c->causes[c->owner[last->why.operation] * (size_t)CV_CORE_CAUSES + last->why.cause] -= last->cycles;
+        charge(c, why, last->cycles);
+        c->delay--;
+        c->delays_kept--;
+    }
 }
 
 /* One load whose address is known at `cycle`; returns when its data can be used. */
@@ -66,6 +114,7 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
     const uint32_t ports = vector && p->vector_load_ports ? p->vector_load_ports : p->load_ports;
     const uint32_t near = vector ? p->vector_load_latency : p->load_latency + (op->n_addresses > 1 ? p->index_cycles : 0);
     uint64_t start = ports_take(&c->ports, ports, 1, cycle);
+    waited_for_port(c, start - cycle, (uint32_t)__builtin_ctz(ports));
     uint64_t done = start + near;
     if (line + bytes > p->line_bytes) {
         start = ports_take(&c->ports, ports, 1, start);
@@ -82,8 +131,11 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }
-    const uint64_t arrival = line_arrival(c, address, start, way);
-    return arrival > done ? arrival : done;
+    const line_origin arrival = line_arrival(c, address, start, way);
+    if (arrival.cycle <= done)
+        return done;
+    stems_from(c, arrival);
+    return arrival.cycle;
 }
 
 /* All loads among the references [at, end) of an instruction; pieces that follow each other in memory are one. */
@@ -134,20 +186,22 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
         load_place(c, path, at); /* nothing waits for a store's line, but the lines behind it follow */
         const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
-        queue_put(&c->stores, cached);
+        queue_put(&c->stores, cached, cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);
         forwarding_put(&c->forwards, address, bytes, start, cached);
     }
 }
 
 /* A turn of a repeated string instruction: wide moves that overlap with all the rest. */
-static inline void string_turn(cv_core *c, const cv_path *path, size_t at, size_t end)
+static inline void string_turn(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end)
 {
     uint32_t bytes = 0;
     for (; at < end; at++)
         if (c->site_bytes[path->sites[at]] > bytes)
             bytes = c->site_bytes[path->sites[at]];
-    for (c->string_bytes += bytes; c->string_bytes >= c->params.string_bytes; c->string_bytes -= c->params.string_bytes)
+    for (c->string_bytes += bytes; c->string_bytes >= c->params.string_bytes; c->string_bytes -= c->params.string_bytes) {
+        charge_late(c, (blame){c->issued, number, CV_CAUSE_L1}, 1);
         c->issued++;
+    }
 }
 
 #endif

@@ -6,6 +6,7 @@
 #define CV_CORE_SCHEDULER_H
 
 #include "ports.h"
+#include "queues.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 typedef struct {
     uint32_t next; /* 1 + the next of its bucket, or of those that are free; 0: none */
+    blame why;
     uint8_t port;
 } waiting_entry;
 
@@ -69,7 +71,7 @@ static inline void late_pop(scheduler *s)
 }
 
 /* An instruction starts at `cycle`, on `port` or without one. */
-static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port)
+static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port, blame why)
 {
     assert(s->count < s->size && port < SCHEDULER_PORTS && cycle < UINT64_MAX / SCHEDULER_PORTS - DISPATCH_CYCLES);
     const uint64_t leaves = cycle + DISPATCH_CYCLES;
@@ -80,7 +82,7 @@ static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port)
         uint32_t *const bucket = &s->bucket[leaves & (WHEEL - 1)];
         const uint32_t number = s->spare;
         s->spare = one->next;
-        *one = (waiting_entry){*bucket, (uint8_t)port};
+        *one = (waiting_entry){*bucket, why, (uint8_t)port};
         *bucket = number;
         return;
     }
@@ -114,8 +116,8 @@ static inline uint32_t *wheel_first(scheduler *s, uint32_t *bucket)
     return first;
 }
 
-/* The first one leaves, of those that leave at once that of the least port; returns when. */
-static inline uint64_t scheduler_pop(scheduler *s)
+/* The first one leaves, of those that leave at once that of the least port; returns when. *why stays for one from behind the wheel. */
+static inline uint64_t scheduler_pop(scheduler *s, blame *why)
 {
     uint64_t near = UINT64_MAX, cycle = s->past + 1;
     uint32_t *first = NULL;
@@ -129,14 +131,15 @@ static inline uint64_t scheduler_pop(scheduler *s)
         cycle = s->late[0] / SCHEDULER_PORTS;
         late_pop(s);
     } else {
+        *why = s->entry[*first - 1].why;
         wheel_take(s, first);
     }
     s->past = cycle - 1;
     return cycle;
 }
 
-/* The first cycle from `cycle` on in which there is room. */
-static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle)
+/* The first cycle from `cycle` on in which there is room; *why not earlier, where that is known. */
+static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle, blame *why)
 {
     for (; s->past < cycle && s->count > s->late_count; s->past++)
         for (uint32_t *const bucket = &s->bucket[(s->past + 1) & (WHEEL - 1)]; *bucket;)
@@ -146,7 +149,7 @@ static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle)
         late_pop(s);
     if (s->count < s->size)
         return cycle;
-    return scheduler_pop(s);
+    return scheduler_pop(s, why);
 }
 
 /* The port of a mask that the fewest wait for; among equals the first. */

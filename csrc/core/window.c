@@ -10,6 +10,10 @@ static void empty_pipeline(cv_core *c)
     const uint64_t now = later(later(c->retired, c->issued), later(c->fetched, c->committed / 2)) + (c->walked ? 2 * CALENDAR : 0);
     memset(c->ready, 0, sizeof c->ready);
     memset(c->producer, 0, sizeof c->producer);
+    memset(c->origin, 0, sizeof c->origin);
+    memset(c->loaded, 0, sizeof c->loaded);
+    c->late = (blame){now, 0, CV_CAUSE_WIDTH};
+    c->delays_kept = 0;
     c->fetched = c->issued = c->retired = c->block_fetched = now;
     c->committed = 2 * now;
     c->serial = 0;
@@ -25,9 +29,10 @@ static void empty_pipeline(cv_core *c)
     ports_forget_uses(&c->ports);
 }
 
-static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots)
+static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots, blame why)
 {
     if (cycle > c->issued) {
+        charge_full(c, why, cycle - c->issued);
         c->issued = cycle;
         c->slots = slots;
     }
@@ -89,38 +94,50 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
     }
 }
 
-static void issue(cv_core *c, const cv_core_op *op)
+/* As soon as a queue has room; what frees its next entry is to blame. */
+static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->why[q->next]); }
+
+static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
     const uint32_t slots = op->slots;
+    blame why = {0, number, CV_CAUSE_FRONT_END};
     fetch(c, slots, op->flags & CV_CORE_NEW_LINE);
     if (c->fetched > c->issued) {
+        charge_late(c, why, c->fetched - c->issued);
         c->issued = c->fetched;
         c->slots = 0;
     }
+    why.cause = CV_CAUSE_WIDTH;
     c->slots += slots;
     while (c->slots > c->params.issue_width) {
         c->slots -= c->params.issue_width;
         c->issued++;
+        charge_late(c, why, 1);
     }
-    issue_from(c, queue_room(&c->reorder), slots);
+    issue_into(c, &c->reorder, slots);
     if (op->flags & CV_CORE_LOAD)
-        issue_from(c, queue_room(&c->loads), slots);
+        issue_into(c, &c->loads, slots);
     if (op->flags & CV_CORE_STORE)
-        issue_from(c, queue_room(&c->stores), slots);
-    if (!(op->flags & CV_CORE_NO_PORT))
-        issue_from(c, scheduler_room(&c->waiting, c->issued), slots);
+        issue_into(c, &c->stores, slots);
+    if (!(op->flags & CV_CORE_NO_PORT)) {
+        why = c->late;
+        const uint64_t room = scheduler_room(&c->waiting, c->issued, &why);
+        issue_from(c, room, slots, why);
+    }
     for (uint32_t i = 0; i < slots; i++)
-        queue_put(&c->fetch_queue, c->issued);
+        queue_put(&c->fetch_queue, c->issued, why);
 }
 
 /* The cycle from which the registers are there; *chained: one of the latest comes from the same group of classes. */
-static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained)
+static uint64_t operands(cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained)
 {
     const uint16_t group = c->classes[op->class_].group;
     *chained = 0;
     for (int i = 0; i < op->n_reads; i++) {
         const uint64_t ready = c->ready[op->reads[i]];
+        stems_from(c, c->origin[op->reads[i]]);
         if (ready >= cycle) {
+            c->after_load = c->loaded[op->reads[i]];
             *chained = (ready == cycle && *chained) || (group && c->producer[op->reads[i]] == group);
             cycle = ready;
         }
@@ -128,18 +145,38 @@ static uint64_t operands(const cv_core *c, const cv_core_op *op, uint64_t cycle,
     return cycle;
 }
 
-/* Returns the cycle in which the result is there. */
-static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end)
+/* What the operation that executes spent the cycles between these two on: a line for most of them, else a port if it waited for one at
+ * least half as long as its turn takes, else what it depends on. `reads`: that is a load which finds its data in the first level. */
+static uint32_t cause(const cv_core *c, uint64_t from, uint64_t to, uint64_t turn, int reads)
 {
+    const uint64_t gap = to - from, line = c->line.cycle > from ? (c->line.cycle < to ? c->line.cycle : to) - from : 0;
+    if (line && 2 * line >= gap)
+        return CV_CAUSE_PLACES + c->line.place;
+    if (c->port_wait && 2 * c->port_wait >= turn)
+        return CV_CAUSE_PORTS + c->port_waited;
+    return reads ? CV_CAUSE_L1 : CV_CAUSE_DEPENDENT;
+}
+
+/* Returns the cycle in which the result is there. */
+static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t at, size_t end)
+{
+    const cv_core_op *const op = &c->op[number];
     const cv_core_class *const kind = &c->classes[op->class_];
     uint64_t first = c->issued > c->serial ? c->issued : c->serial;
     if ((op->flags & CV_CORE_SERIAL) && c->retired > first)
         first = c->retired;
     int chained;
+    c->line = (line_origin){0, 0};
+    c->port_wait = 0;
+    c->after_load = 0;
     uint64_t start = operands(c, op, first, &chained), address = first;
-    for (int i = 0; i < op->n_addresses; i++)
-        if (c->ready[op->addresses[i]] > address)
+    for (int i = 0; i < op->n_addresses; i++) {
+        stems_from(c, c->origin[op->addresses[i]]);
+        if (c->ready[op->addresses[i]] > address) {
             address = c->ready[op->addresses[i]];
+            c->after_load |= c->loaded[op->addresses[i]];
+        }
+    }
     if (at < end || (op->flags & CV_CORE_LOAD)) {
         const uint64_t loaded = loads(c, op, path, at, end, address);
         if (loaded > start) {
@@ -157,14 +194,18 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, s
         latency = ++c->folded % c->params.folded_period ? 0 : 1;
     } else if (kind->ports && waits) {
         port = scheduler_bind(&c->waiting, kind->ports);
+        const uint64_t ready = start;
         start = ports_take(&c->ports, UINT32_C(1) << port, kind->busy, start);
+        waited_for_port(c, start - ready, port);
     }
     if (waits)
-        scheduler_put(&c->waiting, start, port);
+        scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});
     const uint64_t done = start + latency;
     for (int i = 0; i < op->n_writes; i++) {
         c->ready[op->writes[i]] = done;
         c->producer[op->writes[i]] = kind->group;
+        c->origin[op->writes[i]] = c->line;
+        c->loaded[op->writes[i]] = (op->flags & CV_CORE_LOAD) != 0;
     }
     if (op->flags & CV_CORE_SERIAL)
         c->serial = done;
@@ -172,10 +213,12 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, const cv_path *path, s
 }
 
 /* Retirement in order; returns how many cycles it goes on. */
-static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done)
+static uint64_t retire(cv_core *c, uint32_t number, uint64_t done)
 {
+    const cv_core_op *const op = &c->op[number];
     const uint64_t before = c->retired;
     if (done > c->retired) {
+        c->late = (blame){c->issued, number, cause(c, before, done, done - before, op->flags & CV_CORE_LOAD)};
         c->retired = done;
         c->retiring = 0;
     }
@@ -183,32 +226,33 @@ static uint64_t retire(cv_core *c, const cv_core_op *op, uint64_t done)
     while (c->retiring > c->params.retire_width) {
         c->retiring -= c->params.retire_width;
         c->retired++;
+        c->late = (blame){c->issued, number, CV_CAUSE_WIDTH};
     }
     for (uint32_t i = 0; i < op->slots; i++)
-        queue_put(&c->reorder, c->retired);
+        queue_put(&c->reorder, c->retired, c->late);
     if (op->flags & CV_CORE_LOAD)
-        queue_put(&c->loads, c->retired);
+        queue_put(&c->loads, c->retired, c->late);
     assert(c->retired >= before && c->retiring <= c->params.retire_width);
     return c->retired - before;
 }
 
-static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end, int counted)
+static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end)
 {
     const cv_core_op *const op = &c->op[number];
     const int repeated = op->flags & CV_CORE_REPEATED, turn = repeated && c->repeated;
     c->repeated = repeated;
     if (turn) {
-        string_turn(c, path, at, end);
-        c->executions[number] += (uint64_t)counted;
+        string_turn(c, path, number, at, end);
+        c->executions[number] += (uint64_t)c->counted;
         return c->issued;
     }
     if (!(op->flags & CV_CORE_FUSED))
-        issue(c, op);
-    const uint64_t done = execute(c, op, path, at, end);
-    const uint64_t cycles = retire(c, op, done);
+        issue(c, op, number);
+    const uint64_t done = execute(c, number, path, at, end);
+    const uint64_t cycles = retire(c, number, done);
     if (at < end)
         stores(c, op, path, at, end, done);
-    if (counted) {
+    if (c->counted) {
         c->cycles[c->blamed >= 0 ? (uint32_t)c->blamed : number] += cycles;
         c->executions[number]++;
     }
@@ -225,6 +269,9 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch)
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = 0;
     if (cycle > c->issued) {
+        const uint64_t gap = cycle - c->issued, line = c->line.cycle > c->issued ? c->line.cycle - c->issued : 0;
+        charge_late(c, (blame){0, branch, CV_CAUSE_PLACES + c->line.place}, line < gap ? line : gap);
+        charge_late(c, (blame){0, branch, CV_CAUSE_BRANCHES}, line < gap ? gap - line : 0);
         c->issued = c->fetched = c->block_fetched = cycle;
         c->slots = c->group = 0;
     }
@@ -291,12 +338,13 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
         c->window = (c->next_address[segment] - 1) / c->params.code_window;
     }
     fetch_lines(c, c->address[segment], c->next_address[segment]);
+    c->counted = i >= path->warm_visits;
     uint64_t done = c->issued;
     for (uint32_t number = first; number < last; number++) {
         const size_t begin = at;
         while (at < end && c->site_op[path->sites[at]] == number - first)
             at++;
-        done = step(c, path, number, begin, at, i >= path->warm_visits);
+        done = step(c, path, number, begin, at);
     }
     c->walked += last - first;
     if (first == last)

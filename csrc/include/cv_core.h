@@ -130,6 +130,26 @@ cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
  * first level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
 cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);
 
+/* What the cycles between two issues were spent on. */
+enum cv_core_cause {
+    CV_CAUSE_FRONT_END, /* instructions were not fetched in time */
+    CV_CAUSE_BRANCHES,  /* a mispredicted branch was resolved, and fetch started again */
+    CV_CAUSE_WIDTH,     /* as many were issued or retired as can be in a cycle */
+    CV_CAUSE_DEPENDENT, /* buffers were full of what waited for results */
+    CV_CAUSE_L1,        /* ... for loads that find their data in the first level, or for stores that enter it */
+    CV_CAUSE_PLACES     /* ... for lines of the first place beyond it; the others follow, then the ports */
+};
+#define CV_CAUSE_PORTS (CV_CAUSE_PLACES + CV_CORE_PLACES)
+#define CV_CORE_CAUSES (CV_CAUSE_PORTS + CV_CORE_PORTS)
+
+/* Count from now on what each owner's operations are to blame for: `owner` has one number below `owners` for each operation, or another
+ * number for one that nobody asks for. Copied. */
+cv_status cv_core_blame(cv_core *core, const uint32_t *owner, size_t owners);
+/* Cycles by owner and cause, [owner * CV_CORE_CAUSES + cause], of all walks without warm-up: together those in which issue went on (NULL
+ * without cv_core_blame). Causes are taken where instructions are issued, as stacks of cycles per instruction are (Eyerman, Heirman, Du
+ * Bois, Hur, "Multi-stage CPI stacks", IEEE CAL 2018): full buffers are blamed on the instruction that keeps its place longest. */
+const uint64_t *cv_core_causes(const cv_core *core);
+
 /* Cycles between the retirement of each operation and that of the one before, added up over all walks, without warm-up; cycles that a
  * mispredicted branch costs are its own. */
 const uint64_t *cv_core_cycles(const cv_core *core);

@@ -37,6 +37,7 @@ OPEN = {
     "draws_blocks",
     "draws_functions",
     "baselines",
+    "limits",
     "quality",
     "domain",
 }
@@ -96,8 +97,8 @@ def unnamed(page: str, found: set[str]) -> list[str]:
     return sorted(name for name in found if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", page))
 
 
-PER_PLACE = r"^(hit_rate|served|written_back|error|brought|scattered)_(L\d|memory)|^pages_"
-"""Columns that there is one of for each level, place or pattern."""
+PER_PLACE = r"^(hit_rate|served|written_back|error|brought|scattered)_(L\d|memory)|^pages_|^(limit|near_cycles|waiting_cycles)_"
+"""Columns that there is one of for each level, place, pattern or cause."""
 SOMETIMES = {"replay", "burst_interval", "set_share"}
 """Of a prediction with MPI events, and of a trace with a budget."""
 WRITTEN = {
@@ -128,7 +129,12 @@ def test_the_tables_of_a_page_name_nothing_that_is_not_there(page, written):
     own = (FORMATS / f"{page}.md").read_text()
     tables = re.findall(r"^\| (?:field|column)[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", own, re.MULTILINE)
     cells = [row.split("|")[1] for table in tables for row in table.splitlines()]
-    told = {word for cell in cells for word in re.findall(r"[a-z][a-z_]+", re.sub(r"\([^)]*\)", "", cell)) if "LEVEL" not in cell}
+    told = {
+        word
+        for cell in cells
+        for word in re.findall(r"[a-z][a-z_]+", re.sub(r"\([^)]*\)", "", cell))
+        if not re.search("LEVEL|CAUSE", cell)
+    }
     assert told
     assert not told - names(written / WRITTEN[page]) - SOMETIMES
 

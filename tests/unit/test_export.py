@@ -84,7 +84,7 @@ def test_times_of_another_signature_are_refused(chain, tmp_path):
 def test_collapsed_stacks_add_up_to_the_predicted_time(chain):
     found = [line.rpartition(" ") for line in export(chain, "collapsed", TIMES).splitlines()]
     assert sum(int(count) for _, _, count in found) * 1e-9 == pytest.approx(chain.prediction.base.seconds, rel=1e-4)
-    assert all(stack.count(";") == 2 for stack, _, _ in found)
+    assert all(stack.count(";") == 3 for stack, _, _ in found)
 
 
 def test_speedscope_weights_add_up_and_every_frame_is_known(chain):

@@ -1,6 +1,7 @@
 """Block times as stacks: collapsed (flamegraph.pl, inferno, speedscope) and speedscope's own JSON.
 
-There are no call stacks in a signature; a stack here is module, function, place: it groups, it does not say who called whom.
+There are no call stacks in a signature; a stack here is module, function, place, and what limits it: it groups, it does not say
+who called whom.
 """
 
 from __future__ import annotations
@@ -11,23 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
+from convolver.convolution.limit_shares import LIMIT
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
 
 
-def _frames(row: dict[str, Any]) -> tuple[str, str, str]:
+Frames = tuple[str, ...]
+
+
+def _frames(row: dict[str, Any]) -> Frames:
     module = Path(row["module"]).name or "?"
     place = f"{Path(row['file']).name}:{row['line']}" if row["file"] else f"block {row['block']}"
-    return tuple(name.replace(";", ":") for name in (module, row["function"] or "?", place))  # type: ignore[return-value]
+    return tuple(name.replace(";", ":") for name in (module, row["function"] or "?", place))
 
 
-def stacks(times: BlockTimes) -> dict[tuple[str, str, str], float]:
-    """Return seconds by (module, function, place), the largest first."""
-    found: dict[tuple[str, str, str], float] = {}
+def stacks(times: BlockTimes) -> dict[Frames, float]:
+    """Return seconds by (module, function, place, cause), the largest first; without a cause in times that know none."""
+    found: dict[Frames, float] = {}
+    causes = [name for name in times.table.columns if name.startswith(LIMIT)]
     for row in times.table.iter_rows(named=True):
         frames = _frames(row)
-        found[frames] = found.get(frames, 0.0) + row["seconds"]
+        parts = {(*frames, name.removeprefix(LIMIT).replace("_", " ")): row[name] for name in causes} or {frames: row["seconds"]}
+        for stack, seconds in parts.items():
+            if seconds:
+                found[stack] = found.get(stack, 0.0) + seconds
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

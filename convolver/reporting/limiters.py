@@ -1,0 +1,107 @@
+"""What limits a program, in words and bars: the causes of its time, and of its hottest line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, PORTS, busy_ports, grouped
+from convolver.reporting.grid import grid
+from convolver.reporting.tables import percent
+from convolver.units import format_seconds
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+    from convolver.convolution.block_times import BlockTimes
+
+LABELS = {
+    "front_end": "front end",
+    "branches": "mispredicted branches",
+    "width": "issue width",
+    "dependent": "dependent arithmetic",
+    BANDWIDTH: "memory bandwidth",
+    LATENCY: "memory latency",
+    "page_walks": "page walks",
+    KERNEL: "kernel",
+}
+"""By name of a cause; levels have their own names, ports are listed."""
+LEAST = 0.005
+"""Share of the time below which a cause is not shown."""
+HOT = 0.1
+"""Share of the time from which a line is worth a sentence."""
+WIDTH = 40
+
+
+def label(cause: str, rows: pl.DataFrame) -> str:
+    """Return a cause in words; ``rows`` of block times say which ports."""
+    if cause != PORTS:
+        return LABELS.get(cause, cause)
+    names = busy_ports(rows)
+    if {*names} <= {"load", "store"}:
+        return f"{' and '.join(names)} ports"
+    return f"port{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def limited_by(rows: pl.DataFrame) -> str:
+    """Return the largest cause of rows of block times with its share of their time; a dash where there is none."""
+    found = grouped(rows)
+    if not found:
+        return "-"
+    cause, seconds = next(iter(found.items()))
+    return f"{label(cause, rows)} {100 * seconds / sum(found.values()):.0f} %"
+
+
+def _does(cause: str, rows: pl.DataFrame) -> str:
+    if cause == "width":
+        return "issues as many instructions as the core can"
+    if cause == PORTS:
+        return f"keeps {label(cause, rows)} busy"
+    return f"waits for {label(cause, rows)}"
+
+
+def sentence(times: BlockTimes) -> str:
+    """Return what limits the hottest line, function or all of a program; empty where block times do not say."""
+    import polars as pl
+
+    kernel = times.system.seconds if times.system is not None else 0.0
+    whole = times.seconds + kernel
+    causes = grouped(times.table, kernel)
+    if not causes or not whole:
+        return ""
+    if causes.get(KERNEL, 0.0) > 0.5 * whole:
+        return f"The kernel takes {percent(kernel / whole)} of the time: page faults and system calls."
+    for keys in (("file", "line"), ("module", "function")):
+        sums = times.table.group_by(keys, maintain_order=True).agg(pl.col("seconds").sum())
+        known = sums.filter(pl.col(keys[0]) != "", pl.col(keys[1]).is_not_null()).filter(
+            pl.col(keys[1]).cast(pl.String).is_in(["", "0"]).not_()
+        )
+        if not known.height:
+            continue
+        first, second, seconds = known.sort("seconds", descending=True).row(0)
+        if seconds < HOT * whole:
+            continue
+        rows = times.table.filter((pl.col(keys[0]) == first) & (pl.col(keys[1]) == second))
+        where = f"Line {second} of {Path(first).name}" if keys[1] == "line" else f"Function {second}"
+        own = grouped(rows)
+        cause = next(iter(own))
+        share = f"{100 * own[cause] / sum(own.values()):.0f} % of it"
+        return f"{where} ({100 * seconds / whole:.0f} % of the time) {_does(cause, rows)} ({share})."
+    cause, seconds = next(iter(causes.items()))
+    return f"No line stands out; {100 * seconds / whole:.0f} % of the time goes to {label(cause, times.table)}."
+
+
+def limits_chart(times: BlockTimes) -> Table:
+    """Return bars of the causes, which add up to the predicted time."""
+    kernel = times.system.seconds if times.system is not None else 0.0
+    causes = grouped(times.table, kernel)
+    whole = sum(causes.values())
+    table = grid(["limited by"], ["seconds", "share"], f"What limits it on {times.machine}")
+    table.add_column("", no_wrap=True)
+    most = max(causes.values(), default=1.0)
+    for cause, seconds in causes.items():
+        if seconds >= LEAST * whole:
+            bar = "█" * max(1, round(WIDTH * seconds / most))
+            table.add_row(label(cause, times.table), format_seconds(seconds), percent(seconds / whole), bar)
+    return table
