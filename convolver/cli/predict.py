@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
+from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
 from convolver.convolution.verdict import base_check, verdict
 from convolver.errors import UsageError
 
@@ -62,6 +63,7 @@ def predict(
         str | None, typer.Option("--budget", help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
+    engine: Engine = None,
     data_objects: Annotated[
         bool, typer.Option("--data-objects", help="Tell which data objects the command's references touch: CMD.objects.parquet.")
     ] = False,
@@ -116,10 +118,8 @@ def predict(
             raise UsageError("--hits goes with a signature, not with a command; leave one of them out.")
         from msgspec.structs import replace
 
-        from convolver.cli.trace_plan import sampling_plan
-
         plan = sampling_plan(interval=interval, sample=sample, full=full, sets=sets, budget=budget)
-        plan = replace(plan, data_objects=data_objects).check()
+        plan = on_engine(engine, words, replace(plan, data_objects=data_objects).check())
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)

@@ -72,7 +72,7 @@ class Chain:
         from convolver.tracing.recording import objects_path, signature_path
         from convolver.tracing.tracer import trace
 
-        check_command(argv)
+        check_command(argv, scan=sampling.engine == "valgrind")
         folder = self.output or Path(".")
         self.output = folder
         self.stem = Path(argv[0]).name

@@ -12,7 +12,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import new_file, say, wrote
-from convolver.cli.trace_plan import Choice, chosen_blocks, sampling_plan
+from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -220,10 +220,7 @@ def trace_command(
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
-    engine: Annotated[
-        str,
-        typer.Option(help="valgrind, native (fast), or auto: native where Valgrind cannot run the program."),
-    ] = "auto",
+    engine: Engine = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
 ) -> None:
@@ -242,7 +239,6 @@ def trace_command(
 
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
-    from convolver.tracing.native_engine import choose_engine
 
     earlier = Signature.load(source) if source else None
     choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
@@ -266,16 +262,14 @@ def trace_command(
     if children and (simulate or addresses or engine == "native"):
         raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
     if not children:
-        plan, why = choose_engine(engine, command, plan)
-        if why:
-            say(why)
+        plan = on_engine(engine, command, plan)
     job = _Job(
         command=command,
         plan=plan,
         output=expand_name(output) if output else default_name(command[0]),
         force=force,
         json=json,
-        scan=scan and plan.engine == "valgrind",
+        scan=scan,
         counts=earlier if addresses else None,
         expected=None if earlier is None else int(earlier.totals["memops"]),
         jobs=jobs or len(os.sched_getaffinity(0)),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
     from convolver.tracing.sampling import SamplingPlan
+
+
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="valgrind, native (fast), or auto: native where Valgrind cannot run the program [auto]."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,3 +119,14 @@ def sampling_plan(
         stop_at=stop_at,
         budget=None if budget is None else parse_count(budget.removesuffix("B")),
     ).check()
+
+
+def on_engine(engine: str | None, command: Sequence[str], plan: SamplingPlan) -> SamplingPlan:
+    """Return the plan for the engine that ``--engine`` names, and say why where it is not Valgrind by itself."""
+    from convolver.cli.common import say
+    from convolver.tracing.native_engine import choose_engine
+
+    chosen, why = choose_engine(engine or "auto", command, plan)
+    if why:
+        say(why)
+    return chosen

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from convolver.cli.common import Csv, printed, say, wrote
+from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def validate_command(
     quick: Annotated[bool, typer.Option("--quick", help="The campaign's quick selection, with fewer runs.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="This program alone; repeatable.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
+    engine: Engine = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine before the start.")] = 0.0,
     stop: Annotated[
@@ -50,12 +52,15 @@ def validate_command(
     import msgspec
 
     from convolver.reporting.console import terminal_progress
+    from convolver.tracing.native_engine import checked_engine
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result
     from convolver.validating.run_campaign import Stop, export_machine, validate
 
     chosen = Campaign.load(campaign).only(only or [])
     chosen = chosen.quick() if quick else chosen
+    if engine is not None:
+        chosen = msgspec.structs.replace(chosen, engine=checked_engine(engine))
     if full:
         chosen = msgspec.structs.replace(chosen, modes=("hybrid", "full"))
     if fresh:

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
 from convolver.tracing.sampling import STRETCH, SamplingPlan
 
+EngineChoice = Literal["valgrind", "native", "auto"]
 PROGRAM = "convolver-engine"
 REFUSED = 125
 """Its exit status where the program has not run."""
@@ -45,6 +47,13 @@ def refusal() -> str | None:
     return tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "ptrace is not allowed here"
 
 
+def checked_engine(wanted: str) -> EngineChoice:
+    """Return the name of an engine, or "auto"; raises :class:`UsageError` for another."""
+    if wanted not in get_args(EngineChoice):
+        raise UsageError(f"There is no engine '{wanted}'; choose valgrind, native or auto.")
+    return cast(EngineChoice, wanted)
+
+
 def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple[SamplingPlan, str | None]:
     """Return the plan for the engine that ``wanted`` names, and one sentence where "auto" takes another than Valgrind.
 
@@ -57,8 +66,7 @@ def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple
     from convolver.tracing.avx512 import find_avx512
     from convolver.tracing.preflight import resolve_command
 
-    if wanted not in ("valgrind", "native", "auto"):
-        raise UsageError(f"There is no engine '{wanted}'; choose valgrind, native or auto.")
+    wanted = checked_engine(wanted)
     native = replace(plan, engine="native")
     if wanted == "native":
         refused = refusal()

@@ -54,7 +54,7 @@ def trace(
     execute, as an earlier one counted them: the progress shows the remaining time.
     """
     plan = (sampling or SamplingPlan()).check()
-    command = check_command(argv, scan=scan)
+    command = check_command(argv, scan=scan and plan.engine == "valgrind")
     decoder = Decoder()
     plan.choose(decoder)
     output = Path(output)
@@ -121,7 +121,7 @@ class LiveTrace:
         if self._plan.budget:
             raise UsageError("A budget is for traces that are stored; leave it out where machines are simulated while tracing.")
         self._plan = replace(self._plan, budget=0)
-        self._command = check_command(argv, scan=scan)
+        self._command = check_command(argv, scan=scan and self._plan.engine == "valgrind")
         self._ended: Ended | None = None
         self._stopped_by: int | None = None
         self._found: FoundObjects | None = None

@@ -12,6 +12,7 @@ import msgspec
 from convolver.errors import FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_toml
 from convolver.schema import document_id
+from convolver.tracing.native_engine import EngineChoice
 
 Pages = Literal["default", "4k", "thp"]
 Mode = Literal["hybrid", "full"]
@@ -97,6 +98,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     interval: str = "1M"
     sample: str = "30k"
     sets: int = 32
+    engine: EngineChoice = "auto"
     probe: Effort = "quick"
 
     @classmethod

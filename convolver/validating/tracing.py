@@ -14,6 +14,7 @@ import msgspec
 
 from convolver.errors import TracerError
 from convolver.schema import write_atomically
+from convolver.tracing.native_engine import engine_program
 from convolver.tracing.valgrind import TOOL, tool_folder
 from convolver.validating.campaign import Campaign, Job, Mode
 
@@ -26,15 +27,17 @@ class Traced(NamedTuple):
 
 
 def _options(campaign: Campaign, mode: Mode) -> list[str]:
+    engine = [] if campaign.engine == "auto" else ["--engine", campaign.engine]
     if mode == "full":
-        return ["--full"]
-    return ["--interval", campaign.interval, "--sample", campaign.sample, "--sets", str(campaign.sets)]
+        return ["--full", *engine]
+    return ["--interval", campaign.interval, "--sample", campaign.sample, "--sets", str(campaign.sets), *engine]
 
 
 @cache
-def _tracer_id() -> str:
-    """Return a hash of the tool: another one may record other things."""
-    return hashlib.sha256((tool_folder() / TOOL).read_bytes()).hexdigest()[:16]
+def _tracer_id(engine: str) -> str:
+    """Return a hash of what records: another one may record other things."""
+    program = engine_program() if engine == "native" else tool_folder() / TOOL
+    return hashlib.sha256(program.read_bytes()).hexdigest()[:16]
 
 
 def trace_job(job: Job, campaign: Campaign, mode: Mode, folder: Path) -> Traced:
@@ -45,7 +48,7 @@ def trace_job(job: Job, campaign: Campaign, mode: Mode, folder: Path) -> Traced:
     folder.mkdir(exist_ok=True)
     path, note = folder / f"{job.name}.{mode}.cvt", folder / f"{job.name}.{mode}.json"
     options = _options(campaign, mode)
-    wanted = {"job": job.key, "options": options, "tracer": _tracer_id()}
+    wanted = {"job": job.key, "options": options, "tracer": _tracer_id(campaign.engine)}
     if path.exists() and note.exists():
         known = msgspec.json.decode(note.read_bytes())
         if {key: known.get(key) for key in wanted} == wanted:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from convolver.errors import UsageError
 from convolver.signature.signature import Signature
 from convolver.tracing.native_engine import engine_program, refusal
+from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import signature_path, trace
 from tests.oracle.wire_oracle import Event, Segment, SetReference, WindowOpen, read_stream, references
@@ -350,3 +352,32 @@ def test_a_hundred_threads_are_counted(tmp_path: Path) -> None:
     counted, _ = _counted(tmp_path, [str(program)])
     assert sum(1 for n in counted.values() if n in (200 * 10_000, 200 * 10_001, 200 * 9_999)) >= 3
     assert time.monotonic() - begin < 30
+
+
+def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, MIXED)
+    predict = [
+        sys.executable,
+        "-m",
+        "convolver",
+        "predict",
+        "--engine",
+        "native",
+        "--measure",
+        "0",
+        "-b",
+        "cloud-epyc-genoa",
+        "-o",
+        tmp_path,
+        "--",
+    ]
+    subprocess.run([*predict, program], check=True, capture_output=True)
+    assert Trace.load(tmp_path / "program.cvt").header["engine"] == "native"
+    refused = subprocess.run(
+        [sys.executable, "-m", "convolver", "predict", "--engine", "fast", "--", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert "choose valgrind, native or auto" in refused.stderr
