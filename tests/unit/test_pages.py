@@ -12,7 +12,7 @@ from tools import result_tables
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|ns\b|us\b|ms\b|GB/s|million\b|times\b|x\b)")
-BUDGET = 31_500
+BUDGET = 30_000
 
 
 def outside(text: str) -> str:
@@ -46,7 +46,7 @@ def test_every_measured_figure_is_generated(page):
 def test_pages_keep_to_their_budget_of_words():
     pages = (ROOT / "docs").rglob("*.md")
     texts = [re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S) for page in pages]
-    words = sum(len(re.findall(r"\S*\w\S*", text)) for text in texts)  # a table's rules are none
+    words = sum(len(re.findall(r"\S*[A-Za-z]\S*", text)) for text in texts)  # numbers and a table's rules are none
     assert words <= BUDGET
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
     assert all(len(line) <= 160 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
