@@ -31,7 +31,7 @@ DEFINITIONS = {
     "95 %",
     "3 ms",  # how often campaigns sample the core
     "100 %",
-    *("5 %", "3 %", "10 %", "64 times"),  # limits of a profile's points and a signature's pages
+    *("1 %", "5 %", "3 %", "10 %", "64 times"),  # thresholds of a check, limits of a profile's points and a signature's pages
     *("80 %", "200 times", "1.25 times"),  # the budget's part of bursts, draws of a prediction, the tornado's factor
 }
 """Figures that are no measurement, wherever they stand."""
