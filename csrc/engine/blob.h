@@ -25,7 +25,6 @@ extern const char enter_resume[];
 void *memset(void *to, int value, unsigned long n);
 void *memcpy(void *to, const void *from, unsigned long n);
 int64_t cv_system(int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
-uint64_t cv_now(void);
 void cv_lock(void);
 void cv_unlock(void);
 int cv_read(uint64_t from, void *to, uint64_t bytes); /* bytes that are readable there */

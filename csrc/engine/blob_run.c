@@ -67,11 +67,8 @@ uint64_t cv_find(struct cv_slot *slot, uint64_t target)
         return cv_go_native(slot, target);
     cv_lock();
     code = cv_known((int)slot->mode, target);
-    if (!code) {
-        const uint64_t begin = cv_now();
+    if (!code)
         code = cv_translate((int)slot->mode, target);
-        SHARED->translation_ns += cv_now() - begin;
-    }
     cv_unlock();
     return code ? code : give_up(slot, target);
 }

@@ -147,7 +147,6 @@ struct cv_shared {
     uint64_t interval;        /* of the run, that parts begin in */
     uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
-    uint64_t translation_ns;
     uint64_t attached; /* the program ran before: take over its signal handlers */
     uint64_t initialized;
     struct cv_blob_region region[CV_MOST_REGIONS];

@@ -29,13 +29,37 @@ static void fail(const char *why)
         failed = why;
 }
 
+/* ---- decoded code ---- */
+
+/* Instructions that were decoded lately: looking ahead for flags comes to the same ones again and again. */
+static struct decoded {
+    uint64_t address;
+    struct cv_x86 x; /* length 0: none */
+    uint8_t code[16];
+} lately[1024];
+
+static const struct decoded *decode(uint64_t address)
+{
+    struct decoded *d = &lately[(address ^ address >> 10) & 1023];
+    if (d->address == address)
+        return d;
+    const int n = cv_fetch(address, d->code);
+    d->address = address;
+    d->x.refusal = CV_X86_ACCEPTED;
+    d->x.length = 0;
+    if (n <= 0 || !cv_x86_decode(d->code, n, address, &d->x))
+        d->address = d->x.length = 0; /* it may be readable later */
+    return d;
+}
+
 /* ---- tables of translations ---- */
 
 static struct cv_blob_entry *table(int mode) { return (struct cv_blob_entry *)(CV_SHARED_BASE + CV_OFF_HASH) + (uint64_t)mode * CV_HASH; }
 
 enum { SEGMENT_TABLE = CV_NATIVE };
 
-static uint64_t hash(uint64_t address) { return (address ^ address >> 19 ^ address >> 33) & (CV_HASH - 1); }
+/* Neighboring code has neighboring entries: each page of the table that is touched costs a page fault. */
+static uint64_t hash(uint64_t address) { return (address >> 3 ^ address >> 22 ^ address >> 36) & (CV_HASH - 1); }
 
 uint64_t cv_known(int mode, uint64_t address)
 {
@@ -64,6 +88,7 @@ void cv_forget(uint64_t low, uint64_t high)
 {
     cv_lock();
     cv_forget_pages();
+    memset(lately, 0, sizeof lately);
     if (!cv_drop_mappings(low, high)) {
         cv_unlock();
         return;
@@ -92,26 +117,19 @@ void cv_forget(uint64_t low, uint64_t high)
 
 /* ---- flags ---- */
 
-static int decode(uint64_t address, struct cv_x86 *x, uint8_t *code)
-{
-    const int n = cv_fetch(address, code);
-    return n > 0 ? cv_x86_decode(code, n, address, x) : 0;
-}
-
 /* Might the program see what the flags are at this address? Without `carry`: those that inc writes, all but CF. */
 static int flags_live(uint64_t address, int carry)
 {
-    struct cv_x86 x;
-    uint8_t code[16];
     for (int i = 0; i < 10; i++) {
-        if (!decode(address, &x, code) || x.kind == CV_X86_REFUSED || x.reads_flags || (carry && x.reads & CV_X86_FLAGS_SET))
+        const struct cv_x86 *x = &decode(address)->x;
+        if (!x->length || x->kind == CV_X86_REFUSED || x->reads_flags || (carry && x->reads & CV_X86_FLAGS_SET))
             return 1;
-        if (x.sets_flags && !(carry && x.keeps_carry))
+        if (x->sets_flags && !(carry && x->keeps_carry))
             return 0;
-        if (x.kind == CV_X86_JUMP || x.kind == CV_X86_CALL)
-            address = x.target;
-        else if (x.kind == CV_X86_PLAIN)
-            address += x.length;
+        if (x->kind == CV_X86_JUMP || x->kind == CV_X86_CALL)
+            address = x->target;
+        else if (x->kind == CV_X86_PLAIN)
+            address += x->length;
         else
             return 1;
     }
@@ -432,13 +450,16 @@ static int64_t segment_at(uint64_t address)
     int words = 0, repeated = 0;
     n_instructions = 0;
     while (n_instructions < MOST_INSTRUCTIONS && !repeated) {
+        const struct decoded *d = decode(at);
         struct cv_x86 *x = &instructions[n_instructions];
-        if (!decode(at, x, codes[n_instructions]) || x->kind == CV_X86_REFUSED) {
+        if (!d->x.length || d->x.kind == CV_X86_REFUSED) {
             if (n_instructions)
                 break;
-            fail(refusals[x->refusal]);
+            fail(refusals[d->x.refusal]);
             return -1;
         }
+        *x = d->x;
+        memcpy(codes[n_instructions], d->code, sizeof d->code);
         if (x->repeated || x->compares) {
             if (n_instructions)
                 break; /* it has a segment of its own */
@@ -905,9 +926,7 @@ static uint64_t counting(uint64_t address)
             } else if (last->kind == CV_X86_PLAIN) {
                 on = next;
             }
-            struct cv_x86 probe;
-            uint8_t code[16];
-            if (on && (!follow(on) || !decode(on, &probe, code) || probe.kind == CV_X86_REFUSED))
+            if (on && (!follow(on) || !decode(on)->x.length || decode(on)->x.kind == CV_X86_REFUSED))
                 on = inverted = 0;
         }
         const uint32_t counter = !on && !is_plain_end(last) ? new_counter(first, n, 1) : 0;
