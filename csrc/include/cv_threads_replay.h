@@ -1,0 +1,93 @@
+/* Replay of a program's threads on a machine with some cores: what waits for what is what the trace says, how long follows from the work
+ * between (docs/theory/threads.md).
+ *
+ * Locks are granted in the order of arrival, chunks of dynamic loops in that of the trace to whoever asks, barriers open when all have
+ * come. Only mutexes that belong to a condition variable keep the order of the trace, because it carries data (queues). */
+#ifndef CV_THREADS_REPLAY_H
+#define CV_THREADS_REPLAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cv_status.h"
+#include "cv_threads.h"
+
+/* Seconds that events take. */
+typedef struct {
+    double create;     /* of a thread, for the one that makes it */
+    double start;      /* from there until it runs */
+    double join;       /* of a thread that has ended */
+    double wake;       /* from a call that wakes a sleeping thread until it runs */
+    double spin;       /* how long runtimes of OpenMP look before they sleep */
+    double fork;       /* of a parallel region with one more thread */
+    double fork_each;  /* ... for each further one */
+    double barrier;    /* of two threads */
+    double barrier_each;
+    double lock;       /* lock and unlock, free */
+    double handover;   /* of a lock to one that spins */
+    double chunk;      /* of a loop that is shared out */
+    double call;       /* a system call */
+    double fault;      /* a page that the process gets */
+} cv_threads_costs;
+
+typedef struct {
+    uint32_t cores;
+    uint32_t capacities;    /* elements of `capacity` */
+    const double *capacity; /* bytes a second that 1, 2, ... busy cores get from memory together; the last holds for more */
+    cv_threads_costs costs;
+} cv_threads_machine;
+
+/* What each class of work asks for, an element a class. */
+typedef struct {
+    uint32_t classes;
+    const double *seconds; /* of one instruction, with the machine to itself */
+    const double *memory;  /* part of them that is waiting for memory, 0..1 */
+    const double *bytes;   /* from and to memory, of one instruction */
+} cv_threads_work;
+
+enum cv_threads_cause {
+    CV_THREADS_FORK = 0,
+    CV_THREADS_BARRIER = 1,
+    CV_THREADS_LOCK = 2,
+    CV_THREADS_CONDITION = 3, /* semaphores and futexes, too */
+    CV_THREADS_JOIN = 4,
+    CV_THREADS_CAUSES = 5
+};
+
+typedef struct {
+    double elapsed;
+    double work;      /* seconds of all intervals, with the machine to themselves */
+    double serial;    /* elapsed seconds in which exactly one thread ran ... */
+    double idle;      /* ... and in which none did */
+    double saturated; /* thread seconds lost to others' use of memory */
+    double queued;    /* thread seconds lost to more threads than cores */
+    double waited[CV_THREADS_CAUSES]; /* thread seconds */
+    uint64_t events;
+    uint32_t threads;
+    uint32_t widest;  /* most threads that ran at a time */
+    uint32_t forced;  /* waits that nothing in the trace would have ended */
+} cv_threads_totals;
+
+/* What was waited for at one lock. */
+typedef struct {
+    uint64_t object;
+    uint64_t taken;
+    uint64_t contended;
+    double held;   /* seconds */
+    double waited; /* thread seconds */
+} cv_threads_lock;
+
+typedef struct cv_threads cv_threads;
+
+/* Packs records in the order of the trace; they belong to the caller and must outlive the handle. CV_ERROR_FORMAT where a record has an
+ * unknown kind. */
+cv_status cv_threads_new(const struct cv_thread_record *records, uint64_t n, cv_threads **out);
+void cv_threads_free(cv_threads *threads);
+/* CV_ERROR_ARGUMENT for no core, or a class that `work` does not have. */
+cv_status cv_threads_run(cv_threads *threads, const cv_threads_work *work, const cv_threads_machine *machine, cv_threads_totals *out);
+/* The locks of the last run; returns how many there are, and writes at most `room`. */
+size_t cv_threads_locks(const cv_threads *threads, cv_threads_lock *out, size_t room);
+/* Seconds of work of each thread in the last run; at most `room`. */
+size_t cv_threads_busy(const cv_threads *threads, double *out, size_t room);
+
+#endif

@@ -1,0 +1,299 @@
+/* Packing of the events of threads: one stream a thread, objects by number, and what follows from the order of the trace. */
+#include "thread_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects of different uses at one address are told apart. */
+#define TEAM (UINT64_C(1) << 63) /* of a barrier */
+
+enum space { LOCKS = 1, CONDITIONS, BARRIERS, SEMAPHORES, FUTEXES, TEAMS, POOLS, STARTS, ENDS };
+
+static uint64_t mix(uint64_t key, enum space space) { return (key ^ (uint64_t)space << 56) * UINT64_C(0x9E3779B97F4A7C15) + space; }
+
+static bool grow_objects(cv_threads *t)
+{
+    if (t->n_objects < t->objects_room)
+        return true;
+    uint32_t room = t->objects_room ? 2 * t->objects_room : 256, size = 4 * room;
+    struct sync_object *objects = realloc(t->objects, room * sizeof *objects);
+    uint32_t *table = objects ? malloc(size * sizeof *table) : NULL;
+    if (objects)
+        t->objects = objects;
+    if (!table)
+        return false;
+    free(t->table);
+    t->table = table;
+    t->table_size = size;
+    t->objects_room = room;
+    memset(table, 0xff, size * sizeof *table);
+    for (uint32_t i = 0; i < t->n_objects; i++) {
+        uint64_t at = objects[i].key >> 20;
+        while (table[at % size] != NOBODY)
+            at++;
+        table[at % size] = i;
+    }
+    return true;
+}
+
+/* Returns NOBODY where memory is short. */
+static uint32_t object_of(cv_threads *t, uint64_t object, enum space space)
+{
+    uint64_t key = mix(object, space);
+    if (!grow_objects(t))
+        return NOBODY;
+    uint64_t at = key >> 20;
+    for (; t->table[at % t->table_size] != NOBODY; at++)
+        if (t->objects[t->table[at % t->table_size]].key == key)
+            return t->table[at % t->table_size];
+    t->table[at % t->table_size] = t->n_objects;
+    t->objects[t->n_objects] = (struct sync_object){.key = key, .sums = {.object = object}};
+    return t->n_objects++;
+}
+
+static enum space space_of(const struct cv_thread_record *r)
+{
+    switch (r->kind) {
+    case CV_THREAD_LOCK:
+    case CV_THREAD_UNLOCK: return LOCKS;
+    case CV_THREAD_WAIT:
+    case CV_THREAD_WOKEN:
+    case CV_THREAD_SIGNAL: return CONDITIONS;
+    case CV_THREAD_BARRIER: return BARRIERS;
+    case CV_THREAD_ACQUIRE:
+    case CV_THREAD_RELEASE: return SEMAPHORES;
+    case CV_THREAD_SLEPT:
+    case CV_THREAD_WAKE: return FUTEXES;
+    case CV_THREAD_FORK:
+    case CV_THREAD_BODY:
+    case CV_THREAD_BODY_END:
+    case CV_THREAD_JOINED: return TEAMS;
+    case CV_THREAD_CREATE: return STARTS;
+    case CV_THREAD_JOIN: return ENDS;
+    default: return 0;
+    }
+}
+
+/* What a thread has met so far, in the pass over the records. */
+struct met {
+    uint32_t filled;    /* records packed */
+    uint32_t waits;     /* record of the last WAIT */
+    uint32_t forked;    /* object of the team that it began last */
+    uint64_t loop;      /* loops of the team so far */
+    uint32_t made;      /* pool's threads since the last fork */
+};
+
+static void pack_team(cv_threads *t, const struct cv_thread_record *r, struct met *met, uint32_t object)
+{
+    if (r->kind == CV_THREAD_FORK)
+        met->forked = object;
+    if (r->kind == CV_THREAD_BODY) {
+        t->objects[object].parties++;
+        met->loop = 0;
+    }
+}
+
+static void pack_start(cv_threads *t, const struct cv_thread_record *r, struct met *met)
+{
+    if (r->argument && r->object < t->n_threads && met[r->object].forked != NOBODY)
+        t->objects[met[r->object].forked].made++;
+}
+
+/* Signals and waits: the wait ends with the last signal that was given while it lasted. */
+static void pack_condition(struct packed *p, uint32_t number, const struct cv_thread_record *r, struct met *met, uint32_t *last)
+{
+    switch (r->kind) {
+    case CV_THREAD_SIGNAL:
+    case CV_THREAD_WAKE: last[p->object] = number; break;
+    case CV_THREAD_WAIT: met->waits = number; break;
+    case CV_THREAD_WOKEN: p->other = last[p->object] != NEVER && last[p->object] > met->waits ? last[p->object] : NEVER; break;
+    case CV_THREAD_SLEPT: p->other = last[p->object]; break;
+    default: break;
+    }
+}
+
+static bool pack_one(cv_threads *t, uint32_t number, struct met *met)
+{
+    const struct cv_thread_record *r = &t->records[number];
+    struct met *mine = &met[r->thread];
+    struct packed *p = &t->packed[t->streams[r->thread].first + mine->filled++];
+    *p = (struct packed){number, NOBODY, NEVER, NOBODY, 0};
+    enum space space = space_of(r);
+    if (space && (p->object = object_of(t, r->object, space)) == NOBODY)
+        return false;
+    if (r->kind == CV_THREAD_START && (p->object = object_of(t, r->thread, STARTS)) == NOBODY)
+        return false;
+    if (r->kind == CV_THREAD_EXIT && (p->object = object_of(t, r->thread, ENDS)) == NOBODY)
+        return false;
+    if ((r->kind == CV_THREAD_WAIT || r->kind == CV_THREAD_WOKEN) && (p->second = object_of(t, r->argument, LOCKS)) == NOBODY)
+        return false;
+    if (r->kind == CV_THREAD_BARRIER && !r->argument && (p->second = object_of(t, r->object & ~TEAM, TEAMS)) == NOBODY)
+        return false;
+    if (r->kind == CV_THREAD_LOCK && r->argument)
+        t->objects[p->object].spins = true;
+    if (r->kind == CV_THREAD_CHUNK) {
+        p->second = object_of(t, r->object << 20 ^ mine->loop, POOLS);
+        if (p->second == NOBODY)
+            return false;
+        t->objects[p->second].n += r->argument != 0;
+        t->n_chunks += r->argument != 0;
+        mine->loop += r->argument == 0;
+    }
+    if (space == TEAMS)
+        pack_team(t, r, mine, p->object);
+    if (r->kind == CV_THREAD_START)
+        pack_start(t, r, met);
+    if (r->kind == CV_THREAD_WAIT || r->kind == CV_THREAD_WOKEN)
+        t->objects[p->second].ordered = true;
+    return true;
+}
+
+static void pack_semaphore(struct sync_object *o, uint8_t kind)
+{
+    o->count += kind == CV_THREAD_RELEASE ? 1 : -1;
+    if (-o->count > o->at_first)
+        o->at_first = -o->count;
+}
+
+/* The second pass, where all objects are known: turns, signals, chunks, parties. */
+static bool pack_order(cv_threads *t, struct met *met)
+{
+    uint32_t *last = malloc((t->n_objects + 1) * sizeof *last);
+    if (!last)
+        return false;
+    memset(last, 0xff, (t->n_objects + 1) * sizeof *last);
+    for (uint32_t i = 0; i < t->n_threads; i++)
+        met[i].filled = 0;
+    uint32_t chunks = 0;
+    for (uint32_t i = 0; i < t->n_objects; i++)
+        if (t->objects[i].n) {
+            t->objects[i].first = chunks;
+            chunks += t->objects[i].n;
+            t->objects[i].n = 0;
+        }
+    for (uint64_t number = 0; number < t->n_records; number++) {
+        const struct cv_thread_record *r = &t->records[number];
+        struct met *mine = &met[r->thread];
+        uint32_t at = mine->filled++;
+        struct packed *p = &t->packed[t->streams[r->thread].first + at];
+        struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
+        pack_condition(p, number, r, mine, last);
+        struct sync_object *lock = r->kind == CV_THREAD_LOCK ? o : r->kind == CV_THREAD_WOKEN ? &t->objects[p->second] : NULL;
+        if (lock && lock->ordered)
+            p->turn = lock->next_turn++;
+        if (r->kind == CV_THREAD_ACQUIRE || r->kind == CV_THREAD_RELEASE)
+            pack_semaphore(o, r->kind);
+        if (r->kind == CV_THREAD_BARRIER) {
+            o->parties = r->argument ? r->argument : t->objects[p->second].parties;
+            o->own = r->argument != 0;
+        }
+        if (r->kind == CV_THREAD_CHUNK && r->argument) {
+            struct sync_object *pool = &t->objects[p->second];
+            t->chunks[pool->first + pool->n++] = (struct chunk){r->thread, at + 1};
+        }
+    }
+    free(last);
+    return true;
+}
+
+/* A thread that comes to a loop goes on in its own stream behind the record that says that nothing was left. */
+static void pack_loop_ends(cv_threads *t)
+{
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        uint32_t end = t->streams[i].n;
+        for (uint32_t k = t->streams[i].n; k-- > 0;) {
+            struct packed *p = &t->packed[t->streams[i].first + k];
+            const struct cv_thread_record *r = &t->records[p->record];
+            if (r->kind != CV_THREAD_CHUNK)
+                continue;
+            if (!r->argument)
+                end = k + 1;
+            p->other = end;
+        }
+    }
+}
+
+static cv_status count_records(cv_threads *t)
+{
+    for (uint64_t i = 0; i < t->n_records; i++) {
+        if (t->records[i].kind >= CV_THREAD_KINDS)
+            return CV_ERROR_FORMAT;
+        if (t->records[i].thread >= t->n_threads)
+            t->n_threads = t->records[i].thread + 1;
+    }
+    t->streams = calloc(t->n_threads + 1, sizeof *t->streams);
+    t->packed = calloc(t->n_records + 1, sizeof *t->packed);
+    t->threads = calloc(t->n_threads + 1, sizeof *t->threads);
+    t->runs = calloc(t->n_threads + 1, sizeof *t->runs);
+    t->ready = calloc(t->n_threads + 1, sizeof *t->ready);
+    t->sleeps = calloc(t->n_threads + 1, sizeof *t->sleeps);
+    t->signaled = calloc(t->n_records + 1, 1);
+    if (!t->streams || !t->packed || !t->threads || !t->signaled || !t->runs || !t->ready || !t->sleeps)
+        return CV_ERROR_MEMORY;
+    for (uint64_t i = 0; i < t->n_records; i++)
+        t->streams[t->records[i].thread].n++;
+    for (uint32_t i = 0, first = 0; i < t->n_threads; i++) {
+        t->streams[i].first = first;
+        first += t->streams[i].n;
+    }
+    return CV_OK;
+}
+
+static cv_status pack(cv_threads *t)
+{
+    cv_status status = count_records(t);
+    if (status != CV_OK)
+        return status;
+    struct met *met = calloc(t->n_threads + 1, sizeof *met);
+    if (!met)
+        return CV_ERROR_MEMORY;
+    for (uint32_t i = 0; i < t->n_threads; i++)
+        met[i].forked = NOBODY;
+    bool packed = grow_objects(t);
+    for (uint64_t i = 0; packed && i < t->n_records; i++)
+        packed = pack_one(t, i, met);
+    for (uint32_t i = 0; packed && i < t->n_threads; i++) /* who joins waits, whether or not the trace says that it ended */
+        packed = object_of(t, i, ENDS) != NOBODY && object_of(t, i, STARTS) != NOBODY;
+    t->chunks = calloc(t->n_chunks + 1, sizeof *t->chunks);
+    packed = packed && t->chunks && pack_order(t, met);
+    free(met);
+    if (!packed)
+        return CV_ERROR_MEMORY;
+    pack_loop_ends(t);
+    return CV_OK;
+}
+
+cv_status cv_threads_new(const struct cv_thread_record *records, uint64_t n, cv_threads **out)
+{
+    if (n >= NEVER)
+        return CV_ERROR_LIMIT;
+    cv_threads *t = calloc(1, sizeof *t);
+    if (!t)
+        return CV_ERROR_MEMORY;
+    t->records = records;
+    t->n_records = n;
+    cv_status status = pack(t);
+    if (status != CV_OK) {
+        cv_threads_free(t);
+        t = NULL;
+    }
+    *out = t;
+    return status;
+}
+
+void cv_threads_free(cv_threads *t)
+{
+    if (!t)
+        return;
+    free(t->streams);
+    free(t->packed);
+    free(t->objects);
+    free(t->chunks);
+    free(t->signaled);
+    free(t->threads);
+    free(t->table);
+    free(t->runs);
+    free(t->ready);
+    free(t->sleeps);
+    free(t);
+}

@@ -1,0 +1,88 @@
+/* Packed events of threads, and their state in a run: shared by thread_events.c, which packs, and thread_replay.c, which runs. */
+#ifndef CV_THREAD_EVENTS_H
+#define CV_THREAD_EVENTS_H
+
+#include <stdbool.h>
+
+#include "cv_threads_replay.h"
+
+#define NOBODY UINT32_MAX
+#define NEVER UINT32_MAX
+
+/* A lock, condition, barrier, semaphore, futex, team or pool of chunks. */
+struct sync_object {
+    uint64_t key;
+    uint32_t parties;      /* of a barrier; members of a team */
+    uint32_t made;         /* threads that were made for this team */
+    bool spins;            /* those that wait for a lock look at it first */
+    bool own;              /* a barrier of pthreads: those that wait sleep */
+    int64_t at_first;      /* of a semaphore */
+    bool ordered;          /* a mutex of a condition: taken in the order of the trace */
+    uint32_t first, n;     /* a pool's chunks in `chunks` */
+    /* in a run */
+    uint32_t holder;       /* of a lock */
+    uint32_t head, tail;   /* threads that wait, linked by `next` */
+    uint32_t arrived;      /* at a barrier, or at a team's end */
+    uint32_t next_turn;    /* of an ordered lock */
+    uint32_t next_chunk;
+    int64_t count;         /* of a semaphore */
+    bool open;             /* a team has begun, a thread was made or has ended */
+    double taken_at;
+    cv_threads_lock sums;
+};
+
+struct chunk {
+    uint32_t thread, at; /* the record with which it begins */
+};
+
+/* What packing finds of a record. */
+struct packed {
+    uint32_t record; /* number in the trace */
+    uint32_t object;
+    uint32_t other;  /* of a wait: record of the signal that ended it, or NEVER; of a chunk: where the thread's own loop ends */
+    uint32_t second; /* object of a condition's mutex; pool of a chunk; team of a barrier */
+    uint32_t turn;   /* at an ordered lock */
+};
+
+struct stream {
+    uint32_t first, n; /* in `packed` */
+};
+
+enum thread_state { READY, RUNNING, WAITING, ASLEEP, ENDED };
+
+struct running {
+    enum thread_state state;
+    enum cv_threads_cause cause;
+    bool granted;        /* what it waits for is its own now */
+    bool worked;         /* the work before the event at hand is done */
+    uint32_t stream, at; /* what it executes: a position in a thread's stream */
+    uint32_t back;       /* where it goes on in its own stream when the pool is empty; NEVER: in no loop */
+    uint32_t pool;
+    uint32_t waits_for; /* object */
+    uint32_t next;
+    double since, until; /* WAITING, ASLEEP */
+    double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
+    double busy;
+};
+
+struct cv_threads {
+    const struct cv_thread_record *records;
+    uint64_t n_records;
+    uint32_t n_threads, n_objects, objects_room, n_chunks;
+    struct stream *streams;
+    struct packed *packed;
+    struct sync_object *objects;
+    struct chunk *chunks;
+    uint8_t *signaled; /* by record: the signal was given */
+    struct running *threads;
+    uint32_t *table; /* objects by key */
+    uint32_t table_size;
+    uint32_t *ready, *runs, *sleeps; /* threads in these states */
+    uint32_t n_ready, n_runs, n_sleeps;
+    const cv_threads_work *work;
+    const cv_threads_machine *machine;
+    cv_threads_totals *totals;
+    double now;
+};
+
+#endif

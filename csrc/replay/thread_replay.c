@@ -1,0 +1,527 @@
+/* A run of packed threads on a machine: discrete events, with speeds that change when a thread begins or ends to run.
+ *
+ * A thread's next record is looked at again whenever the thread is resumed; an event that cannot happen yet leaves it waiting. */
+#include "thread_events.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STEPS 40       /* of the search for how much slower memory is */
+#define SLOWEST 1e6    /* ... at most */
+#define NOTHING 1e-15  /* seconds: rounding */
+
+static struct packed *current(const cv_threads *t, const struct running *th)
+{
+    return &t->packed[t->streams[th->stream].first + th->at];
+}
+
+static uint32_t number_of(const cv_threads *t, const struct running *th) { return (uint32_t)(th - t->threads); }
+
+/* ---- states ---- */
+
+static void make_ready(cv_threads *t, struct running *th)
+{
+    th->state = READY;
+    t->ready[t->n_ready++] = number_of(t, th);
+}
+
+static void run_for(cv_threads *t, struct running *th, double seconds)
+{
+    th->state = RUNNING;
+    th->left = seconds;
+    th->memory = th->demand = 0;
+    t->runs[t->n_runs++] = number_of(t, th);
+}
+
+static void block(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
+{
+    struct sync_object *o = &t->objects[object];
+    th->state = WAITING;
+    th->cause = cause;
+    th->since = t->now;
+    th->waits_for = object;
+    th->next = NOBODY;
+    if (o->head == NOBODY)
+        o->head = number_of(t, th);
+    else
+        t->threads[o->tail].next = number_of(t, th);
+    o->tail = number_of(t, th);
+}
+
+static void leave_queue(cv_threads *t, struct running *th)
+{
+    struct sync_object *o = &t->objects[th->waits_for];
+    uint32_t before = NOBODY;
+    for (uint32_t i = o->head; i != NOBODY; before = i, i = t->threads[i].next)
+        if (&t->threads[i] == th) {
+            *(before == NOBODY ? &o->head : &t->threads[before].next) = th->next;
+            if (o->tail == i)
+                o->tail = before;
+            return;
+        }
+}
+
+static void resume(cv_threads *t, struct running *th, double latency)
+{
+    leave_queue(t, th);
+    double waited = t->now - th->since + latency;
+    t->totals->waited[th->cause] += waited;
+    if (th->cause == CV_THREADS_LOCK)
+        t->objects[th->waits_for].sums.waited += waited;
+    if (latency <= 0) {
+        make_ready(t, th);
+        return;
+    }
+    th->state = ASLEEP;
+    th->until = t->now + latency;
+    t->sleeps[t->n_sleeps++] = number_of(t, th);
+}
+
+/* Runtimes look for a while before they sleep. */
+static double latency(const cv_threads *t, const struct running *th, double spinning)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    return t->now - th->since > c->spin ? c->wake : spinning;
+}
+
+static double of_many(double two, double each, uint32_t n) { return n < 2 ? 0 : two + each * (n - 2); }
+
+static void resume_all(cv_threads *t, struct sync_object *o, double spinning, bool sleeps)
+{
+    while (o->head != NOBODY) {
+        struct running *th = &t->threads[o->head];
+        th->granted = true;
+        resume(t, th, sleeps ? t->machine->costs.wake : latency(t, th, spinning));
+    }
+}
+
+/* ---- events: each returns whether it has happened, and sets what it takes ---- */
+
+static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn, double *cost)
+{
+    struct sync_object *o = &t->objects[lock];
+    if (th->granted) {
+        th->granted = false;
+        return true;
+    }
+    *cost = t->machine->costs.lock;
+    if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn)) {
+        o->holder = number_of(t, th);
+        o->next_turn++;
+        o->taken_at = t->now;
+        o->sums.taken++;
+        return true;
+    }
+    o->sums.contended++;
+    block(t, th, lock, CV_THREADS_LOCK);
+    return false;
+}
+
+/* A lock that spins goes to the first in the queue; one that sleeps is free until the first has woken up, as in glibc; an ordered one
+ * waits for whose turn it is. */
+static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins)
+{
+    struct sync_object *o = &t->objects[lock];
+    const cv_threads_costs *c = &t->machine->costs;
+    if (o->holder != number_of(t, th))
+        return;
+    o->holder = NOBODY;
+    o->sums.held += t->now - o->taken_at;
+    for (uint32_t i = o->head; i != NOBODY; i = t->threads[i].next) {
+        struct running *next = &t->threads[i];
+        if (o->ordered) {
+            if (current(t, next)->turn != o->next_turn)
+                continue;
+            resume(t, next, c->handover);
+        } else if (spins) {
+            o->holder = i;
+            o->next_turn++;
+            o->taken_at = t->now;
+            o->sums.taken++;
+            next->granted = true;
+            resume(t, next, c->handover);
+        } else {
+            resume(t, next, c->wake);
+        }
+        return;
+    }
+}
+
+static void signal_given(cv_threads *t, uint32_t record, uint32_t object)
+{
+    struct sync_object *o = &t->objects[object];
+    t->signaled[record] = 1;
+    for (uint32_t i = o->head, next; i != NOBODY; i = next) {
+        next = t->threads[i].next;
+        if (current(t, &t->threads[i])->other == record)
+            resume(t, &t->threads[i], t->machine->costs.wake);
+    }
+}
+
+static bool wait_for_signal(cv_threads *t, struct running *th, const struct packed *p)
+{
+    if (p->other == NEVER || t->signaled[p->other])
+        return true;
+    block(t, th, p->object, CV_THREADS_CONDITION);
+    return false;
+}
+
+static bool wait_open(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
+{
+    if (t->objects[object].open || th->granted) {
+        th->granted = false;
+        return true;
+    }
+    block(t, th, object, cause);
+    return false;
+}
+
+static bool arrive(cv_threads *t, struct running *th, uint32_t object, double *cost)
+{
+    struct sync_object *o = &t->objects[object];
+    if (th->granted) {
+        th->granted = false;
+        return true;
+    }
+    double each = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+    if (++o->arrived < o->parties) {
+        block(t, th, object, CV_THREADS_BARRIER);
+        return false;
+    }
+    o->arrived = 0;
+    *cost = each;
+    resume_all(t, o, each, o->own);
+    return true;
+}
+
+static bool acquire(cv_threads *t, struct running *th, uint32_t object, double *cost)
+{
+    struct sync_object *o = &t->objects[object];
+    *cost = t->machine->costs.lock;
+    if (th->granted || o->count > 0) {
+        o->count -= !th->granted;
+        th->granted = false;
+        return true;
+    }
+    block(t, th, object, CV_THREADS_CONDITION);
+    return false;
+}
+
+static void give(cv_threads *t, struct sync_object *o)
+{
+    if (o->head == NOBODY) {
+        o->count++;
+        return;
+    }
+    t->threads[o->head].granted = true;
+    resume(t, &t->threads[o->head], t->machine->costs.wake);
+}
+
+static void open_object(cv_threads *t, uint32_t object, double after)
+{
+    struct sync_object *o = &t->objects[object];
+    o->open = true;
+    while (o->head != NOBODY)
+        resume(t, &t->threads[o->head], after);
+}
+
+static void fork_team(cv_threads *t, uint32_t object, double *cost)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    struct sync_object *o = &t->objects[object];
+    *cost = of_many(c->fork, c->fork_each, o->parties) + o->made * c->create;
+    o->open = true;
+    while (o->head != NOBODY)
+        resume(t, &t->threads[o->head], latency(t, &t->threads[o->head], *cost));
+}
+
+static void end_body(cv_threads *t, struct sync_object *o)
+{
+    if (++o->arrived < o->parties)
+        return;
+    resume_all(t, o, of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties), false);
+}
+
+static bool joined(cv_threads *t, struct running *th, uint32_t object)
+{
+    struct sync_object *o = &t->objects[object];
+    if (th->granted || o->arrived >= o->parties) {
+        th->granted = false;
+        return true;
+    }
+    block(t, th, object, CV_THREADS_BARRIER);
+    return false;
+}
+
+/* The thread asks for a part of a loop: goes on with one of the pool, or in its own stream behind the loop. */
+static void next_chunk(cv_threads *t, struct running *th, const struct packed *p)
+{
+    if (th->back == NEVER) {
+        th->back = p->other;
+        th->pool = p->second;
+    }
+    struct sync_object *pool = &t->objects[th->pool];
+    if (pool->next_chunk < pool->n) {
+        const struct chunk *chunk = &t->chunks[pool->first + pool->next_chunk++];
+        th->stream = chunk->thread;
+        th->at = chunk->at;
+    } else {
+        th->stream = number_of(t, th);
+        th->at = th->back;
+        th->back = NEVER;
+    }
+}
+
+static bool happens(cv_threads *t, struct running *th, const struct packed *p, double *cost)
+{
+    const struct cv_thread_record *r = &t->records[p->record];
+    const cv_threads_costs *c = &t->machine->costs;
+    struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
+    switch (r->kind) {
+    case CV_THREAD_START: return r->argument || wait_open(t, th, p->object, CV_THREADS_FORK);
+    case CV_THREAD_EXIT: open_object(t, p->object, c->wake); return true;
+    case CV_THREAD_CREATE:
+        *cost = c->create;
+        open_object(t, p->object, c->start);
+        return true;
+    case CV_THREAD_JOIN: *cost = c->join; return wait_open(t, th, p->object, CV_THREADS_JOIN);
+    case CV_THREAD_LOCK: return take(t, th, p->object, p->turn, cost);
+    case CV_THREAD_UNLOCK: release(t, th, p->object, o->spins); return true;
+    case CV_THREAD_WAIT: release(t, th, p->second, false); return true;
+    case CV_THREAD_WOKEN: return wait_for_signal(t, th, p) && take(t, th, p->second, p->turn, cost);
+    case CV_THREAD_SIGNAL:
+    case CV_THREAD_WAKE: signal_given(t, p->record, p->object); return true;
+    case CV_THREAD_SLEPT: return wait_for_signal(t, th, p);
+    case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p->object, cost);
+    case CV_THREAD_ACQUIRE: return acquire(t, th, p->object, cost);
+    case CV_THREAD_RELEASE: give(t, o); return true;
+    case CV_THREAD_FORK: fork_team(t, p->object, cost); return true;
+    case CV_THREAD_BODY: return wait_open(t, th, p->object, CV_THREADS_FORK);
+    case CV_THREAD_BODY_END: end_body(t, o); return true;
+    case CV_THREAD_JOINED: return joined(t, th, p->object);
+    default: return true;
+    }
+}
+
+/* Begins the work before the event at hand; returns false where there is none. */
+static bool begin_work(cv_threads *t, struct running *th)
+{
+    const struct cv_thread_record *r = &t->records[current(t, th)->record];
+    const cv_threads_costs *c = &t->machine->costs;
+    double user = r->instructions * t->work->seconds[r->work_class];
+    double seconds = user + r->calls * c->call + r->faults * c->fault;
+    th->worked = true;
+    if (seconds <= 0)
+        return false;
+    run_for(t, th, seconds);
+    if (user > 0) {
+        th->memory = t->work->memory[r->work_class] * user / seconds;
+        th->demand = t->work->bytes[r->work_class] * r->instructions / seconds;
+    }
+    t->totals->work += seconds;
+    return true;
+}
+
+static void end_thread(cv_threads *t, struct running *th)
+{
+    th->state = ENDED;
+    if (t->now > t->totals->elapsed)
+        t->totals->elapsed = t->now;
+}
+
+/* Lets a thread go on until it works, waits or ends. */
+static void proceed(cv_threads *t, struct running *th)
+{
+    for (;;) {
+        double cost = 0;
+        if (th->at >= t->streams[th->stream].n) {
+            if (th->back == NEVER) {
+                end_thread(t, th);
+                return;
+            }
+            next_chunk(t, th, NULL); /* of a trace that was cut off */
+            continue;
+        }
+        if (!th->worked && begin_work(t, th))
+            return;
+        const struct packed *p = current(t, th);
+        t->totals->events++;
+        if (t->records[p->record].kind == CV_THREAD_CHUNK) {
+            cost = t->machine->costs.chunk;
+            next_chunk(t, th, p);
+        } else if (happens(t, th, p, &cost)) {
+            th->at++;
+        } else {
+            return;
+        }
+        th->worked = false;
+        if (cost > 0) {
+            run_for(t, th, cost);
+            return;
+        }
+    }
+}
+
+/* ---- time ---- */
+
+static double used(const cv_threads *t, double share, double slower)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        sum += share * th->demand / (1 - th->memory + th->memory * slower);
+    }
+    return sum;
+}
+
+/* The least factor by which waiting for memory grows so that all together get no more than the machine has. */
+static double slower_memory(const cv_threads *t, double share)
+{
+    const cv_threads_machine *m = t->machine;
+    uint32_t busy = t->n_runs < m->cores ? t->n_runs : m->cores;
+    if (!m->capacities || !busy)
+        return 1;
+    double capacity = m->capacity[busy < m->capacities ? busy - 1 : m->capacities - 1];
+    if (used(t, share, 1) <= capacity)
+        return 1;
+    double low = 0, high = log(SLOWEST); /* of its logarithm */
+    for (int i = 0; i < STEPS; i++) {
+        double middle = (low + high) / 2;
+        *(used(t, share, exp(middle)) > capacity ? &low : &high) = middle;
+    }
+    return exp(high);
+}
+
+/* Sets all speeds; returns the time until something happens, infinity where nothing will. */
+static double set_speeds(cv_threads *t, double *share)
+{
+    double until = INFINITY;
+    *share = t->n_runs > t->machine->cores ? (double)t->machine->cores / t->n_runs : 1;
+    double slower = slower_memory(t, *share);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        th->rate = *share / (1 - th->memory + th->memory * slower);
+        until = fmin(until, th->left / th->rate);
+    }
+    for (uint32_t i = 0; i < t->n_sleeps; i++)
+        until = fmin(until, t->threads[t->sleeps[i]].until - t->now);
+    return fmax(until, 0);
+}
+
+static void advance(cv_threads *t, double seconds, double share)
+{
+    cv_threads_totals *out = t->totals;
+    t->now += seconds;
+    out->serial += t->n_runs == 1 ? seconds : 0;
+    out->idle += t->n_runs == 0 ? seconds : 0;
+    out->widest = t->n_runs > out->widest ? t->n_runs : out->widest;
+    out->queued += t->n_runs * (1 - share) * seconds;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        th->left -= th->rate * seconds;
+        th->busy += th->rate * seconds;
+        out->saturated += (share - th->rate) * seconds;
+        if (th->left <= NOTHING + 1e-12 * seconds)
+            make_ready(t, th);
+        else
+            t->runs[kept++] = t->runs[i];
+    }
+    t->n_runs = kept;
+    kept = 0;
+    for (uint32_t i = 0; i < t->n_sleeps; i++) {
+        struct running *th = &t->threads[t->sleeps[i]];
+        if (th->until <= t->now + NOTHING)
+            make_ready(t, th);
+        else
+            t->sleeps[kept++] = t->sleeps[i];
+    }
+    t->n_sleeps = kept;
+}
+
+/* Nothing would go on: the waiting thread whose event came first in the trace does. */
+static bool force_one(cv_threads *t)
+{
+    struct running *first = NULL;
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        struct running *th = &t->threads[i];
+        if (th->state == WAITING && (!first || current(t, th)->record < current(t, first)->record))
+            first = th;
+    }
+    if (!first)
+        return false;
+    t->totals->forced++;
+    const struct packed *p = current(t, first);
+    struct sync_object *o = &t->objects[first->waits_for];
+    if (first->cause == CV_THREADS_CONDITION && p->other != NEVER)
+        t->signaled[p->other] = 1;
+    else if (o->ordered && o->holder == NOBODY)
+        o->next_turn = p->turn;
+    else
+        first->granted = true;
+    resume(t, first, 0);
+    return true;
+}
+
+static void reset(cv_threads *t)
+{
+    for (uint32_t i = 0; i < t->n_objects; i++) {
+        struct sync_object *o = &t->objects[i];
+        o->holder = o->head = o->tail = NOBODY;
+        o->arrived = o->next_turn = o->next_chunk = 0;
+        o->count = o->at_first;
+        o->open = false;
+        o->sums = (cv_threads_lock){.object = o->sums.object};
+    }
+    memset(t->signaled, 0, t->n_records);
+    t->n_ready = t->n_runs = t->n_sleeps = 0;
+    t->now = 0;
+    for (uint32_t i = 0; i < t->n_threads; i++) { /* the first thread comes last, when those that it makes wait for it */
+        t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY};
+        make_ready(t, &t->threads[i]);
+    }
+}
+
+cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_threads_machine *machine, cv_threads_totals *out)
+{
+    if (!machine->cores)
+        return CV_ERROR_ARGUMENT;
+    for (uint64_t i = 0; i < t->n_records; i++)
+        if (t->records[i].work_class >= work->classes)
+            return CV_ERROR_ARGUMENT;
+    *out = (cv_threads_totals){.threads = t->n_threads};
+    t->work = work;
+    t->machine = machine;
+    t->totals = out;
+    reset(t);
+    for (;;) {
+        while (t->n_ready)
+            proceed(t, &t->threads[t->ready[--t->n_ready]]);
+        if (!t->n_runs && !t->n_sleeps) {
+            if (force_one(t))
+                continue;
+            return CV_OK;
+        }
+        double share, seconds = set_speeds(t, &share);
+        advance(t, seconds, share);
+    }
+}
+
+size_t cv_threads_locks(const cv_threads *t, cv_threads_lock *out, size_t room)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < t->n_objects; i++)
+        if (t->objects[i].sums.taken) {
+            if (n < room)
+                out[n] = t->objects[i].sums;
+            n++;
+        }
+    return n;
+}
+
+size_t cv_threads_busy(const cv_threads *t, double *out, size_t room)
+{
+    for (uint32_t i = 0; i < t->n_threads && i < room; i++)
+        out[i] = t->threads[i].busy;
+    return t->n_threads;
+}

@@ -1,0 +1,202 @@
+"""The replay of threads: hand-written events whose elapsed time is arithmetic. One instruction takes one second."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver._native.thread_replay import COSTS, RECORD, PackedThreads
+from convolver.errors import FormatError
+
+KINDS = (
+    *("progress", "start", "exit", "create", "join", "lock", "unlock", "wait", "woken", "signal", "barrier", "acquire"),
+    *("release", "fork", "body", "body_end", "joined", "chunk", "slept", "wake"),
+)
+FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1e9}
+TEAM = 1 << 63
+
+
+def events(*rows):
+    """Rows of (thread, kind, work[, object[, argument]])."""
+    records = np.zeros(len(rows), RECORD)
+    for record, (thread, kind, work, *rest) in zip(records, rows, strict=True):
+        record["thread"], record["kind"], record["instructions"] = thread, KINDS.index(kind), work
+        record["object"], record["argument"] = [*rest, 0, 0][:2]
+    return records
+
+
+def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), **costs):
+    packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
+    one = np.ones(1)
+    return packed.run(one, memory * one, moved * one, cores=cores, capacity=np.array(capacity, float), costs={**FREE, **costs})
+
+
+def elapsed(rows, **asked):
+    return run(rows, **asked).totals["elapsed"]
+
+
+def started(*threads):
+    """The first thread makes others before it does anything else."""
+    return [row for one in threads for row in ((one, "start", 0, 0), (0, "create", 0, one))]
+
+
+def independent(*work):
+    """Threads that do so much work each; the first waits for all."""
+    rows = started(*range(1, len(work) + 1))
+    rows += [(number + 1, "exit", one) for number, one in enumerate(work)]
+    return [*rows, *((0, "join", 0, number + 1) for number in range(len(work)))]
+
+
+def test_threads_of_their_own_end_with_the_longest():
+    assert elapsed(independent(3, 5, 4)) == pytest.approx(5)
+
+
+def test_more_threads_than_cores_share_them_evenly():
+    assert elapsed(independent(4, 4, 4, 4), cores=2) == pytest.approx(8)
+    assert elapsed(independent(1, 3), cores=1) == pytest.approx(4)
+
+
+def test_a_lock_goes_to_the_first_that_comes():
+    rows = [
+        *started(1, 2),
+        *[(2, "lock", 1, 77), (2, "unlock", 10, 77), (2, "exit", 1)],
+        *[(1, "lock", 2, 77), (1, "unlock", 5, 77), (1, "exit", 1)],
+    ]
+    found = run(rows)
+    assert found.totals["elapsed"] == pytest.approx(17)  # 1 + 10 of the one, then 5 + 1 of the other
+    assert found.waited["lock"] == pytest.approx(9)
+    (lock,) = found.locks
+    assert (lock["object"], lock["taken"], lock["contended"], lock["held"]) == (77, 2, 1, pytest.approx(15))
+    assert elapsed([*rows[:4], *rows[7:], *rows[4:7]]) == pytest.approx(17)  # whatever the order of the trace
+
+
+def test_a_barrier_opens_when_all_have_come_every_time():
+    rows = started(1, 2)
+    for _ in range(3):
+        rows += [(1, "barrier", 2, 5, 2), (2, "barrier", 7, 5, 2)]
+    rows += [(1, "exit", 1), (2, "exit", 0)]
+    assert elapsed(rows) == pytest.approx(22)
+    assert run(rows).waited["barrier"] == pytest.approx(15)
+
+
+def test_a_condition_waits_for_the_signal_that_ended_it():
+    rows = [
+        *started(1),
+        *[(0, "lock", 0, 9), (0, "wait", 1, 8, 9)],
+        *[(1, "lock", 20, 9), (1, "signal", 2, 8), (1, "unlock", 3, 9), (1, "exit", 50)],
+        *[(0, "woken", 0, 8, 9), (0, "unlock", 4, 9), (0, "progress", 1)],
+    ]
+    found = run(rows)
+    assert found.totals["elapsed"] == pytest.approx(75)
+    assert found.totals["forced"] == 0
+    assert found.waited["condition"] + found.waited["lock"] == pytest.approx(24)
+
+
+def test_a_wait_that_no_signal_ended_waits_for_nobody():
+    rows = [(0, "lock", 0, 9), (0, "wait", 1, 8, 9), (0, "woken", 0, 8, 9), (0, "unlock", 2, 9)]
+    assert elapsed(rows) == pytest.approx(3)
+
+
+def test_a_semaphore_begins_with_what_the_trace_took():
+    rows = [
+        *started(1),
+        (0, "acquire", 1, 6),
+        (0, "acquire", 1, 6),
+        (1, "release", 10, 6),
+        (0, "acquire", 1, 6),
+        (0, "progress", 5),
+    ]
+    assert elapsed(rows) == pytest.approx(15)
+
+
+def region(team, *work, serial=1):
+    """A parallel region of the first thread and pool threads."""
+    rows = [(0, "fork", serial, team)]
+    for number, one in enumerate(work):
+        rows += [(number, "body", 0, team), (number, "body_end", one, team)]
+    return [*rows, (0, "joined", 0, team)]
+
+
+def pool(count):
+    return [(number, "start", 0, 0, 1) for number in range(1, count)]
+
+
+def test_regions_end_with_their_longest_thread():
+    rows = [*pool(3), *region(1, 2, 3, 4), *region(2, 9, 1, 1), (0, "progress", 1)]
+    found = run(rows)
+    assert found.totals["elapsed"] == pytest.approx(1 + 4 + 1 + 9 + 1)
+    assert found.totals["serial"] == pytest.approx(3 + 1 + 8)
+
+
+def test_a_dynamic_loop_deals_its_parts_to_who_asks():
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1)]
+    rows += [(0, "chunk", 0, TEAM | 1, 1), *((0, "chunk", 6, TEAM | 1, 1) for _ in range(5)), (0, "chunk", 6, TEAM | 1, 0)]
+    rows += [(1, "chunk", 0, TEAM | 1, 0), (1, "body_end", 0, 1), (0, "body_end", 0, 1), (0, "joined", 0, 1)]
+    assert elapsed(rows) == pytest.approx(18)  # six parts of 6, which one thread had in the trace
+
+
+def test_waits_that_nothing_ends_are_counted():
+    found = run([(0, "lock", 1, 3), (0, "join", 1, 4), (0, "unlock", 1, 3)])
+    assert (found.totals["elapsed"], found.totals["forced"]) == (pytest.approx(3), 1)
+
+
+def test_costs_come_on_top_of_work():
+    assert elapsed(independent(5), create=1, start=2, wake=3) == pytest.approx(2 + 5 + 3)
+    assert elapsed([*pool(2), *region(1, 2, 2)], fork=1, barrier=4) == pytest.approx(1 + 1 + 2 + 4)
+
+
+def test_threads_that_stream_share_what_memory_gives():
+    rows = independent(10, 10)
+    assert elapsed(rows, memory=1.0, moved=5.0, capacity=(5, 5)) == pytest.approx(20)
+    assert elapsed(rows, memory=1.0, moved=5.0, capacity=(5, 8)) == pytest.approx(12.5)
+    assert elapsed(rows, memory=0.1, moved=0.1, capacity=(5, 5)) == pytest.approx(10)
+
+
+def test_an_unknown_event_is_refused():
+    records = events((0, "progress", 1))
+    records["kind"] = 25
+    with pytest.raises(FormatError):
+        PackedThreads(records)
+
+
+@st.composite
+def programs(draw):
+    """Rounds of work, a lock and a barrier on several threads."""
+    threads, rounds = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    rows = started(*range(1, threads + 1))
+    for _ in range(rounds):
+        for one in draw(st.permutations(range(1, threads + 1))):
+            work, held = draw(st.integers(0, 50)), draw(st.integers(0, 9))
+            rows += [(one, "lock", work, 3), (one, "unlock", held, 3)]
+        rows += [(one, "barrier", draw(st.integers(0, 5)), 4, threads) for one in range(1, threads + 1)]
+    return [*rows, *((one, "exit", 0) for one in range(1, threads + 1)), *((0, "join", 0, one) for one in range(1, threads + 1))]
+
+
+@given(programs(), st.integers(1, 6))
+def test_elapsed_lies_between_its_bounds(rows, cores):
+    found = run(rows, cores=cores)
+    work = sum(row[2] for row in rows)
+    longest = max(sum(row[2] for row in rows if row[0] == one) for one in {row[0] for row in rows})
+    assert found.totals["work"] == pytest.approx(work)
+    assert found.busy.sum() == pytest.approx(work)
+    assert max(longest, work / cores) * (1 - 1e-9) <= found.totals["elapsed"] <= work * (1 + 1e-9) + 1e-9
+    assert found.totals["forced"] == 0
+
+
+@given(programs(), st.sampled_from(["create", "start", "wake", "join"]))
+def test_costs_take_no_more_than_their_sum(rows, name):
+    """Waiting longer for one lock may let another thread pass, so elapsed time need not grow with a cost."""
+    assert elapsed(rows, **{name: 0.5}) <= elapsed(rows) + 0.5 * len(rows) * 2 + sum(row[2] for row in rows)
+
+
+def test_the_replay_of_threads_is_clean_under_the_sanitizers(sanitized):
+    done = subprocess.run([sanitized("thread_driver")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = {name: values for name, *values in (line.split() for line in done.stdout.splitlines())}
+    assert rows["unknown"] == ["3"]
+    assert rows["empty"] == ["0", "0.000"]
+    assert all(values[0] == "0" for name, values in rows.items() if name.startswith("random"))
