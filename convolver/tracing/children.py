@@ -21,13 +21,14 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
-from convolver.tracing.launch import descriptors
+from convolver.tracing.launch import descriptors, passive_waiting
 from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, finish
 from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, raise_signal, stop_signals
+from convolver.tracing.thread_log import log_pieces
 from convolver.tracing.valgrind import tool_command, tool_environment
 from convolver.tracing.writer import TraceWriter
 
@@ -90,6 +91,7 @@ class _Reader(threading.Thread):
             outcome = self._outcome()
             decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
             writer.put_counts(counters)
+            writer.put_threads(log_pieces(counters_path))
         except TracerError:  # killed while it started
             writer.discard()
             return
@@ -142,7 +144,8 @@ class _Family:
         options = ["--trace-children=yes", f"--streams={self._folder}", *self.plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self.log}"]
         command = [*tool_command(options), *self._argv]
-        root = subprocess.Popen(command, env=tool_environment(), pass_fds=descriptors())
+        environment = {**tool_environment(), **passive_waiting(self._argv[0])}
+        root = subprocess.Popen(command, env=environment, pass_fds=descriptors())
         try:
             words = 0
             while self._look() or root.poll() is None or any(reader.is_alive() for reader in self.readers):

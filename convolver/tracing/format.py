@@ -17,8 +17,8 @@ OLDEST_READER = 2
 """Readers of version 1 do not know units within address chunks."""
 
 META, MODULES, SEGMENTS, ADDRESSES, COUNTS, SIGNATURE, TRAILER = b"META", b"MODS", b"BLKS", b"ADDR", b"CNTS", b"SIGN", b"TRLR"
-EVENTS, OBJECTS = b"EVNT", b"DOBJ"
-KNOWN = frozenset((META, MODULES, SEGMENTS, ADDRESSES, COUNTS, SIGNATURE, TRAILER, EVENTS, OBJECTS))
+EVENTS, OBJECTS, THREADS = b"EVNT", b"DOBJ", b"THRD"
+KNOWN = frozenset((META, MODULES, SEGMENTS, ADDRESSES, COUNTS, SIGNATURE, TRAILER, EVENTS, OBJECTS, THREADS))
 
 CRITICAL = 1
 """Flag: a reader that does not know this kind must refuse the file."""

@@ -4,6 +4,7 @@ that say the rank."""
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import stat
 import sys
@@ -35,6 +36,25 @@ def inherited_environment() -> dict[str, str]:
         if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
             del environment["LC_CTYPE"]
     return environment
+
+
+_RUNTIMES = (b"libgomp.so", b"libomp.so", b"libiomp5.so", b"OMP_WAIT_POLICY")
+"""What is in an executable that is linked with a runtime of OpenMP, as a library or whole."""
+_PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+
+
+def passive_waiting(program: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what keeps a traced OpenMP program's threads from spinning, which is counted as waiting but takes time to trace.
+
+    Nothing where the user has set one of these, or the program has no such runtime.
+    """
+    if any(name in environment for name in _PASSIVE):
+        return {}
+    try:
+        with open(program, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            return dict(_PASSIVE) if any(content.find(name) >= 0 for name in _RUNTIMES) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects, object_documents, object_owners
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.site_features import site_line_shares
+from convolver.tracing.thread_log import ThreadLog
 
 if TYPE_CHECKING:
     import polars as pl
@@ -120,6 +121,16 @@ class Trace:
     def blocks(self) -> Blocks:
         """The static basic blocks; without counts (see :attr:`counters`) executed counts are 0."""
         return rebuild_blocks(self.definitions, self.known_counters)
+
+    @cached_property
+    def thread_log(self) -> ThreadLog | None:
+        """What each thread did between its events; None where the program had one thread, or its tracer did not tell.
+
+        Raises :class:`FormatError` for a damaged file.
+        """
+        where = str(self.path)
+        pieces = [chunk.content(where) for chunk in _chunks(self.path, frozenset((cvt.THREADS,)))]
+        return ThreadLog.parse(b"".join(pieces), where) if pieces else None
 
     @property
     def site_blocks(self) -> NDArray[np.uint32]:

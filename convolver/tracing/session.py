@@ -18,7 +18,7 @@ from convolver._native import trace_decoder as native
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
-from convolver.tracing.launch import descriptors, inherited_environment
+from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
 from convolver.tracing.native_engine import engine_options, engine_program, went_native
 from convolver.tracing.pace import Pace
 from convolver.tracing.run_folder import RunFolder
@@ -103,7 +103,8 @@ class Session:
             return subprocess.Popen([*command, *self._argv], env=inherited_environment(), pass_fds=(wire, *descriptors()))
         options = [*options, *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
-        return subprocess.Popen([*tool_command(options), *self._argv], env=tool_environment(), pass_fds=(wire, *descriptors()))
+        environment = {**tool_environment(), **passive_waiting(self._argv[0])}
+        return subprocess.Popen([*tool_command(options), *self._argv], env=environment, pass_fds=(wire, *descriptors()))
 
     def run(self, on_chunk: Callable[[], None], on_time: Callable[[], None], pace: Pace) -> Outcome:
         """Run the command to its end; the program has this process's own stdin, stdout and stderr.

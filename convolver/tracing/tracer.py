@@ -24,6 +24,7 @@ from convolver.tracing.recording import Ended, Recording, describe, ending_of, f
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Session, raise_signal, stop_signals
 from convolver.tracing.site_features import site_line_shares
+from convolver.tracing.thread_log import log_pieces
 from convolver.tracing.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _record(
         outcome = session.run(recording.chunk, recording.tick, pace)
         decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
         writer.put_counts(session.counters())
+        writer.put_threads(log_pieces(session.counters_path))
     except FormatError:
         writer.keep()
         raise

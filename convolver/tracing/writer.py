@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,11 @@ class TraceWriter:
     def put_counts(self, counters: bytes) -> None:
         """Append the execution counters as they are now; a later chunk replaces an earlier one."""
         self.put(cvt.COUNTS, counters, cvt.CRITICAL | cvt.ZSTD)
+
+    def put_threads(self, pieces: Iterable[bytes]) -> None:
+        """Append what the run says of its threads (:mod:`convolver.tracing.thread_log`)."""
+        for piece in pieces:
+            self.put(cvt.THREADS, piece, cvt.ZSTD)
 
     def finish(self, trailer: Mapping[str, Any]) -> None:
         """Write the trailer (JSON-able) with the id and move the file to its place."""

@@ -89,6 +89,8 @@ const ULong *cv_counters_span(UInt first, UInt *n)
     return (const ULong *)cv_counter_address(first);
 }
 
+const HChar *cv_counters_path(void) { return file >= 0 && file_path[0] ? file_path : NULL; }
+
 void cv_counters_finished(Bool finished) { header->finished = finished; }
 
 Bool cv_counters_remove(void)
@@ -98,6 +100,10 @@ Bool cv_counters_remove(void)
     if (file < 0 || !name || !VG_(strstr)(file_path, made_by_runner))
         return False;
     VG_(unlink)(file_path);
+    SizeT length = VG_(strlen)(file_path);
+    VG_(strcpy)(file_path + length, ".threads");
+    VG_(unlink)(file_path);
+    file_path[length] = 0;
     if (cv_options.streams) { /* FOLDER/PROCESS.counters and the FIFO */
         file_path[VG_(strlen)(file_path) - VG_(strlen)(".counters")] = 0;
         VG_(unlink)(file_path);

@@ -204,9 +204,11 @@ IRSB *cv_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
         addStmtToIRSB(out, block->stmts[first++]);
     cv_region_instrument(out, extents->base[0]);
     cv_objects_instrument_entry(out, extents->base[0]);
+    cv_synchronization_instrument_entry(out, extents->base[0]);
     if (first < block->stmts_used)
         emit_block(block, first, out, extents->base[0]);
     cv_objects_instrument_end(out);
+    cv_synchronization_instrument_end(out);
     cv_stream_publish();
     return out;
 }

@@ -40,6 +40,7 @@ static void before_options(void)
     cv_process_register();
     cv_region_register();
     cv_objects_register();
+    cv_synchronization_register();
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)

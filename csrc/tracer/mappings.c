@@ -180,6 +180,7 @@ void cv_objects_place_stack(ThreadId thread)
 
 static void thread_ended(ThreadId thread)
 {
+    cv_synchronization_thread_ended(thread);
     if (cv_options.data_objects)
         cv_objects_thread_ended(thread);
 }

@@ -25,6 +25,7 @@ struct cv_options cv_options = {
     .fuse = CV_FUSE,
     .pack = CV_FUSE,
     .all_visits = -1,
+    .thread_events = True,
 };
 
 Bool cv_option(const HChar *argument)
@@ -52,6 +53,7 @@ Bool cv_option(const HChar *argument)
     } else if VG_STR_CLO (argument, "--allocators", o->allocators) {
     } else if VG_BOOL_CLO (argument, "--fuse", o->fuse) {
     } else if VG_BOOL_CLO (argument, "--pack", o->pack) {
+    } else if VG_BOOL_CLO (argument, "--thread-events", o->thread_events) {
     } else if VG_BOOL_CLO (argument, "--total", o->total) {
     } else if VG_XACT_CLO (argument, "--all-visits=yes", o->all_visits, 1) {
     } else if VG_XACT_CLO (argument, "--all-visits=no", o->all_visits, 0) {
@@ -75,6 +77,7 @@ void cv_option_usage(void)
                 "    --only=FILE                record only segments that begin in its ranges, lines FIRST END PATH [all]\n"
                 "    --start-at=X --stop-at=X   trace between X and X: marker, a function, 0xADDRESS, @OFFSET:PATH [all]\n"
                 "    --all-visits=yes|no        record segments without memory references, too: the path [yes where bursts are]\n"
+                "    --thread-events=yes|no     tell what threads wait for and what they execute in between [yes with a counter file]\n"
                 "    --total=yes|no             count all instructions together, too, for clocks of instructions [no]\n"
                 "    --data-objects=yes|no      tell what lies where in memory: blocks, symbols, stacks, mappings [no]\n"
                 "    --allocators=NAME,NAME     functions that allocate for their callers, beside those of the C library [none]\n"
@@ -107,6 +110,8 @@ void cv_options_check(void)
         o->interval = 0;
     if (!o->interval)
         o->stretch = 0;
+    if (o->start_at || o->stop_at)
+        o->thread_events = False; /* counts are taken back there: nothing can be attributed */
     if (o->all_visits < 0)
         o->all_visits = o->interval > 0;
 }

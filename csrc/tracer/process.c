@@ -17,6 +17,7 @@ ThreadId cv_current_thread(void) { return current_thread; }
 static void write_end(enum cv_wire_end_reason reason, Int code)
 {
     cv_calls_write();
+    cv_synchronization_end();
     cv_region_end();
     struct cv_wire_end end = {.reason = reason, .code = code, .windows = cv_windows()};
     cv_stream_record(CV_WIRE_END, 0, &end, sizeof end);
@@ -68,6 +69,7 @@ void __wrap_vgPlain_kill_self(Int signal)
 static void start_client_code(ThreadId thread, ULong blocks)
 {
     if (thread != current_thread) {
+        cv_synchronization_switch(current_thread, thread);
         current_thread = thread;
         if (cv_stream_active())
             cv_stream_control(CV_WIRE_THREAD, thread);
@@ -75,6 +77,7 @@ static void start_client_code(ThreadId thread, ULong blocks)
             cv_objects_switch(thread);
     }
     cv_limit_discard();
+    cv_synchronization_discard();
 }
 
 static Bool is_exec(UInt number) { return number == __NR_execve || number == __NR_execveat; }
@@ -83,6 +86,7 @@ static Bool is_exec(UInt number) { return number == __NR_execve || number == __N
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n)
 {
     cv_call_begins(number, arguments);
+    cv_synchronization_call_begins(thread, number, arguments);
     if (is_exec(number) && cv_stream_active())
         write_end(CV_WIRE_EXECED, 0);
 }
@@ -90,6 +94,7 @@ static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt n, SysRes result)
 {
     cv_call_ended(number, arguments, result);
+    cv_synchronization_call_ended(thread, number, arguments, result);
     if (is_exec(number))
         cv_counters_finished(False);
 }
@@ -101,6 +106,7 @@ static void after_fork_in_child(ThreadId thread)
     cv_region_fork();
     cv_sampling_fork();
     cv_calls_fork();
+    cv_synchronization_fork(thread);
     if (cv_stream_active())
         cv_stream_control(CV_WIRE_THREAD, thread);
     current_thread = thread;

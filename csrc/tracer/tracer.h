@@ -19,6 +19,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
+#include "../include/cv_threads.h"
 #include "../include/cv_wire.h"
 
 /* ---- options.c ---- */
@@ -43,6 +44,7 @@ struct cv_options {
     const HChar *start_at;   /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
     const HChar *stop_at;    /* likewise; NULL: its end */
     Bool fuse;               /* the XMM peephole */
+    Bool thread_events;      /* write what threads wait for, and what they execute in between, once there is a second one */
     Bool total;              /* also count the instructions of all segments together (cv_executed) */
     Bool pack;               /* one call for a packed fused multiply-add */
     Int all_visits;          /* record visits of segments without references, too: the path; -1: where there are bursts */
@@ -73,6 +75,8 @@ UInt cv_counters_used(void);
 /* Returns the counters from `first` on that lie side by side, and how many. */
 const ULong *cv_counters_span(UInt first, UInt *n);
 void cv_counters_finished(Bool finished);
+/* Path of the counter file; NULL where there is none. */
+const HChar *cv_counters_path(void);
 /* Removes the counter file and its folder where Convolver's runner made it; False where it did not. */
 Bool cv_counters_remove(void);
 /* One of how many intervals or classes of sets is to be recorded, as the reader says now. */
@@ -369,6 +373,46 @@ void cv_call_ended(UInt number, const UWord *arguments, SysRes result);
 void cv_calls_write(void);
 /* Is this the library that Valgrind has the dynamic linker load? */
 Bool cv_is_preloaded(const HChar *path);
+
+/* ---- synchronization.c, thread_log.c: what threads wait for, and what they execute in between ---- */
+
+struct cv_thread {
+    UShort serial;
+    Bool in_runtime; /* within a call that waits, or a pool's thread that has no work */
+    Bool pool;
+    ULong work, inside; /* instructions since its last record */
+    ULong began;        /* what its interval began with */
+    UInt calls;
+};
+
+void cv_synchronization_register(void);
+void cv_synchronization_instrument_entry(IRSB *out, Addr start);
+/* To be called when the block is complete. */
+void cv_synchronization_instrument_end(IRSB *out);
+void cv_synchronization_switch(ThreadId from, ThreadId to);
+void cv_synchronization_thread_ended(ThreadId thread);
+void cv_synchronization_call_begins(ThreadId thread, UInt number, const UWord *arguments);
+void cv_synchronization_call_ended(ThreadId thread, UInt number, const UWord *arguments, SysRes result);
+void cv_synchronization_fork(ThreadId thread);
+void cv_synchronization_end(void);
+/* Throws translations away where others are needed; only between blocks. */
+void cv_synchronization_discard(void);
+/* The function entered is one of those that synchronize, or a body of a parallel region. */
+void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c);
+void cv_synchronization_body(HWord function, HWord sp, HWord data);
+void cv_synchronization_left(HWord result, HWord target);
+
+void cv_threads_open(struct cv_thread *first);
+Bool cv_threads_active(void);
+void cv_threads_attribute(struct cv_thread *thread);
+void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, ULong object, ULong argument, UInt place);
+void cv_threads_switched(struct cv_thread *from);
+UInt cv_threads_place(Addr address);
+void cv_threads_name_object(Addr object);
+void cv_threads_end(struct cv_thread *current);
+void cv_threads_log_fork(void);
+/* Calls `add` for each thread that has executed something since its last record. */
+void cv_threads_each(void (*add)(struct cv_thread *, enum cv_thread_event, ULong, ULong, UInt));
 
 /* ---- process.c: threads, fork, exec, exit ---- */
 

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * What each thread executes between its events, written beside the counter file (../include/cv_threads.h).
+ *
+ * Instructions are exact for every interval. Block counters are compared with their last snapshot when some of the program has run since
+ * (a settlement), so that this takes a few per cent of the time, however frequent events are. What ran between two settlements is a period:
+ * all its records get one class. */
+#include "tracer.h"
+#include "private.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_vkiscnums.h"
+
+#define ROOM 4096
+#define LONGEST_PERIOD 2048
+#define INSTRUCTIONS_A_COUNTER 4    /* of a period, at least: comparing a counter takes the time of a part of a traced instruction */
+#define MOST_SUMS (1UL << 25)       /* counters of all classes together; then further classes are one */
+#define PLACES (1U << 14)
+#define MIXED (1ULL << 63)
+
+struct class {
+    ULong key;
+    ULong *sums;
+    UInt room;
+};
+
+static Int file = -1;
+static struct cv_thread_record buffer[ROOM];
+static UInt filled, period; /* where the records of the period begin */
+static struct class *classes;
+static UInt n_classes, classes_room;
+static ULong sums_used;
+static ULong *snapshot;
+static UInt snapshot_room;
+static ULong settled, attributed; /* cv_executed then */
+static ULong period_key, period_most, period_total;
+static Long faults_seen;
+
+Bool cv_threads_active(void) { return file >= 0; }
+
+static void put(const void *data, SizeT bytes)
+{
+    if (VG_(write)(file, data, bytes) != (Int)bytes)
+        cv_fatal("no space for the events of threads; free some or choose another folder");
+}
+
+static void write_out(UInt n)
+{
+    if (n)
+        put(buffer, n * sizeof buffer[0]);
+    VG_(memmove)(buffer, buffer + n, (filled - n) * sizeof buffer[0]);
+    filled -= n;
+    period -= n;
+}
+
+static Long faults_so_far(void)
+{
+    Long usage[18];
+    VG_(do_syscall)(__NR_getrusage, 0, (UWord)usage, 0, 0, 0, 0, 0, 0);
+    return usage[8];
+}
+
+/* ---- classes ---- */
+
+static UInt class_of(ULong key)
+{
+    for (UInt i = 0; i < n_classes; i++)
+        if (classes[i].key == key)
+            return i;
+    if (n_classes && sums_used >= MOST_SUMS)
+        return 0;
+    if (n_classes == classes_room) {
+        classes_room = classes_room ? 2 * classes_room : 64;
+        classes = VG_(realloc)("cv.classes", classes, classes_room * sizeof *classes);
+    }
+    classes[n_classes] = (struct class){.key = key};
+    return n_classes++;
+}
+
+static void make_room(ULong **array, UInt *room, UInt n)
+{
+    if (n <= *room)
+        return;
+    UInt more = n + n / 2;
+    *array = VG_(realloc)("cv.thread_log", *array, more * sizeof **array);
+    VG_(memset)(*array + *room, 0, (more - *room) * sizeof **array);
+    *room = more;
+}
+
+static void add_counters(struct class *class)
+{
+    UInt used = cv_counters_used();
+    make_room(&snapshot, &snapshot_room, used);
+    sums_used -= class->room;
+    make_room(&class->sums, &class->room, used);
+    sums_used += class->room;
+    for (UInt i = 0, n; i < used; i += n) {
+        const ULong *counter = cv_counters_span(i, &n);
+        ULong *last = snapshot + i, *sum = class->sums + i;
+        for (UInt k = 0; k < n; k++) {
+            sum[k] += counter[k] - last[k];
+            last[k] = counter[k];
+        }
+    }
+}
+
+/* ---- records ---- */
+
+/* What ran since the last call is the running thread's. */
+void cv_threads_attribute(struct cv_thread *thread)
+{
+    ULong n = cv_executed - attributed;
+    attributed = cv_executed;
+    if (!n)
+        return;
+    *(thread->in_runtime ? &thread->inside : &thread->work) += n;
+    period_total += n;
+    if (thread->began == period_key) {
+        period_most += n;
+    } else if (n > period_most) {
+        period_most = n;
+        period_key = thread->began;
+    }
+}
+
+static void add_record(struct cv_thread *thread, enum cv_thread_event kind, ULong object, ULong argument, UInt place)
+{
+    buffer[filled++] = (struct cv_thread_record){.thread = thread->serial,
+                                                 .kind = kind,
+                                                 .object = object,
+                                                 .argument = argument,
+                                                 .instructions = thread->work,
+                                                 .inside = thread->inside,
+                                                 .calls = thread->calls,
+                                                 .place = place};
+    thread->work = thread->inside = 0;
+    thread->calls = 0;
+}
+
+static void settle(void)
+{
+    cv_threads_each(add_record);
+    Long faults = faults_so_far();
+    if (filled > period) {
+        UInt number = class_of(period_key | (period_most < period_total - period_total / 8 ? MIXED : 0));
+        add_counters(&classes[number]);
+        for (UInt i = period; i < filled; i++)
+            buffer[i].work_class = number;
+        buffer[filled - 1].faults = faults > faults_seen ? faults - faults_seen : 0;
+    }
+    faults_seen = faults;
+    settled = cv_executed;
+    period = filled;
+    period_most = period_total = 0;
+    if (filled > ROOM / 4)
+        write_out(filled);
+}
+
+static void settle_where_due(void)
+{
+    if (cv_executed - settled >= INSTRUCTIONS_A_COUNTER * (ULong)cv_counters_used() || filled - period >= LONGEST_PERIOD)
+        settle();
+}
+
+void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, ULong object, ULong argument, UInt place)
+{
+    if (file < 0)
+        return;
+    add_record(thread, kind, object, argument, place);
+    settle_where_due();
+    thread->began = (ULong)kind << 40 | place;
+}
+
+void cv_threads_switched(struct cv_thread *from)
+{
+    cv_threads_attribute(from);
+    settle_where_due();
+}
+
+/* ---- names ---- */
+
+static void write_name(ULong object, UInt place, const HChar *name)
+{
+    ULong padded[32] = {0};
+    SizeT length = VG_(strlen)(name);
+    if (length > sizeof padded)
+        length = sizeof padded;
+    VG_(memcpy)(padded, name, length);
+    write_out(filled); /* names have no class: records of the period would get theirs too late */
+    struct cv_thread_record head = {.kind = CV_THREADS_NAME, .object = object, .argument = length, .place = place};
+    put(&head, sizeof head);
+    put(padded, (length + 7) / 8 * 8);
+}
+
+static Bool fresh(ULong *table, ULong key, UInt *slot)
+{
+    for (UInt i = (key * 0x9E3779B97F4A7C15ULL) >> 50;; i = (i + 1) % PLACES) {
+        *slot = i;
+        if (table[i] == key || !key)
+            return False;
+        if (!table[i]) {
+            table[i] = key;
+            return True;
+        }
+    }
+}
+
+/* The number of a place in the code, its function's name written when it is new. 0: too many. */
+UInt cv_threads_place(Addr address)
+{
+    static ULong table[PLACES];
+    static UInt numbers[PLACES], used;
+    const HChar *name;
+    UInt slot;
+    if (used >= PLACES / 2 || file < 0)
+        return 0;
+    if (fresh(table, address, &slot)) {
+        numbers[slot] = ++used;
+        settle();
+        write_name(0, used, VG_(get_fnname)(VG_(current_DiEpoch)(), address, &name) ? name : "?");
+    }
+    return numbers[slot];
+}
+
+/* Writes the name of a lock that is a variable of an object file. */
+void cv_threads_name_object(Addr object)
+{
+    static ULong table[PLACES];
+    static UInt used;
+    const HChar *name;
+    PtrdiffT offset;
+    UInt slot;
+    if (used >= PLACES / 2 || file < 0 || !fresh(table, object, &slot))
+        return;
+    used++;
+    if (VG_(get_datasym_and_offset)(VG_(current_DiEpoch)(), object, &name, &offset)) {
+        settle();
+        write_name(object, 0, name);
+    }
+}
+
+/* ---- begin and end ---- */
+
+/* The second thread starts. What ran before is one record, which has 1 instruction: nobody counted them. */
+void cv_threads_open(struct cv_thread *first)
+{
+    HChar path[4096 + 16];
+    if (file >= 0 || !cv_counters_path())
+        return;
+    VG_(snprintf)(path, sizeof path, "%s.threads", cv_counters_path());
+    SysRes opened = VG_(open)(path, VKI_O_WRONLY | VKI_O_CREAT | VKI_O_TRUNC, 0600);
+    if (sr_isError(opened))
+        return;
+    file = VG_(safe_fd)(sr_Res(opened));
+    cv_options.total = True;
+    settled = attributed = cv_executed;
+    first->work = 1;
+    first->inside = 0;
+    settle();
+}
+
+void cv_threads_end(struct cv_thread *current)
+{
+    if (file < 0)
+        return;
+    cv_threads_attribute(current);
+    settle();
+    write_out(filled);
+    for (UInt i = 0; i < n_classes; i++) {
+        struct cv_thread_record head = {.kind = CV_THREADS_CLASS, .object = i};
+        for (UInt k = 0; k < classes[i].room; k++)
+            head.argument += classes[i].sums[k] != 0;
+        put(&head, sizeof head);
+        for (UInt k = 0; k < classes[i].room; k++)
+            if (classes[i].sums[k]) {
+                ULong pair[2] = {k, classes[i].sums[k]};
+                put(pair, sizeof pair);
+            }
+    }
+}
+
+/* In a forked child, which has one thread and counters at 0. */
+void cv_threads_log_fork(void)
+{
+    if (file >= 0)
+        VG_(close)(file);
+    file = -1;
+    filled = period = 0;
+    for (UInt i = 0; i < n_classes; i++)
+        VG_(free)(classes[i].sums);
+    n_classes = 0;
+    sums_used = 0;
+    if (snapshot)
+        VG_(memset)(snapshot, 0, snapshot_room * sizeof *snapshot);
+}
