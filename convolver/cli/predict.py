@@ -29,6 +29,7 @@ Examples:
 """
 ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
+MOST_CORES = 4096
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 WIDTH = 124
@@ -80,6 +81,12 @@ def predict(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
     ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
+    ] = None,
+    scaling: Annotated[
+        str | None, typer.Option("--scaling", help="Its elapsed time on so many cores, and what limits it: 1,2,4,8.")
+    ] = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     method: Annotated[
@@ -108,7 +115,16 @@ def predict(
     from convolver.convolution.convolve import check_choices
 
     check_choices(overlap, method)
-    chain = Chain(base=base, targets=target or [], output=output, force=force, threads=threads, loaded=loaded)
+    chain = Chain(
+        base=base,
+        targets=target or [],
+        output=output,
+        force=force,
+        threads=threads,
+        loaded=loaded,
+        cores=cores,
+        scaling=_counts(scaling),
+    )
     if _is_artifact(words):
         if data_objects:
             raise UsageError("--data-objects goes with a command; a trace tells them when 'convolver trace' was asked to.")
@@ -130,6 +146,17 @@ def predict(
     check = base_check(predictions[0].document)
     if strict and check is not None and not check.passed:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _counts(text: str | None) -> list[int]:
+    """Return the numbers of a list with commas; raises :class:`UsageError` for one that is none of cores."""
+    try:
+        found = [int(one) for one in text.split(",")] if text else []
+    except ValueError:
+        found = [0]
+    if any(not 0 < one <= MOST_CORES for one in found):
+        raise UsageError(f"'{text}' is no list of cores; write it as 1,2,4,8.")
+    return found
 
 
 def _is_artifact(words: list[str]) -> bool:
@@ -178,7 +205,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     from convolver.reporting.limiters import limits_chart, sentence
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
     from convolver.reporting.program_report import no_system_time, threshold
-    from convolver.reporting.tables import hot_blocks
+    from convolver.reporting.tables import elapsed_times, hot_blocks
     from convolver.reporting.tables import predictions as table
 
     console = out()
@@ -204,12 +231,16 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
         console.print()
     console.print(table([one.document for one in predictions]))
     console.print()
+    if "elapsed" in first["base"]:
+        console.print(elapsed_times(sides))
+        console.print()
     check = base_check(first)
     if check is not None:
         console.print(check.sentence, style=None if check.passed else "bold", markup=False)
     if not first["complete"]:
         console.print("The trace was cut short: times are those of the part that was recorded.")
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
+    notes |= {(side["machine"], note) for side in sides for note in side.get("elapsed", {}).get("assumptions", ())}
     for machine, note in sorted(notes):
         console.print(f"Assumed for {machine}: {note}.")
     for reason in no_system_time((side["machine"], side.get("system_note")) for side in sides):

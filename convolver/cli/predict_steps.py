@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
@@ -15,6 +16,7 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.pipeline import Prediction, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
+from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 
 
@@ -30,10 +32,14 @@ class Chain:
         force: bool,
         threads: int | None = None,
         loaded: bool = False,
+        cores: int | None = None,
+        scaling: Sequence[int] = (),
     ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
         self.threads, self.loaded = threads, loaded
+        self.cores, self.scaling = cores, list(scaling)
+        self.measured_runs = 0
         self.progress = terminal_progress()
         self.measurement: dict[str, Any] | None = None
         self.sources: dict[str, str] = {}
@@ -83,6 +89,7 @@ class Chain:
         for name in self._names():
             new_file(folder / name, self.force)
         if runs:
+            self.measured_runs = runs
             measurement = measure(argv, runs=runs, progress=self.progress)
             self.measurement = measurement.to_document()
         with closed_off():
@@ -143,7 +150,7 @@ class Chain:
         self.analysis = analyze(self.trace or self.signature, [self.base, *self.targets], hits=self.hits, progress=self.progress)
         if measured is None and self.measurement is not None:
             measured = self.measurement["seconds"]
-        return [
+        predictions = [
             predict_from(
                 self.analysis,
                 base=self.base,
@@ -156,6 +163,33 @@ class Chain:
             )
             for target in self.targets
         ]
+        if isinstance(self.trace, Trace) and self.trace.thread_log is not None:
+            self._add_elapsed(predictions, self.trace)
+        return predictions
+
+    def _add_elapsed(self, predictions: list[Prediction], trace: Trace) -> None:
+        """Add elapsed times to the predictions of a program with several threads."""
+        from convolver.convolution.elapsed import ThreadReplay
+
+        try:
+            replay = ThreadReplay(trace)
+        except UsageError as error:
+            return say(str(error))
+        wall = None if self.measurement is None else median(sorted(self.measurement["wall_seconds"])[: self.measured_runs])
+        system = self.signature.header.get("system")
+        for one, machine in zip(predictions, self.targets, strict=True):
+            for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
+                assert times is not None
+                found = [replay.on(profile, times, cores=cores, system=system) for cores in self.scaling]
+                whole = replay.on(profile, times, cores=self.cores, system=system)
+                one.document[side] |= {
+                    "elapsed_seconds": whole.seconds,
+                    "elapsed_interval_seconds": list(whole.interval),
+                    "measured_elapsed_seconds": wall if side == "base" else None,
+                    "speedup": whole.speedup,
+                    "elapsed": whole.document(),
+                    "scaling": [each.document() for each in found] if self.scaling else None,
+                }
 
     def _names(self) -> list[str]:
         machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])

@@ -92,6 +92,27 @@ def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the elapsed times of a program with several threads: one row a machine, or one a number of cores."""
+    threads = sides[0]["elapsed"]["threads"]
+    heads = ["cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
+    table = grid(["machine"], heads, f"Elapsed times of {threads} threads")
+    for side in sides:
+        for row in side["scaling"] or [side["elapsed"]]:
+            own = row["seconds"] == side["elapsed_seconds"]
+            measured = side["measured_elapsed_seconds"] if own else None
+            table.add_row(
+                side["machine"],
+                str(row["cores"]),
+                format_seconds(row["seconds"]),
+                seconds_from_to(row["interval_seconds"]),
+                "-" if measured is None else format_seconds(measured),
+                f"{row['speedup']:.2f}",
+                row["limit"],
+            )
+    return table
+
+
 def _add(table: Table, side: Mapping[str, Any], answer: tuple[float, Sequence[float] | None], *ratio: str) -> None:
     name = side["machine"] + (" (projected)" if side["projected"] else "")
     system = "-" if side.get("system_seconds") is None else format_seconds(side["system_seconds"])

@@ -1,0 +1,221 @@
+"""Elapsed time of a program with several threads: block times given to the intervals between its events, and a replay of these.
+
+The sum over intervals is the predicted processor time; the replay says how much of it runs at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver._native.thread_replay import PackedThreads, ThreadRun
+from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.convolution.thread_costs import memory_capacity, thread_costs
+from convolver.errors import UsageError
+from convolver.machine.profile import MachineProfile
+from convolver.tracing.attribution import executions_by_counter
+from convolver.tracing.reader import Trace
+
+LINE_BYTES = 64
+LOCKS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """One replay: seconds from start to end, the ends of their interval, processor seconds of all threads, and what was lost.
+
+    ``lost`` are core seconds that the program had no use for, by cause.
+    """
+
+    machine: str
+    cores: int
+    threads: int
+    events: int
+    seconds: float
+    interval: tuple[float, float]
+    processor_seconds: float
+    lost: Mapping[str, float]
+    locks: Sequence[Mapping[str, Any]]
+    forced: int
+    assumptions: Sequence[str]
+
+    @property
+    def speedup(self) -> float:
+        """Processor seconds that passed in one second."""
+        return self.processor_seconds / self.seconds if self.seconds else 1.0
+
+    @property
+    def limit(self) -> str:
+        """What keeps more cores from being used, as a phrase."""
+        cause, seconds = max(self.lost.items(), key=lambda one: one[1])
+        if seconds < 0.02 * self.cores * self.seconds:
+            return "nothing: all cores are busy"
+        if cause == "locks" and self.locks:
+            return f"locks, most of all {self.locks[0]['name']}"
+        return cause
+
+    def document(self) -> dict[str, Any]:
+        """Return it as a JSON-able document."""
+        return {
+            "cores": self.cores,
+            "threads": self.threads,
+            "events": self.events,
+            "seconds": self.seconds,
+            "interval_seconds": list(self.interval),
+            "processor_seconds": self.processor_seconds,
+            "speedup": self.speedup,
+            "limit": self.limit,
+            "lost_seconds": dict(self.lost),
+            "locks": [dict(one) for one in self.locks],
+            "forced_waits": self.forced,
+            "assumptions": list(self.assumptions),
+        }
+
+
+@dataclass(frozen=True)
+class _Work:
+    """By class of work: seconds of one instruction, bytes that it brings from memory; and seconds of a call and of a page."""
+
+    seconds: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    call: float
+    fault: float
+
+
+class ThreadReplay:
+    """A traced program with several threads, to be replayed on machines."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Raises :class:`UsageError` for a trace of one thread, or of a run whose end was not recorded."""
+        log = trace.thread_log
+        if log is None:
+            raise UsageError(f"{trace.path} has one thread, or was made before Convolver recorded threads; trace it again.")
+        if not log.classes:
+            raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
+        self._log = log
+        self._packed = PackedThreads(log.records)
+        counts = log.counts(len(trace.counters))
+        matrix = executions_by_counter(trace.definitions, trace.blocks, counts.shape[0])
+        self._executions = (matrix @ counts).tocsr()  # blocks by classes
+        self._instructions = np.zeros(counts.shape[1])
+        known = log.instructions()
+        self._instructions[: len(known)] = known
+
+    @property
+    def threads(self) -> int:
+        """How many threads ran."""
+        return self._log.threads
+
+    def _by_class(self, blocks: NDArray[np.intp], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share values of blocks out to classes, by executions; what no class executed belongs to the first."""
+        part = self._executions[blocks]
+        whole = np.asarray(part.sum(axis=1)).ravel()
+        each = np.divide(values, whole, out=np.zeros_like(values), where=whole > 0)
+        shared = np.asarray(part.T @ each).ravel()
+        shared[0] += float(values[whole == 0].sum())
+        return shared
+
+    def _work(self, times: BlockTimes, system: Mapping[str, Any] | None) -> _Work:
+        table = times.table
+        blocks = table["block"].to_numpy().astype(np.intp)
+        seconds = self._by_class(blocks, table["seconds"].to_numpy())
+        last = table[HIT_RATE + times.levels[-1]].fill_null(1.0).fill_nan(1.0).to_numpy() if times.levels else np.ones(len(table))
+        missed = np.maximum(1 - last, 0) * table["memops"].to_numpy()
+        moved = self._by_class(blocks, LINE_BYTES * missed)
+        idle = self._instructions == 0  # classes whose few instructions all went to others
+        seconds[0] += seconds[idle].sum()
+        each = np.divide(seconds, self._instructions, out=np.zeros_like(seconds), where=~idle)
+        moved = np.divide(moved, self._instructions, out=np.zeros_like(moved), where=~idle)
+        call, fault, rest = self._system(times, system)
+        each[0] += rest / max(self._instructions[0], 1.0)
+        return _Work(each, moved, call, fault)
+
+    def _system(self, times: BlockTimes, system: Mapping[str, Any] | None) -> tuple[float, float, float]:
+        """Return seconds of a call and of a page after the second thread began, and the system time before."""
+        if times.system is None:
+            return 0.0, 0.0, 0.0
+        records, known = self._log.records[1:], system or {}
+        calls, pages = float(records["calls"].sum()), float(records["faults"].sum())
+        all_calls = max(calls, float(sum(entry["calls"] for entry in known.get("calls", ()))), 1.0)
+        all_pages = max(
+            pages, float(sum((known.get("pages") or {}).get(name, 0) for name in ("anonymous", "shared", "windows"))), 1.0
+        )
+        call, fault = times.system.parts["call_seconds"] / all_calls, times.system.parts["page_seconds"] / all_pages
+        return call, fault, times.system.seconds - calls * call - pages * fault
+
+    def on(
+        self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, system: Mapping[str, Any] | None = None
+    ) -> Elapsed:
+        """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there,
+        ``system`` is what its signature says of the kernel."""
+        cores = cores or int(machine.cpu.get("cpus", 1))
+        work = self._work(times, system)
+        costs, notes = thread_costs(machine)
+        capacity, more = memory_capacity(machine, cores)
+        single = capacity[0] if len(capacity) else np.inf
+        # The part of its time in which a thread must have the memory bus, at least.
+        memory = np.clip(
+            np.divide(work.moved / single, work.seconds, out=np.zeros_like(work.seconds), where=work.seconds > 0), 0, 1
+        )
+        run = self._packed.run(
+            work.seconds,
+            memory,
+            work.moved,
+            cores=cores,
+            capacity=capacity,
+            costs={**costs, "call": work.call, "fault": work.fault},
+        )
+        seconds = float(run.totals["elapsed"])
+        whole, low, high = times.total
+        ends = (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)
+        return Elapsed(
+            machine.name,
+            cores,
+            self.threads,
+            int(run.totals["events"]),
+            seconds,
+            ends,
+            whole,
+            _lost(run, cores, self.threads),
+            self._locks(run),
+            int(run.totals["forced"]),
+            [*notes, *more],
+        )
+
+    def _locks(self, run: ThreadRun) -> list[dict[str, Any]]:
+        """Return the locks that were waited for most."""
+        found = [{name: one[name].item() for name in ("object", "taken", "contended", "held", "waited")} for one in run.locks]
+        found = sorted((one for one in found if one["waited"] > 0), key=lambda one: -float(one["waited"]))[:LOCKS_SHOWN]
+        return [{"name": self._lock_name(int(one.pop("object"))), **one} for one in found]
+
+    def _lock_name(self, lock: int) -> str:
+        if lock == 1:
+            return "the critical section without a name"
+        if lock in self._log.objects:
+            return self._log.objects[lock]
+        records = self._log.records
+        first = np.flatnonzero((records["object"] == lock) & (records["place"] > 0))
+        where = self._log.places.get(int(records["place"][first[0]])) if len(first) else None
+        return f"a lock at {lock:#x}" + (f", taken in {where}" if where else "")
+
+
+def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
+    """Return the core seconds without work by cause. Waiting counts only where a core was free for it: in proportion."""
+    totals, waited = run.totals, run.waited
+    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"], 0.0)
+    causes = {
+        "serial parts": waited["fork"] + waited["join"],
+        "imbalance": waited["barrier"],
+        "locks": waited["lock"],
+        "waiting for other threads": waited["condition"],
+        "fewer threads than cores": max(cores - threads, 0) * totals["elapsed"],
+    }
+    whole = sum(causes.values())
+    return {
+        **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
+        "memory bandwidth": totals["saturated"],
+    }

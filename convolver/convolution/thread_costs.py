@@ -1,0 +1,70 @@
+"""What synchronization costs on a machine, and how much memory several of its cores get together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convolver.machine.profile import MachineProfile
+
+DEFAULT_COSTS = {
+    "create": 12e-6,
+    "start": 15e-6,
+    "join": 3e-6,
+    "wake": 8e-6,
+    "spin": 1e-3,
+    "fork": 0.8e-6,
+    "fork_each": 0.05e-6,
+    "barrier": 0.35e-6,
+    "barrier_each": 0.03e-6,
+    "lock": 10e-9,
+    "handover": 80e-9,
+    "chunk": 15e-9,
+    "call": 0.0,
+    "fault": 0.0,
+}
+"""Seconds: medians of six rounds on two cores of a Zen 3 cloud machine; ``call`` and ``fault`` follow from system time."""
+
+PROPORTIONAL_CORES = 4
+"""Bandwidth of more cores than were measured together: that of so many single ones at most."""
+_LINE_LOADS = ("load", "copy")
+
+
+def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
+    """Return the seconds that events take, and what is assumed of them, in sentences without a full stop."""
+    measured = {cost.name.removeprefix("thread."): cost.seconds for cost in machine.kernel if cost.name.startswith("thread.")}
+    known = {name: seconds for name, seconds in measured.items() if name in DEFAULT_COSTS}
+    missing = [name for name in DEFAULT_COSTS if name not in known and name not in ("call", "fault", "spin")]
+    notes = [f"{', '.join(missing)} of threads cost what they do on an AMD Zen 3 machine"] if missing else []
+    return {**DEFAULT_COSTS, **known}, notes
+
+
+def _bandwidth(machine: MachineProfile, threads: int) -> float:
+    """Return the bytes a second that so many busy CPUs load from memory together; 0 where that was not measured."""
+    curves = [one for one in machine.maps if one.threads == threads and not one.beside and one.pattern == "unit"]
+    far = [(one, one.points[-1]) for one in curves if one.operation in _LINE_LOADS and one.points]
+    beyond = max((level.size_bytes for level in machine.hierarchy), default=0)
+    rates = [one.width_bytes / point.seconds_per_reference for one, point in far if point.working_set_bytes > beyond]
+    return threads * max(rates, default=0.0)
+
+
+def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the bytes a second that 1, 2, ... ``cores`` busy cores get from memory together, and what is assumed.
+
+    Measured counts are kept, counts between are interpolated, more cores get what :data:`PROPORTIONAL_CORES` single ones would.
+    Empty where the profile has no curve that reaches memory.
+    """
+    counts = sorted({one.threads for one in machine.maps})
+    known = {count: rate for count in counts if (rate := _bandwidth(machine, count)) > 0}
+    if 1 not in known:
+        return np.zeros(0), [f"memory is taken to have bandwidth for all: no curve of {machine.name} reaches it"]
+    for count in list(known)[1:]:
+        known[count] = max(known[count], known[1])
+    top = max(known)
+    notes = []
+    if cores > top:
+        known[cores] = max(known[top], known[1] * min(cores, PROPORTIONAL_CORES))
+        known.setdefault(min(cores, PROPORTIONAL_CORES), known[cores])
+        notes = [f"memory gives more than {top} cores what {PROPORTIONAL_CORES} single ones get: its curves end there"]
+    places = sorted(known)
+    return np.interp(np.arange(1, cores + 1), places, [known[one] for one in places]), notes

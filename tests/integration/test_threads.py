@@ -1,0 +1,154 @@
+"""Programs with threads: what the trace says of them, and elapsed times that are arithmetic: an instruction is a nanosecond."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from convolver._native.thread_replay import COSTS, PackedThreads
+from convolver.tracing.reader import Trace
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import trace
+from tests.integration.tool_runs import PROGRAMS, requires_tool
+
+pytestmark = requires_tool
+COUNTS = SamplingPlan(mode="counts")
+FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1.0}
+
+
+@pytest.fixture(scope="module")
+def teams(tmp_path_factory):
+    to = tmp_path_factory.mktemp("teams") / "teams"
+    subprocess.run(["gcc", "-O2", "-fopenmp", "-o", to, PROGRAMS / "teams.c"], check=True)
+    return to
+
+
+@pytest.fixture
+def traced(teams, tmp_path, monkeypatch):
+    def run(what, rounds, threads):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        words = [str(teams), what, str(rounds), str(threads)]
+        return trace(words, output=tmp_path / "teams.cvt", sampling=COUNTS)
+
+    return run
+
+
+def replayed(log, cores):
+    nothing = np.zeros(max(log.classes) + 1)
+    found = PackedThreads(log.records).run(
+        np.full(len(nothing), 1e-9), nothing, nothing, cores=cores, capacity=np.zeros(0), costs=FREE
+    )
+    assert found.totals["forced"] == 0
+    return found.totals["work"] / found.totals["elapsed"]
+
+
+def triangle(threads, parts=256):
+    share = parts // threads
+    return sum(range(1, parts + 1)) / sum(range(parts - share + 1, parts + 1))
+
+
+def dealt(threads, parts=256):
+    """Each part goes to the thread that is free first."""
+    free = [0] * threads
+    for part in range(1, parts + 1):
+        heapq.heapreplace(free, free[0] + part)
+    return sum(range(1, parts + 1)) / max(free)
+
+
+def saturated(threads, rounds=40):
+    """Half of each thread's work is under the lock, which is free for the first half alone, and at the end of the last thread."""
+    return 2 * threads * rounds / (threads * rounds + 1)
+
+
+def serial(threads):
+    return (1 / 4 + 3 / 4) / (1 / 4 + 3 / 4 / threads)
+
+
+@pytest.mark.parametrize("threads", [4, 16, 64])
+@pytest.mark.parametrize(
+    ("what", "rounds", "speedup"),
+    [
+        ("triangle", 12, triangle),
+        ("dynamic", 12, dealt),
+        ("serial", 60, serial),
+        ("unequal", 6, lambda n: (n + 1) / 2),
+        ("locked", 40, saturated),
+        ("in-turn", 10, lambda _: 1),
+    ],
+)
+def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads):
+    if threads == 64 and what in ("triangle", "dynamic"):
+        rounds = 40  # work beside which making 64 threads is little
+    log = traced(what, rounds, threads).thread_log
+    assert log.threads in (threads, threads + 1)
+    found = replayed(log, threads)
+    assert found == pytest.approx(speedup(threads), rel=0.02)
+    assert replayed(log, 1) == pytest.approx(1, rel=0.001)
+
+
+def test_classes_of_work_hold_every_count(traced):
+    one = traced("unequal", 20, 4)
+    counts = np.asarray(one.thread_log.counts(len(one.counters)).sum(axis=1)).ravel()
+    assert np.array_equal(counts[: len(one.counters)], one.counters.astype(float))
+    assert one.thread_log.instructions().sum() == pytest.approx(one.signature.totals["instructions"], rel=0.1)
+
+
+def test_waiting_is_no_work_whatever_the_policy(traced, monkeypatch):
+    def work(policy):
+        monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+        return int(traced("triangle", 10, 4).thread_log.records["instructions"].sum())
+
+    assert work("active") == pytest.approx(work("passive"), rel=1e-5)
+
+
+def test_a_lock_has_the_name_of_its_variable(traced):
+    log = traced("locked", 20, 4).thread_log
+    assert "total_lock" in log.objects.values()
+
+
+def test_one_thread_leaves_no_log(traced):
+    assert traced("serial", 1, 1).thread_log is None
+
+
+def test_threads_of_a_program_print_what_they_print(teams, tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "4"}
+    native = subprocess.run([teams, "unequal", "3", "4"], capture_output=True, env=environment, check=True)
+    command = [sys.executable, "-m", "convolver", "trace", "-o", tmp_path / "t.cvt", "--", teams, "unequal", "3", "4"]
+    again = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert native.stdout in again.stdout
+
+
+def test_static_programs_are_followed_too(tmp_path):
+    binary = tmp_path / "static"
+    subprocess.run(["gcc", "-O2", "-static", "-o", binary, PROGRAMS / "teams.c"], check=True)
+    log = trace([str(binary), "unequal", "4", "4"], output=tmp_path / "t.cvt", sampling=COUNTS).thread_log
+    assert replayed(log, 4) == pytest.approx(2.5, rel=0.02)
+
+
+def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    words = ("-b", "cloud-epyc-genoa", "-t", "cloud-server", "--measure", "1", "--cores", "4", "--scaling", "1,2,4", "--json")
+    done = convolver("predict", *words, "--", teams, "triangle", "10", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    for side in (document["base"], document["target"]):
+        low, high = side["elapsed_interval_seconds"]
+        assert low < side["elapsed_seconds"] < high
+        assert side["speedup"] == pytest.approx(triangle(4), rel=0.1)
+        assert side["elapsed"]["lost_seconds"]["imbalance"] > 0
+        assert [row["cores"] for row in side["scaling"]] == [1, 2, 4]
+        assert side["scaling"][0]["seconds"] == pytest.approx(side["seconds"], rel=0.05)
+    assert document["base"]["measured_elapsed_seconds"] > 0
+    assert document["target"]["measured_elapsed_seconds"] is None
+
+
+def test_a_trace_that_was_cut_off_says_what_it_holds(traced):
+    one = traced("unequal", 2, 2)
+    content = one.path.read_bytes()
+    one.path.write_bytes(content[: len(content) * 2 // 3])
+    assert Trace.load(one.path).complete is False
