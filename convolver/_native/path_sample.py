@@ -31,10 +31,17 @@ class SamplePlan(NamedTuple):
 
 
 class PathSample:
-    """Gathers windows of the paths that are built from now on; ``branches`` must read the same paths already."""
+    """Gathers windows of the paths that are built from now on; ``branches`` must read the same paths already.
 
-    def __init__(self, decoder: Decoder, paths: Paths, branches: Branches, plan: SamplePlan) -> None:
-        handle = lib.cv_path_sample_new(decoder.handle, branches.handle, ffi.new("cv_sample_plan *", plan._asdict()))
+    ``owners``: the block of each site, one of ``blocks``.
+    """
+
+    def __init__(
+        self, decoder: Decoder, paths: Paths, branches: Branches, plan: SamplePlan, owners: NDArray[np.uint32], blocks: int
+    ) -> None:
+        numbers = np.ascontiguousarray(owners, dtype=np.uint32)
+        of_sites = ffi.new("cv_site_owners *", (len(numbers), blocks, ffi.cast("void *", numbers.__array_interface__["data"][0])))
+        handle = lib.cv_path_sample_new(decoder.handle, branches.handle, ffi.new("cv_sample_plan *", plan._asdict()), of_sites)
         if handle == ffi.NULL:
             raise MemoryError
         self.handle: Any = ffi.gc(handle, lib.cv_path_sample_free)

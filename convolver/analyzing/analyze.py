@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from convolver._native.path_builder import Paths
 from convolver._native.path_sample import PathSample
+from convolver._native.trace_decoder import Decoder
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
@@ -163,8 +166,13 @@ def _found(
             if system is not None:
                 every.setdefault(system.id, Target(machine.name + what, system))
     samples: list[PathSample] = []
-    walked = has_paths(trace) and any(cycle_seconds(machine) is not None for machine, _, _ in wanted)
-    gather = (lambda decoder, paths: samples.append(gather_paths(decoder, paths))) if walked else None
+    gather = None
+    if has_paths(trace) and any(cycle_seconds(machine) is not None for machine, _, _ in wanted):
+        sample_of = partial(gather_paths, trace)
+
+        def gather(decoder: Decoder, paths: Paths) -> None:
+            samples.append(sample_of(decoder, paths))
+
     rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
     blocks = trace.signature.table.height
     named = [[None if system is None else every[system.id].name for system in systems] for _, systems, _ in wanted]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +14,7 @@ from convolver.analyzing.core_causes import Causes, core_causes
 from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.waiting import places_of
 from convolver.errors import PredictionError
-from convolver.execution.core_time import Walk, core_table, core_times
+from convolver.execution.core_time import Walk, WalkedCore, core_table, core_times
 from convolver.machine.maps import MEMORY
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
@@ -62,7 +61,7 @@ def cycle_seconds(machine: MachineProfile) -> float | None:
         return None
 
 
-def has_paths(trace: Any) -> bool:
+def has_paths(trace: Any) -> TypeGuard[Trace]:
     """True for a stored trace in which each visit is followed by what was executed next."""
     return isinstance(trace, Trace) and trace.whole_paths and len(trace.definitions.segments) > 0
 
@@ -81,32 +80,23 @@ def core_cycles(
     cycles = [cycle_seconds(machine) for machine, _ in machines]
     if not has_paths(trace):
         return [None] * len(machines)
-    walks: dict[tuple[bytes, int | None], Walk] = {}  # by core, and by machine where its lines are waited for
-    keys = []
-    for number, ((machine, where), cycle) in enumerate(zip(machines, cycles, strict=True)):
+    machine_walks = []
+    for (machine, where), cycle in zip(machines, cycles, strict=True):
         if cycle is None:
             continue
         near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes)
-        core = msgspec.json.encode((near.table, near.line_bytes))
-        walks.setdefault((core, None), near)
-        own = None if machine.calibration is None else number
-        if own is not None:
-            walks[core, own] = near._replace(places=places_of(where, machine))
-        keys.append((number, core, own))
-    if not walks:
-        return [None] * len(machines)
-    walked = dict(zip(walks, core_times(trace, list(walks.values()), progress, sample=sample), strict=True))
+        machine_walks.append([near] if machine.calibration is None else [near, near._replace(places=places_of(where, machine))])
+    walked = iter(core_times(trace, machine_walks, progress, sample=sample) if machine_walks else [])
     executions = trace.blocks.counts["executions"].astype(float)
-    causes: dict[tuple[bytes, int | None], Causes] = {}
-    totals = {key: one.table["cycles_per_execution"].to_numpy() * executions for key, one in walked.items()}
-    found: list[CoreCycles | None] = [None] * len(machines)
-    for number, core, own in keys:
-        cycle = cycles[number]
-        assert cycle is not None
-        errors = walked[core, own].table["error"].to_numpy()
-        places = [*(level.level for level in machines[number][0].hierarchy), MEMORY]
-        for key in {(core, None), (core, own)}:
-            causes.setdefault(key, core_causes(totals[key], walked[key].causes, walks[key], places))
-        both = (causes[core, None], causes[core, own])
-        found[number] = CoreCycles(totals[core, None], totals[core, own], cycle, errors, walked[core, own].error, *both)
+    found: list[CoreCycles | None] = []
+    for (machine, _), cycle in zip(machines, cycles, strict=True):
+        found.append(None if cycle is None else _cycles(next(walked), executions, cycle, machine))
     return found
+
+
+def _cycles(walked: Sequence[WalkedCore], executions: Array, cycle: float, machine: MachineProfile) -> CoreCycles:
+    places = [*(level.level for level in machine.hierarchy), MEMORY]
+    totals = [one.table["cycles_per_execution"].to_numpy() * executions for one in walked]
+    causes = [core_causes(total, one.causes, one.walk, places) for total, one in zip(totals, walked, strict=True)]
+    errors = walked[-1].table["error"].to_numpy()
+    return CoreCycles(totals[0], totals[-1], cycle, errors, walked[-1].error, causes[0], causes[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
 WINDOW, STATIC = "window", "static"
-PLAN = SamplePlan(counted=2000, warm=1000, most=2048, shown=8)
+PLAN = SamplePlan(counted=2000, warm=1000, most=4096, shown=8)
 """Windows of 2000 instructions behind 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
 """A block that the windows show more rarely is estimated from its code: the first execution in a window fills the pipeline."""
@@ -46,21 +45,22 @@ class Places(NamedTuple):
     walks: NDArray[np.uint16]
 
 
-class WalkedCore(NamedTuple):
-    """The rows of :func:`core_time`, the relative standard error of the program's cycles (0: nothing was walked), and for each
-    block the cycles in the windows by cause."""
-
-    table: pl.DataFrame
-    error: float
-    causes: Array
-
-
 class Walk(NamedTuple):
     """One walk: a core with lines of so many bytes, and how far away its data are (None: all in the first level)."""
 
     table: CoreTable
     line_bytes: int
     places: Places | None = None
+
+
+class WalkedCore(NamedTuple):
+    """What was walked, the rows of :func:`core_time`, the relative standard error of the program's cycles (0: nothing was
+    walked), and for each block the cycles in the windows by cause."""
+
+    walk: Walk
+    table: pl.DataFrame
+    error: float
+    causes: Array
 
 
 def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
@@ -79,26 +79,28 @@ def core_time(
     the relative standard error between windows. All loads hit the first level. ``table`` replaces the machine's core.
     """
     walk = Walk(table or core_table(machine)[0], machine.hierarchy[0].line_bytes)
-    return core_times(trace, [walk], progress)[0].table
+    return core_times(trace, [[walk]], progress)[0][0].table
 
 
-def gather_paths(decoder: Decoder, paths: Paths) -> PathSample:
-    """Return a sample of the path that ``decoder`` decodes from now on: what :func:`core_times` needs of it."""
+def gather_paths(trace: Trace, decoder: Decoder, paths: Paths) -> PathSample:
+    """Return a sample of the path that ``decoder`` decodes of a trace from now on: what :func:`core_times` needs of it."""
     branches = Branches(decoder)
     branches.attach(paths)
-    return PathSample(decoder, paths, branches, PLAN)
+    return PathSample(decoder, paths, branches, PLAN, trace.site_blocks, len(trace.blocks))
 
 
 def core_times(
-    trace: Trace, walks: Sequence[Walk], progress: Progress = SILENT, *, sample: PathSample | None = None
-) -> list[WalkedCore]:
-    """Return what :func:`core_time` does for each of several walks, which see the same windows of the path.
+    trace: Trace, machines: Sequence[Sequence[Walk]], progress: Progress = SILENT, *, sample: PathSample | None = None
+) -> list[list[WalkedCore]]:
+    """Return what :func:`core_time` does for each walk of each machine. Those of one machine, which have one table, see the same
+    windows of the path; what other machines are walked beside it changes nothing.
 
     ``sample`` is what :func:`gather_paths` gathered while all of the trace was decoded; without, the trace is decoded here.
     """
     if sample is None and trace.whole_paths and len(trace.definitions.instructions):
         sample = _decoded(trace, progress)
-    return _CoreWalks(trace, sample).cores(walks, progress)
+    walked = _CoreWalks(trace, sample)
+    return [walked.of_machine(walks, progress) for walks in machines]
 
 
 def _decoded(trace: Trace, progress: Progress) -> PathSample:
@@ -106,7 +108,7 @@ def _decoded(trace: Trace, progress: Progress) -> PathSample:
 
     def prepare(decoder: Decoder, paths: Paths) -> None:
         decoder.paths_alone()
-        samples.append(gather_paths(decoder, paths))
+        samples.append(gather_paths(trace, decoder, paths))
 
     trace.walk(prepare, progress)
     return samples[0]
@@ -128,42 +130,35 @@ class _CoreWalks:
         self.executions = blocks.counts["executions"].astype(float)
         own = np.divide(blocks.counts["instructions"], self.executions, out=np.ones(len(blocks)), where=self.executions > 0)
         self.length = np.maximum(own, 1.0)
+        self.code = DecodedCode(trace.definitions)
 
-    def cores(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:
-        keys = [msgspec.json.encode(walk.table) for walk in walks]
-        tables = {key: walk.table for key, walk in zip(keys, walks, strict=True)}
-        walked = self._walked(walks, keys, tables, progress) or [self._nothing() for _ in walks]
+    def of_machine(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:
+        walked = self._walked(walks, progress) or [self._nothing() for _ in walks]
         unseen = (walked[0][0].executions < LEAST_EXECUTIONS) & (self.executions > 0)
-        static = self._static(tables, unseen)
+        static, chained = self._static(walks[0].table, unseen)
         return [
-            WalkedCore(self._table(one, unseen, static[key][0]), one.error, _with_static(causes, unseen, static[key][1]))
-            for key, (one, causes) in zip(keys, walked, strict=True)
+            WalkedCore(walk, self._table(one, unseen, static), one.error, _with_static(causes, unseen, chained))
+            for walk, (one, causes) in zip(walks, walked, strict=True)
         ]
 
-    def _decoded(self, instructions: NDArray[np.bool_], tables: dict[bytes, CoreTable]) -> dict[bytes, Operations]:
-        decoded = DecodedCode(self.trace.definitions, instructions)
-        return {key: operations(decoded, table) for key, table in tables.items()}
-
-    def _walked(
-        self, walks: Sequence[Walk], keys: Sequence[bytes], tables: dict[bytes, CoreTable], progress: Progress
-    ) -> list[tuple[BlockCycles, Array]]:
+    def _walked(self, walks: Sequence[Walk], progress: Progress) -> list[tuple[BlockCycles, Array]]:
         definitions, blocks = self.trace.definitions, self.trace.blocks
         if self.sample is None or not len(self.sample):
             return []
-        there = self.sample.segments(len(definitions.segments))[definitions.segment_of_instruction]
-        operated = self._decoded(there, tables)
-        codes = {key: program_code(definitions, ops) for key, ops in operated.items()}
+        self.code.need(self.sample.segments(len(definitions.segments))[definitions.segment_of_instruction])
+        ops = operations(self.code, walks[0].table)
+        code = program_code(definitions, ops)
         counted = (definitions.instructions["flags"] & CONTINUED) == 0
-        models = [self._model(walk, operated[key], codes[key]) for walk, key in zip(walks, keys, strict=True)]
+        models = [self._model(walk, ops, code) for walk in walks]
         native = [SampleWalk(self.sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
         first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
         segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
         found = walk_windows(self.sample, native, segment_blocks, self.executions, self.length, progress)
         return [(one, walk.causes.astype(float)) for one, walk in zip(found, native, strict=True)]
 
-    def _static(self, tables: dict[bytes, CoreTable], unseen: NDArray[np.bool_]) -> dict[bytes, tuple[Array, NDArray[np.bool_]]]:
-        """Return the cycles of an execution of blocks that no window shows, and whether their dependences take longest, by table,
-        from their code.
+    def _static(self, table: CoreTable, unseen: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the cycles of an execution of blocks that no window shows, and whether their dependences take longest, from
+        their code.
 
         Those which together have next to none of the program's instructions are taken to cost what the others do.
         """
@@ -172,14 +167,13 @@ class _CoreWalks:
         order = np.argsort(-work, kind="stable")
         behind = work[order][::-1].cumsum()[::-1]
         chosen = np.sort(order[(behind > NEGLIGIBLE * (self.executions * self.length).sum()) & (work[order] > 0)])
-        of_chosen = np.isin(blocks.instruction_blocks, chosen)
-        found = {}
-        for key, ops in self._decoded(of_chosen, tables).items():
-            cycles, chained = static_cycles(definitions, blocks, ops, tables[key], chosen)
-            each = cycles[chosen] @ self.executions[chosen] / max(work[chosen].sum(), 1e-300) if len(chosen) else 1.0
-            cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
-            found[key] = cycles, chained
-        return found
+        if not len(chosen):
+            return np.where(unseen, self.length, 0.0), np.zeros(len(blocks), dtype=bool)
+        self.code.need(np.isin(blocks.instruction_blocks, chosen))
+        cycles, chained = static_cycles(definitions, blocks, operations(self.code, table), table, chosen)
+        each = (cycles[chosen] * self.executions[chosen]).sum() / max(work[chosen].sum(), 1e-300)
+        cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
+        return cycles, chained
 
     def _nothing(self) -> tuple[BlockCycles, Array]:
         zero = np.zeros(len(self.trace.blocks))

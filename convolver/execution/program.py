@@ -36,9 +36,9 @@ class Operations(NamedTuple):
     branch_class: int
 
 
-def _flags(one: Instruction, table: CoreTable) -> int:
+def _flags(one: Instruction) -> int:
     flags = native.LOAD * one.loads | native.STORE * one.stores | native.VECTOR * one.vector | native.PLAIN * one.plain
-    if one.kind == NO_WORK or one.idiom or (one.move and one.move in table.eliminates):
+    if one.kind == NO_WORK or one.idiom:
         flags |= native.NO_PORT
     if one.kind == "gather":
         flags |= native.ELEMENTS
@@ -59,11 +59,8 @@ def _class(table: CoreTable, name: str) -> PortClass:
     return PortClass(table.mask(kind.ports), kind.latency, chained, kind.busy, kind.group)
 
 
-def _row(one: Instruction, table: CoreTable, classes: dict[str, int]) -> tuple[object, ...]:
-    flags = _flags(one, table)
-    name = NO_WORK if flags & native.NO_PORT else one.kind
-    slots = one.slots if name == NO_WORK else min(one.slots + table.kind(name).slots - 1, _MOST_SLOTS)
-    number = classes.setdefault(name, len(classes))
+def _row(one: Instruction) -> tuple[object, ...]:
+    """Return an instruction's operation as far as no core matters: its class is left open."""
 
     def filled(registers: tuple[int, ...], room: int) -> tuple[int, ...]:
         return (*registers[:room], *(0,) * (room - len(registers)))
@@ -71,29 +68,45 @@ def _row(one: Instruction, table: CoreTable, classes: dict[str, int]) -> tuple[o
     rooms = (native.READS, native.ADDRESSES, native.WRITES)
     lists = (one.reads, one.addresses, one.writes)
     counts = (min(len(registers), room) for registers, room in zip(lists, rooms, strict=True))
-    return (flags, number, slots, *counts, *(filled(registers, room) for registers, room in zip(lists, rooms, strict=True)))
+    return (_flags(one), 0, one.slots, *counts, *(filled(registers, room) for registers, room in zip(lists, rooms, strict=True)))
 
 
 class DecodedCode:
-    """The distinct instructions of a program, those ``chosen`` (None: all); the others are unknown. No core matters here."""
+    """The distinct instructions of a program that were needed so far; the others are unknown. No core matters here."""
 
-    def __init__(self, definitions: Definitions, chosen: NDArray[np.bool_] | None = None) -> None:
-        chosen = np.ones(len(definitions.instructions), dtype=bool) if chosen is None else chosen
-        codes = _codes(definitions, np.flatnonzero(chosen))
-        distinct = {code: place for place, code in enumerate(dict.fromkeys(codes), 1)}
-        self.which = np.zeros(len(chosen), dtype=np.int64)
-        self.which[chosen] = np.fromiter((distinct[code] for code in codes), dtype=np.int64, count=len(codes))
-        self.decoded = [UNKNOWN, *(decode(code) if code else UNKNOWN for code in distinct)]
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self.which = np.zeros(len(definitions.instructions), dtype=np.int64)
+        self.decoded = [UNKNOWN]
+        self.rows = np.array([_row(UNKNOWN)], dtype=native.OP)
+        self._known = {b"": 0}
+
+    def need(self, chosen: NDArray[np.bool_] | None = None) -> DecodedCode:
+        """Decode the chosen instructions, too (None: all); returns itself."""
+        wanted = np.flatnonzero((self.which == 0) if chosen is None else chosen & (self.which == 0))
+        codes = _codes(self._definitions, wanted)
+        fresh = [code for code in dict.fromkeys(codes) if code not in self._known]
+        self._known |= {code: number for number, code in enumerate(fresh, len(self._known))}
+        more = [decode(code) for code in fresh]
+        self.decoded += more
+        self.rows = np.concatenate([self.rows, np.array([_row(one) for one in more], dtype=native.OP)])
+        self.which[wanted] = [self._known[code] for code in codes]
+        return self
 
 
 def operations(code: DecodedCode, table: CoreTable) -> Operations:
     """Return the operations of all instructions of a program on a core."""
-    which, decoded = code.which, code.decoded
-    classes = {NO_WORK: 0, "branch": 1}
-    rows = np.array([_row(one, table, classes) for one in decoded], dtype=native.OP)
+    which, decoded, rows = code.which, code.decoded, code.rows.copy()
+    names = {NO_WORK: 0, "branch": 1}
+    kind = np.array([names.setdefault(one.kind, len(names)) for one in decoded])
+    rows["flags"][[bool(one.move) and one.move in table.eliminates for one in decoded]] |= native.NO_PORT
+    works = (rows["flags"] & native.NO_PORT) == 0
+    slots = np.array([1 if name == NO_WORK else table.kind(name).slots for name in names])
+    rows["class"] = np.where(works, kind, 0)
+    rows["slots"] = np.where(works, np.minimum(rows["slots"] + slots[kind] - 1, _MOST_SLOTS), rows["slots"])
     return Operations(
         op=rows[which],
-        classes=[_class(table, name) for name in classes],
+        classes=[_class(table, name) for name in names],
         fuses=_each(decoded, which, lambda one: one.fuses),
         conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
         target=np.array([one.target for one in decoded], dtype=np.int64)[which],

@@ -21,8 +21,8 @@ from convolver.progress import SILENT, Progress
 
 Array = NDArray[np.float64]
 
-TARGET = 0.005
-"""Relative standard error of the program's cycles at which walking ends; twice as small as what is promised."""
+TARGET = 0.006
+"""Relative standard error of the program's cycles at which walking ends; 0.01 is promised."""
 STRATA = 64
 LEAST_ROUNDS = 4
 NO_STRATUM = -1
@@ -52,7 +52,7 @@ def walk_windows(
     length: Array,
     progress: Progress = SILENT,
 ) -> list[BlockCycles]:
-    """Return what windows say of blocks, for each of several walks (cores), which see the same windows.
+    """Return what windows say of blocks, for each walk of one machine's core, which see the same windows.
 
     ``segment_blocks``: block of each segment's first instruction; ``executions`` and ``length``: exact executions of each block
     and its instructions an execution.
@@ -64,7 +64,7 @@ def walk_windows(
     try:
         done, until = 0, LEAST_ROUNDS
         while done < len(rounds):
-            windows = np.sort(np.concatenate(rounds[done:until]))  # in the order of time: what lines are owed depends on it
+            windows = np.sort(np.concatenate(rounds[done:until]))  # in the order of time, for the code that is near
             for walk in walks:
                 walk.walk(windows)
             walked[windows] = True

@@ -151,6 +151,7 @@ cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
         !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
         return CV_ERROR_MEMORY;
     c->places = given->places;
+    c->place_owners = given->owners;
     return CV_OK;
 }
 

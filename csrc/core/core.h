@@ -41,6 +41,7 @@ struct cv_core {
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;
     uint32_t places;
+    size_t place_owners;
     uint32_t *site_owner;
     float *rates, *credits;
     uint16_t *place_latency, *walks;

@@ -19,26 +19,37 @@ typedef struct {
     uint32_t walk, latency, place;
 } line_way;
 
-/* How far away a reference's line is. Each reference adds its owner's shares to what is owed, and one that
- * brings a line out of order pays it, the farthest place first. */
+/* So many references of an owner add its shares to what is owed; where the last of them brings a line out of order, it pays, the farthest
+ * place first. Returns that place, or the number of places. */
+static inline uint32_t owe(cv_core *c, size_t owner, uint32_t references, int pays)
+{
+    const size_t first = owner * c->places;
+    uint32_t paid = c->places;
+    for (uint32_t k = c->places; k-- > 0;) {
+        float *const owed = &c->credits[first + k];
+        *owed = *owed + (float)references * c->rates[first + k];
+        *owed = *owed < MOST_OWED ? *owed : MOST_OWED;
+        if (pays && paid == c->places && *owed >= 1) {
+            *owed -= 1;
+            paid = k;
+        }
+    }
+    return paid;
+}
+
+/* How far away a reference's line is. */
 static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference)
 {
     if (c->latency)
         return (line_way){0, c->latency[reference], 0};
     if (!c->places)
         return (line_way){0, 0, 0};
-    const size_t owner = c->site_owner[path->sites[reference]], first = owner * c->places;
+    const size_t owner = c->site_owner[path->sites[reference]];
     const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
-    line_way way = {0, 0, 0};
-    for (uint32_t k = c->places; k-- > 0;) {
-        float *const owed = &c->credits[first + k];
-        *owed = *owed + c->rates[first + k] < MOST_OWED ? *owed + c->rates[first + k] : MOST_OWED;
-        if (pays && !way.latency && *owed >= 1) {
-            *owed -= 1;
-            way = (line_way){c->walks[owner], c->place_latency[first + k], k};
-        }
-    }
-    return way;
+    const uint32_t place = owe(c, owner, 1, pays);
+    if (place == c->places)
+        return (line_way){0, 0, 0};
+    return (line_way){c->walks[owner], c->place_latency[owner * c->places + place], place};
 }
 
 /* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes

@@ -11,10 +11,17 @@
 
 #define LINE_SHIFT 6
 
+/* The references of one owner before a window. */
+typedef struct {
+    uint32_t owner;
+    cv_core_course course;
+} owner_course;
+
 typedef struct {
     uint64_t stretch;
-    uint32_t thread, following, visits, warm_visits, references;
-    uint64_t *addresses; /* the allocation; the others lie behind it */
+    uint32_t thread, following, visits, warm_visits, references, courses;
+    uint64_t *addresses;  /* the allocation; the others lie behind it */
+    owner_course *course; /* of the owners whose references bring lines out of order here */
     uint32_t *sites, *segments, *first_reference;
     uint8_t *out_of_order, *flags;
 } window;
@@ -36,13 +43,41 @@ struct cv_path_sample {
     cv_streams streams;
     uint8_t *out_of_order; /* of the piece's references */
     size_t out_of_order_capacity;
+    uint32_t *owner; /* of each site */
+    size_t sites, owners;
+    uint32_t *course_of, *met; /* of each owner: 1 + its course; the window in which it was met last */
+    cv_core_course *course;
+    size_t courses, course_capacity, followed; /* followed: references of the piece that courses hold */
+    owner_course *taken;                       /* those of a window */
+    size_t taken_count, taken_capacity;
+    uint32_t epoch;
 };
 
-cv_path_sample *cv_path_sample_new(const cv_trace *trace, const cv_branches *branches, const cv_sample_plan *plan)
+static int copy_owners(cv_path_sample *s, const cv_site_owners *owners)
+{
+    s->sites = owners->sites;
+    s->owners = owners->owners;
+    s->owner = malloc((s->sites + 1) * sizeof *s->owner);
+    s->course_of = calloc(s->owners + 1, sizeof *s->course_of);
+    s->met = calloc(s->owners + 1, sizeof *s->met);
+    /* the first course is that of sites without an owner, which nothing is taken from */
+    s->course = calloc(1, sizeof *s->course);
+    s->courses = s->course_capacity = 1;
+    for (size_t i = 0; s->owner && i < s->sites; i++)
+        s->owner[i] = owners->owner[i] < s->owners ? owners->owner[i] : (uint32_t)s->owners;
+    return s->owner && s->course_of && s->met && s->course;
+}
+
+cv_path_sample *cv_path_sample_new(const cv_trace *trace, const cv_branches *branches, const cv_sample_plan *plan,
+                                   const cv_site_owners *owners)
 {
     cv_path_sample *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
+    if (!copy_owners(s, owners)) {
+        cv_path_sample_free(s);
+        return NULL;
+    }
     s->trace = trace;
     s->branches = branches;
     s->plan = *plan;
@@ -69,6 +104,11 @@ void cv_path_sample_free(cv_path_sample *s)
     free(s->shown);
     free(s->instructions);
     free(s->out_of_order);
+    free(s->owner);
+    free(s->course_of);
+    free(s->met);
+    free(s->course);
+    free(s->taken);
     free(s);
 }
 
@@ -107,6 +147,64 @@ static cv_status mark_out_of_order(cv_path_sample *s, const cv_path *path)
     return CV_OK;
 }
 
+/* Of references that follow each other in memory, loaded by one visit of one instruction, only the first is looked up. */
+static int goes_on(const cv_path *path, const struct cv_wire_site *site, size_t i)
+{
+    const struct cv_wire_site *const own = &site[path->sites[i]], *const last = &site[path->sites[i - 1]];
+    return own->instruction == last->instruction && !((own->flags | last->flags) & CV_WIRE_STORE) &&
+           path->addresses[i] == path->addresses[i - 1] + last->size_bytes && path->sites[i] != path->sites[i - 1];
+}
+
+static cv_status follow_one(cv_path_sample *s, const cv_path *path, size_t i)
+{
+    const uint32_t owner = s->owner[path->sites[i]];
+    if (owner >= s->owners)
+        return CV_OK;
+    if (!s->course_of[owner]) {
+        CV_RESERVE(s->course, s->course_capacity, s->courses + 1);
+        s->course[s->courses] = (cv_core_course){0};
+        s->course_of[owner] = (uint32_t)s->courses++;
+    }
+    cv_core_course *const course = &s->course[s->course_of[owner]];
+    course->since++;
+    if (s->out_of_order[i]) {
+        course->gap[course->lines++ % CV_CORE_COURSE] = course->since < UINT16_MAX ? (uint16_t)course->since : UINT16_MAX;
+        course->since = 0;
+    }
+    return CV_OK;
+}
+
+/* Let the courses of owners go on up to this reference of the piece. */
+static cv_status follow(cv_path_sample *s, const cv_path *path, size_t end)
+{
+    const struct cv_wire_site *site;
+    const size_t sites = cv_trace_sites(s->trace, &site);
+    cv_status status = CV_OK;
+    for (; s->followed < end && !status; s->followed++) {
+        const uint32_t own = path->sites[s->followed];
+        if (own < s->sites && own < sites && !(s->followed && path->sites[s->followed - 1] < sites && goes_on(path, site, s->followed)))
+            status = follow_one(s, path, s->followed);
+    }
+    return status;
+}
+
+/* The courses, as they are, of the owners whose references bring lines out of order among these. */
+static cv_status take_courses(cv_path_sample *s, const cv_path *path, size_t at, size_t end)
+{
+    s->epoch++;
+    s->taken_count = 0;
+    for (; at < end; at++) {
+        const uint32_t owner = path->sites[at] < s->sites ? s->owner[path->sites[at]] : (uint32_t)s->owners;
+        if (!s->out_of_order[at] || owner >= s->owners || s->met[owner] == s->epoch)
+            continue;
+        s->met[owner] = s->epoch;
+        CV_RESERVE(s->taken, s->taken_capacity, s->taken_count + 1);
+        s->course[s->course_of[owner]].phase = (uint16_t)draw(s);
+        s->taken[s->taken_count++] = (owner_course){owner, s->course[s->course_of[owner]]};
+    }
+    return CV_OK;
+}
+
 static void show(cv_path_sample *s, const window *w, uint32_t more)
 {
     for (uint32_t i = w->warm_visits; i < w->visits; i++)
@@ -124,10 +222,11 @@ static int shows_rare(const cv_path_sample *s, const uint32_t *segments, size_t 
 static cv_status window_new(window *w)
 {
     const size_t bytes = w->references * (sizeof *w->addresses + sizeof *w->sites + 1) + w->visits * (sizeof *w->segments + 1) +
-                         (w->visits + 1) * sizeof *w->first_reference;
+                         (w->visits + 1) * sizeof *w->first_reference + w->courses * sizeof *w->course;
     if (!(w->addresses = malloc(bytes)))
         return CV_ERROR_MEMORY;
-    w->sites = (uint32_t *)(w->addresses + w->references);
+    w->course = (owner_course *)(w->addresses + w->references);
+    w->sites = (uint32_t *)(w->course + w->courses);
     w->segments = w->sites + w->references;
     w->first_reference = w->segments + w->visits;
     w->out_of_order = (uint8_t *)(w->first_reference + w->visits + 1);
@@ -145,16 +244,24 @@ static cv_status keep(cv_path_sample *s, window_list *list, const cv_path *path,
     for (uint64_t warm = 0; first && warm < least; first--)
         warm += s->instructions[path->segments[first - 1]];
     const uint32_t at = path->first_reference[first];
+    cv_status status = follow(s, path, at);
+    if (!status)
+        status = take_courses(s, path, at, path->first_reference[end]);
+    if (status)
+        return status;
     window w = {.stretch = s->stretches,
                 .thread = path->thread,
                 .following = end < path->visits ? path->segments[end] : path->following,
                 .visits = (uint32_t)(end - first),
                 .warm_visits = (uint32_t)(begin - first),
-                .references = path->first_reference[end] - at};
+                .references = path->first_reference[end] - at,
+                .courses = (uint32_t)s->taken_count};
     CV_RESERVE(list->at, list->capacity, list->count + 1);
-    const cv_status status = window_new(&w);
+    status = window_new(&w);
     if (status)
         return status;
+    if (w.courses)
+        memcpy(w.course, s->taken, w.courses * sizeof *w.course);
     memcpy(w.addresses, path->addresses + at, w.references * sizeof *w.addresses);
     memcpy(w.sites, path->sites + at, w.references * sizeof *w.sites);
     memcpy(w.segments, path->segments + first, w.visits * sizeof *w.segments);
@@ -223,13 +330,14 @@ cv_status cv_path_sample_sink(void *context, const cv_path *path)
     cv_status status = learn(s);
     if (!status)
         status = mark_out_of_order(s, path);
+    s->followed = 0;
     for (size_t begin = path->warm_visits, end; begin < path->visits && !status; begin = end) {
         uint32_t length = 0;
         for (end = begin; end < path->visits && length < s->plan.counted; end++)
             length += s->instructions[path->segments[end]];
         status = stretch(s, path, begin, end);
     }
-    return status;
+    return status ? status : follow(s, path, path->references);
 }
 
 uint64_t cv_path_sample_stretches(const cv_path_sample *s) { return s->stretches; }
@@ -352,6 +460,8 @@ cv_status cv_sample_walk_windows(cv_sample_walk *w, const uint32_t *windows, siz
                               .first_reference = from->first_reference,
                               .addresses = from->addresses,
                               .sites = from->sites};
+        for (uint32_t k = 0; k < from->courses; k++)
+            cv_core_owe(w->core, from->course[k].owner, &from->course[k].course);
         w->core->out_of_order = from->out_of_order;
         status = cv_core_walk(w->core, &path, from->flags, NULL);
         w->core->out_of_order = NULL;

@@ -366,6 +366,20 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
     return CV_OK;
 }
 
+void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)
+{
+    if (!c->places || owner >= c->place_owners)
+        return;
+    /* What was owed where the gaps begin is not known: of what may be, half is forgotten soonest, and each part of a line is as likely. */
+    const float unknown = MOST_OWED / 2 + (float)course->phase / UINT16_MAX;
+    for (uint32_t k = 0; k < c->places; k++)
+        c->credits[owner * c->places + k] = course->lines > CV_CORE_COURSE ? unknown : 0;
+    const uint32_t count = course->lines < CV_CORE_COURSE ? course->lines : CV_CORE_COURSE;
+    for (uint32_t i = course->lines - count; i != course->lines; i++)
+        owe(c, owner, course->gap[i % CV_CORE_COURSE], 1);
+    owe(c, owner, course->since, 0);
+}
+
 cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, const uint16_t *latency)
 {
     if (!path->continues || !c->walked)

@@ -126,6 +126,17 @@ typedef struct {
  */
 cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
 
+/* What came before of the references of one owner: how many of them from each line out of order to the next, that one included, for the
+ * last CV_CORE_COURSE lines (gap[lines % CV_CORE_COURSE] is the oldest one, or 0), and how many since the last; a random number. */
+#define CV_CORE_COURSE 256
+typedef struct {
+    uint32_t since, lines;
+    uint16_t gap[CV_CORE_COURSE], phase;
+} cv_core_course;
+
+/* Owe an owner's references the lines that they would be owed behind this course. */
+void cv_core_owe(cv_core *core, size_t owner, const cv_core_course *course);
+
 /* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the
  * first level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
 cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);

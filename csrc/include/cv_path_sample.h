@@ -6,7 +6,9 @@
  * kept beside them.
  *
  * What depends on all that came before is found out while all of it passes by: which branches were mispredicted, which references brought
- * a line of 64 bytes out of order. What depends on little before (the pipeline's state) is restored by a prefix that does not count. */
+ * a line of 64 bytes out of order, and how many references each block had from one such line to the next. What depends on little before
+ * (the pipeline's state) is restored by a prefix that does not count. So each window takes as long whichever were walked before it, but for
+ * the code that the core has near. */
 #ifndef CV_PATH_SAMPLE_H
 #define CV_PATH_SAMPLE_H
 
@@ -33,9 +35,16 @@ typedef struct {
 
 typedef struct cv_path_sample cv_path_sample;
 
+/* The owner (block) of each site; one of `owners` or more: none. Copied. */
+typedef struct {
+    size_t sites, owners;
+    const uint32_t *owner;
+} cv_site_owners;
+
 /* `trace` says what the segments are and `branches` (a reader of the same paths, added before) what was mispredicted; both must live as
  * long. NULL when there is no memory. */
-cv_path_sample *cv_path_sample_new(const cv_trace *trace, const cv_branches *branches, const cv_sample_plan *plan);
+cv_path_sample *cv_path_sample_new(const cv_trace *trace, const cv_branches *branches, const cv_sample_plan *plan,
+                                   const cv_site_owners *owners);
 void cv_path_sample_free(cv_path_sample *sample);
 /* A reader of paths (cv_paths_add_sink). */
 cv_status cv_path_sample_sink(void *sample, const cv_path *path);

@@ -16,39 +16,44 @@ from convolver._native.path_sample import FOUND, PathSample, SamplePlan, SampleW
 from convolver._native.trace_decoder import Decoder
 from convolver.execution.sampled_walk import NO_STRATUM, _estimate
 from tests.property.test_core_model import PARAMS, _op
-from tests.wire_streams import Segment, Stream
+from tests.wire_streams import Segment, Site, Stream
 
 LENGTH = 10
 COMMON, RARE = 0, 1
 
 
-def gathered(visits, plan, max_visits=1 << 20):
-    """Return a sample of these visits, and the pieces of path that it was gathered from."""
+def gathered(visits, plan, max_visits=1 << 20, lines=()):
+    """Return a sample of these visits, and the pieces of path that it was gathered from; ``lines``: that visits load from."""
     stream = Stream()
     stream.module()
     for number in (COMMON, RARE):
-        stream.segment(Segment(0x401000 + 64 * number, [1] * LENGTH, code=b"\x90" * LENGTH))
-    for number in visits:
-        stream.visit(number, [])
+        sites = [Site(base=0)] if lines else []
+        stream.segment(Segment(0x401000 + 64 * number, [1] * LENGTH, sites, len(sites), code=b"\x90" * LENGTH))
+    for at, number in enumerate(visits):
+        stream.visit(number, [64 * lines[at]] if lines else [])
     decoder = Decoder()
     paths = Paths(decoder, max_visits)
     branches = Branches(decoder)
     branches.attach(paths)
     collector = paths.add_collector()
-    sample = PathSample(decoder, paths, branches, plan)
+    sample = PathSample(decoder, paths, branches, plan, np.arange(2 * bool(lines), dtype=np.uint32), 2)
     decoder.feed(stream.bytes())
     decoder.flush()
     return sample, collector.take()
 
 
-def _core():
+def _core(rates=()):
+    """Return a core of chained additions; ``rates``: of the loads of both segments, share of lines from the one farther place."""
     ops = np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
     address = np.array([0x401000, 0x401040], dtype=np.uint64)
-    none = np.zeros(0, dtype=np.uint16)
+    sites = np.zeros(len(rates), dtype=np.uint16)
     classes = [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)]
-    return Core(
-        PARAMS, classes, Code(np.array([0, LENGTH, 2 * LENGTH]), address, address + np.uint64(LENGTH), ops, none, none, none)
-    )
+    code = Code(np.array([0, LENGTH, 2 * LENGTH]), address, address + np.uint64(LENGTH), ops, sites, sites + 8, sites > 0)
+    core = Core(PARAMS | {"code_bytes": 0, "near_targets": 0}, classes, code)
+    if rates:
+        places = np.array(rates).reshape(-1, 1)
+        core.places(np.arange(len(rates)), places, np.full(places.shape, 300), np.zeros(len(rates)))
+    return core
 
 
 @given(st.integers(1, 2000), st.integers(1, 12), st.integers(1, 20), st.integers(1, 300))
@@ -85,6 +90,35 @@ def test_windows_of_whole_pieces_add_up_to_the_walk_of_the_path(visits, max_visi
         core.walk(piece._replace(continues=False))
     assert np.bincount(found["block"], found["cycles"], 2).tolist() == core.cycles.reshape(2, LENGTH).sum(axis=1).tolist()
     assert np.bincount(found["block"], found["executions"], 2).tolist() == core.executions.reshape(2, LENGTH).sum(axis=1).tolist()
+
+
+_VISITS = st.lists(st.tuples(st.sampled_from([COMMON, RARE]), st.integers(0, 1 << 20)), min_size=1, max_size=200)
+_RATES = st.tuples(st.floats(0, 1), st.floats(0, 1))
+
+
+def _found(sample, windows, rates):
+    walk = SampleWalk(sample, _core(rates), np.repeat(np.arange(2, dtype=np.uint32), LENGTH), np.ones(2 * LENGTH, dtype=bool), 2)
+    walk.walk(np.array(windows, dtype=np.uint32))
+    return sorted(map(tuple, walk.found().tolist()))
+
+
+@given(_VISITS, _RATES, st.randoms())
+def test_a_window_takes_as_long_whichever_were_walked_before(visits, rates, random):
+    sample, _ = gathered([segment for segment, _ in visits], SamplePlan(50, 20, 8, 2), lines=[line for _, line in visits])
+    windows = list(range(len(sample)))
+    assert _found(sample, random.sample(windows, len(windows)), rates) == _found(sample, windows, rates)
+    assert _found(sample, windows[:1], rates) == [row for row in _found(sample, windows, rates) if row[0] == 0]
+
+
+@given(_VISITS, _RATES, st.integers(1, 40))
+def test_a_window_waits_for_the_lines_that_the_path_waits_for(visits, rates, max_visits):
+    """Pieces are walked as the whole path is: what lines its blocks are owed when one begins follows from what came before."""
+    numbers, lines = ([one[place] for one in visits] for place in (0, 1))
+    sample, pieces = gathered(numbers, SamplePlan(1 << 30, 0, 1 << 10, 0), max_visits, lines)
+    found, core = _found(sample, range(len(sample)), rates), _core(rates)
+    for piece in pieces:
+        core.walk(piece._replace(continues=False))
+    assert sum(row[2] for row in found) == core.cycles.sum()
 
 
 def test_what_fills_the_pipeline_is_not_counted():
