@@ -68,7 +68,7 @@ KINDS = {
     ),
     "convolver.cpu_ratio": ArtifactKind(
         "a CPU ratio (.ratio.json)",
-        "`convolver ratio BASE TARGET -o FILE` writes one",
+        "`convolver diff BASE TARGET -o FILE` writes one",
         "CPU ratio: base time / target time; above 1 the target is faster",
         "convolver.convolution.cpu_ratio:CpuRatio",
     ),

@@ -34,12 +34,14 @@ def choose_command(
     prices: Annotated[Path | None, typer.Option("--prices", help="CSV with machine,price_per_hour: adds costs of a run.")] = None,
     base: Annotated[
         str | None,
-        typer.Option("--base", "-b", help="Machine that --measured is for.", autocompletion=completing.machines),
+        typer.Option(
+            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
+        ),
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the ranking: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

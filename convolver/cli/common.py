@@ -14,7 +14,7 @@ from convolver.foreign_text import json_text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).", min=1)]
+Jobs = Annotated[int | None, typer.Option(help="Workers at a time [one a processor].", min=1)]
 Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
 
 
@@ -56,6 +56,15 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def say(message: str) -> None:
     """Print one line for the human on stderr."""
     print(message, file=sys.stderr)
+
+
+def existing(path: Path, schema: str = "convolver.trace") -> Path:
+    """Return the path of an input; raises :class:`FormatError` with how to make one where nothing is there."""
+    from convolver.schema import missing_file
+
+    if not path.exists():
+        raise missing_file(path, schema)
+    return path
 
 
 def new_file(path: Path, force: bool) -> Path:

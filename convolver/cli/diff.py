@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, printed
+from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.differences import Difference
 
 HELP = """Compare two runs, machines or versions of a program block by block.
 
-Takes two tables of block times, or two signatures. Blocks are matched by number within one run, by identity within one build,
-else by source line. A change of time is significant where the two intervals do not meet; counts are exact.
+Takes two tables of block times, or two signatures. Times of one run on two machines give its CPU ratio, base time / target time,
+and what decides it. Else blocks are matched by identity within one build or by source line; a change of time is significant where
+the two intervals do not meet, and counts are exact.
 
 \b
 Examples:
+  convolver diff cg@host.times.parquet cg@server-hbm.times.parquet -o cg.ratio.json
   convolver diff old/cg@host.times.parquet new/cg@host.times.parquet
-  convolver diff old/cg.sig.parquet new/cg.sig.parquet --measure memops --by function --json
+  convolver diff old/cg.sig.parquet new/cg.sig.parquet --metric memops --by function --json
 """
 
 
@@ -33,9 +37,11 @@ def diff(
         str | None, typer.Option("--by", help="Match by block, line or function [default: the finest possible].")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option("--measure", help="seconds, memops, executions, ... [default: seconds, of signatures memops].")
+        str | None, typer.Option("--metric", help="seconds, memops, executions, ... [default: seconds, of signatures memops].")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 15,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the CPU ratio of one run on two machines.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
@@ -43,11 +49,52 @@ def diff(
     from convolver.artifacts import load
     from convolver.reporting.differences import difference
 
+    if output is not None:
+        new_file(output, force)
     one, other = load(before), load(after)
+    if measure is None and by != "line" and _of_one_run(one, other):
+        _show_ratio(one, other, by or "function", top, output, as_json, as_csv)
+        return
+    if output is not None:
+        raise UsageError("-o writes the CPU ratio of one run on two machines; these are two runs, so leave it out.")
     found = difference(one, other, by=by, measure=measure)
     if not printed(as_json, as_csv, lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
         _about({"before": one, "after": other})
         _show(found, (one, other), top)
+
+
+def _of_one_run(one: Any, other: Any) -> bool:
+    from convolver.convolution.block_times import BlockTimes
+
+    both = isinstance(one, BlockTimes) and isinstance(other, BlockTimes)
+    return both and one.inputs.get("signature") == other.inputs.get("signature") and one.machine != other.machine
+
+
+def _show_ratio(
+    base: BlockTimes, target: BlockTimes, by: str, top: int, output: Path | None, as_json: bool, as_csv: bool
+) -> None:
+    """Print, and write, the CPU ratio of a run on two machines, by function or block."""
+    from convolver.convolution.cpu_ratio import cpu_ratio
+    from convolver.convolution.verdict import from_to, verdict
+    from convolver.reporting.console import out
+    from convolver.reporting.metadata import about_times
+    from convolver.reporting.tables import deciding, ratios
+
+    if by not in ("function", "block"):
+        raise UsageError(f"'{by}' is no way to match blocks; choose one of block, line, function.")
+    result = cpu_ratio(base, target)
+    if output is not None:
+        result.save(output)
+        wrote(output)
+    rows = deciding(result, by).head(top).to_dicts()
+    if printed(as_json, as_csv, lambda: {**result.summary(), f"{by}s": rows}, lambda: rows):
+        return
+    console = out()
+    console.print(about_times([base, target]))
+    console.print()
+    console.print(ratios(result, by, top))
+    told = "" if result.interval is None else f" ({from_to(result.interval)}); {target.machine} is {verdict(result.interval)}"
+    console.print(f"CPU ratio of user time {base.machine} / {target.machine}: [bold]{result.total:.4g}[/bold]{told}")
 
 
 def _about(sides: dict[str, Any]) -> None:

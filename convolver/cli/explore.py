@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
 from convolver.errors import HierarchyError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _explore(
     ] = None,
     json: Json = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine
@@ -78,6 +78,7 @@ def _explore(
     asked |= {name: _list(text, str.lower) for name, text in words.items()}
     if not any(asked.values()):
         raise UsageError("Nothing varies; give --sizes, --ways, --policies, --inclusions or --prefetchers.")
+    existing(trace)
     varied = find_machine(machine)
     try:
         machines = variants(varied, level, **asked)

@@ -15,7 +15,7 @@ from convolver.errors import UsageError
 exports = new_group("Write artifacts in other tools' formats.")
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def emit(lines: Iterable[str], output: Path | None) -> None:

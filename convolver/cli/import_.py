@@ -17,7 +17,7 @@ def import_command(
         str | None, typer.Option("--format", "-f", help="lackey, din, drmemtrace, csv or parquet [by the file's name].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Convert references that another tool recorded into a trace and a signature.
 

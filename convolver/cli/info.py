@@ -17,19 +17,30 @@ The file is read whole: checksums, schema and id are checked. A damaged or forei
 Examples:
   convolver info cg.cvt
   convolver info cg@host.times.parquet --json
+  convolver info app.mpi
 """
 SHOWN = 50
+_FOREIGN_EVENTS = (".dim", ".prv", ".otf2")
+"""Endings of MPI events that other tools wrote; those recorded by Convolver are a folder."""
 
 
 def info(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that Convolver wrote.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Any file that Convolver wrote, or MPI events (a recording's folder, .dim, .prv)."),
+    ],
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import describe
 
-    document = describe(file)
+    if file.is_dir() or file.suffix in _FOREIGN_EVENTS:
+        from convolver.mpi.sources import load_events
+
+        document = {"meaning": "MPI events of one run", **load_events(file).summary()}
+    else:
+        document = describe(file)
     if not printed(as_json, as_csv, lambda: document, lambda: _named(document)):
         _show(file, document)
 

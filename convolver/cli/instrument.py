@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
         output: Annotated[Path | None, typer.Option("--output", "-o", help="Translated source; default NAME.call.c.")] = None,
         runtime: Annotated[Path, typer.Option(help="Folder for header and library.")] = Path("convolver-call"),
         compiler: Annotated[str, typer.Option("--cc", help="Compiler of the runtime: cc, mpicc, smpicc.")] = "cc",
-        mpi: Annotated[bool, typer.Option("--mpi", help="Add the MPI and network drivers; --cc must be an MPI wrapper.")] = False,
+        mpi: Annotated[
+            bool, typer.Option("--with-mpi", help="Add the MPI and network drivers; --cc must be an MPI wrapper.")
+        ] = False,
         fortran: Annotated[str | None, typer.Option("--fc", help="Fortran compiler, to build the module too.")] = None,
         force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     ) -> None:
@@ -32,7 +34,7 @@ def register(app: typer.Typer) -> None:
         \b
         Examples:
           convolver instrument product.c
-          convolver instrument product.c --cc mpicc --mpi -o product_call.c
+          convolver instrument product.c --cc mpicc --with-mpi -o product_call.c
         """
         from convolver.modeling.call.pragmas import instrument
         from convolver.modeling.call.runtime import build_runtime

@@ -120,7 +120,7 @@ def project_command(
     ] = None,
     note: Annotated[str, typer.Option("--note", help="Why these changes; kept in the profile.")] = "",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
 ) -> None:
     """Derive a machine from another by stated changes; the result is marked as projected.
@@ -168,7 +168,7 @@ def core_command(
         Path | None,
         typer.Option("--output", "-o", help="With --from-llvm-mca: the table; default in the user's folder of cores."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -209,7 +209,7 @@ def calibrate_command(
             "--like", help="Calibrated profile of the same machine in another state.", autocompletion=completing.machines
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
 ) -> None:
     """Fit the rate model on a profile's curves, whose kernels are simulated like any program. Nothing is measured again.

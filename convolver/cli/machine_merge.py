@@ -17,10 +17,8 @@ def merge_command(
         typer.Argument(help="Names of one machine's profiles, or their paths; at least two.", autocompletion=completing.machines),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Profile to write, NAME.machine.json.")],
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the merged curves.")
-    ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:

@@ -33,7 +33,7 @@ def merge_command(
     phases: Annotated[list[Path], typer.Argument(help="Trace files of all phases, or of all ranks, in any order.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Trace file to write, for ranks a .sig.parquet.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Join traces that were recorded with --phase 1/N to N/N into the one that a run without phases records.
 

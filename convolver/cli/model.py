@@ -15,7 +15,7 @@ from convolver.cli.model_traces import add
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 models = new_group("Fit, apply and show statistical models.")
 
@@ -55,12 +55,14 @@ def fit_command(
             "--kind", "-k", help="Kind of model; 'convolver model kinds' lists them.", autocompletion=completing.model_kinds
         ),
     ],
-    target: Annotated[str, typer.Option("--target", "-t", help="Metric to model.")],
-    features: Annotated[str, typer.Option("--features", "-f", help="Parameters or metrics to model it with, at commas.")],
+    target: Annotated[str, typer.Option("--metric", "-y", help="Metric to model.")],
+    features: Annotated[str, typer.Option("--features", "-x", help="Parameters or metrics to model it with, at commas.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file; default NAME-KIND.model.json.")] = None,
     callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
     centre: Annotated[str, typer.Option(help="Point of the repetitions: median, minimum, mean or none.")] = "median",
-    option: Annotated[list[str] | None, typer.Option("--set", "-s", help="NAME=VALUE option of the model; repeatable.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-s", help="NAME=VALUE option of the model; repeatable.")
+    ] = None,
     unit: Annotated[list[str] | None, typer.Option("--unit", help="NAME=UNIT of a parameter, such as L=s; repeatable.")] = None,
     force: Force = False,
     json: Json = False,
@@ -69,9 +71,9 @@ def fit_command(
 
     \b
     Examples:
-      convolver model fit runs.jsonl --kind normal-form --target time --features p
-      convolver model fit runs.csv -k analytic -t time -f N,P,L2CM -s "formula=1 + N^3/P + L2CM"
-      convolver model fit runs.csv -k analytic -t time -f P,L --unit L=s -s "formula=1 + log2(P)*L"
+      convolver model fit runs.jsonl --kind normal-form --metric time --features p
+      convolver model fit runs.csv -k analytic -y time -x N,P,L2CM -s "formula=1 + N^3/P + L2CM"
+      convolver model fit runs.csv -k analytic -y time -x P,L --unit L=s -s "formula=1 + log2(P)*L"
     """
     from convolver.modeling.base import fit
 
@@ -89,7 +91,7 @@ def fit_command(
 def apply_command(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     point: Annotated[list[str], typer.Argument(help="FEATURE=VALUE words; a value may be a list at commas.")],
-    level: Annotated[float, typer.Option(help="Level of the prediction interval.")] = 0.95,
+    level: Annotated[float, typer.Option("--confidence", help="Level of the prediction interval.")] = 0.95,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -168,8 +170,8 @@ def residuals_command(
     table: Annotated[Path, typer.Argument(help="Measurement table to compare it with.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture: .png, .svg or .pdf.")],
     feature: Annotated[str | None, typer.Option(help="Feature of the horizontal axis; default the first.")] = None,
-    callpath: Annotated[str | None, typer.Option(help="Callpath, where the table has several.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
+    callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     force: Force = False,
 ) -> None:
     """Draw a model against measurements: values over a feature, and the errors below.
@@ -188,7 +190,7 @@ def residuals_command(
     names = [name for name in loaded.features if name not in loaded.tables]
     if feature is not None and feature not in names:
         raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table).observations(loaded.target, names, callpath=callpath, centre="none")
+    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, centre="none")
     look = style.DARK if dark else style.LIGHT
     with style.drawing(look):
         style.save(residuals.draw(loaded, data, look, feature=feature), output)

@@ -16,7 +16,7 @@ def check_command(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     table: Annotated[Path, typer.Argument(help="Measurement table, best one that the model has not seen.")],
     by: Annotated[str | None, typer.Option(help="Feature whose values are the rows; default the first.")] = None,
-    callpath: Annotated[str | None, typer.Option(help="Callpath, where the table has several.")] = None,
+    callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -37,7 +37,7 @@ def check_command(
     feature = by or names[0]
     if feature not in names:
         raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table).observations(loaded.target, names, callpath=callpath, centre="none")
+    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, centre="none")
     rows = checked(data.x[feature], data.y, loaded.apply(data.x), feature)
     if not printed(json, csv, lambda: rows):
         out().print(grid_of(rows, f"{loaded.name} on {table.name}"))

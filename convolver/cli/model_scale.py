@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from convolver.modeling.p3s.slt import ScalableTrace
     from convolver.mpi.time_independent import Trace
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Traces: TypeAlias = Annotated[
     list[Path], typer.Argument(help="Counted traces ('convolver mpi count') or other MPI traces, one a process count.")
 ]
@@ -39,11 +39,11 @@ def scale_command(
     rate: Rate = 1e9,
     point: Point = None,
     signature: Annotated[
-        bool, typer.Option("--signature", help="Reduce it to a few turns of its long loops, for 'convolver mpi play'.")
+        bool, typer.Option("--reduce", help="Reduce it to a few turns of its long loops, for 'convolver mpi play'.")
     ] = False,
     turns: Annotated[int, typer.Option(help="Turns of a long loop that a signature keeps.", min=3)] = 4,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the equations as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Relate the phases of traces over process counts and make the trace for a count that was never run (P3S).
 
@@ -51,7 +51,7 @@ def scale_command(
     Examples:
       convolver model scale bt.4.txt bt.9.txt bt.16.txt --at 64 --size 64 -o bt.64.parquet
       convolver model scale lu.4.txt lu.8.txt lu.16.txt --at 64 --rate 2e9 -o lu.64.parquet --json
-      convolver model scale cg.2.parquet cg.4.parquet cg.8.parquet --at 16 --signature -o cg.16.parquet
+      convolver model scale cg.2.parquet cg.4.parquet cg.8.parquet --at 16 --reduce -o cg.16.parquet
       convolver model scale bt.4.parquet bt.9.parquet --at 16 --point small.4.parquet,small.4.mpi -o bt.16.parquet
     """
     from convolver.modeling.p3s.executable_signature import signature as reduced

@@ -13,7 +13,7 @@ from convolver.cli.model_scale import scale_command
 from convolver.cli.model_speedup import speedup_command
 from convolver.errors import UsageError
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def sweep_command(
@@ -27,7 +27,7 @@ def sweep_command(
     seed: Annotated[int, typer.Option(help="Seed of the design.")] = 0,
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "random",
     wire: Annotated[bool, typer.Option("--wire", help="Latency passes in the network, not on the sender's processor.")] = False,
-    correct: Annotated[bool, typer.Option("--correct", help="Scale bursts by the locality factor of each trace.")] = False,
+    correct: Annotated[bool, typer.Option("--locality", help="Scale bursts by the locality factor of each trace.")] = False,
     jobs: Jobs = None,
     dask: Dask = None,
     force: Force = False,

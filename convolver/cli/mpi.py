@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
+from convolver.cli.common import new_file, print_json, say, wrote
 from convolver.cli.mpi_play import add
 from convolver.cli.verb_group import new_group
 
@@ -40,8 +40,8 @@ def trace_command(
         bool,
         typer.Option("--signature", help="Run it a second time, traced: blocks of every burst, for 'convolver predict --mpi'."),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recording.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Record the MPI events of an unmodified program; the recording is complete also after an abort or a kill.
 
@@ -88,7 +88,7 @@ def count_command(
     command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Trace to write: .txt with smpirun, else .parquet.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing trace.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Run a program on real ranks or under SimGrid SMPI and count the instructions between its MPI calls, exactly.
 
@@ -120,7 +120,9 @@ def convert_command(
     trace: Annotated[Path, typer.Argument(help="Recording folder, events artifact, .dim, .prv, traces.otf2 or SimGrid's .txt.")],
     output: Annotated[Path, typer.Argument(help="*.dim, *.parquet, or *.simgrid: a folder of time-independent traces.")],
     clock: Annotated[str, typer.Option(help="What a burst of a recording lasts: cpu or wall.")] = "cpu",
-    config: Annotated[Path | None, typer.Option("--config", help="Network that becomes SimGrid's platform.xml.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Convert MPI events between formats: Convolver, Dimemas, Paraver and OTF2 (reading), SimGrid.
@@ -154,36 +156,14 @@ def convert_command(
         wrote(output / "platform.xml")
 
 
-@mpi.command("info")
-def info_command(
-    trace: Annotated[Path, typer.Argument(help="Recording folder, .dim, .prv or events artifact.")],
-    as_json: Json = False,
-    as_csv: Csv = False,
-) -> None:
-    """Say what a trace holds.
-
-    \b
-    Examples:
-      convolver mpi info app.mpi
-      convolver mpi info app.dim --json
-    """
-    from convolver.mpi.sources import load_events
-    from convolver.reporting.console import out
-    from convolver.reporting.tables import key_values
-
-    summary = load_events(trace).summary()
-    if not printed(as_json, as_csv, lambda: summary, lambda: [summary]):
-        out().print(key_values(f"{trace}: MPI events of one run", summary.items()))
-
-
 @mpi.command("network", context_settings={"allow_interspersed_args": False})
 def network_command(
     launcher: Annotated[list[str], typer.Argument(help="Launcher of two tasks, behind '--', for example mpirun -np 2.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Machine profile to write.")],
     machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing profile.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the network section as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead, what sharing a processor costs.
 

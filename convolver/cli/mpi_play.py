@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def play_command(
-    trace: Annotated[Path, typer.Argument(help="MPI events, or a signature of 'convolver model scale --signature'.")],
+    trace: Annotated[Path, typer.Argument(help="MPI events, or a signature of 'convolver model scale --reduce'.")],
     launcher: Annotated[
         list[str] | None, typer.Argument(help="Launcher of as many ranks, behind '--', e.g. mpirun -np 8.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Replay on this network (.cfg, profile) instead of real ranks.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Network: a machine profile with one, or a Dimemas .cfg.")] = None,
     actual: Annotated[float | None, typer.Option(help="Measured seconds of the program: prints the error (PETE).", min=0)] = None,
     cores: Annotated[int | None, typer.Option(help="Cores that the ranks hold, for the cost; default one a rank.", min=1)] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,

@@ -35,11 +35,11 @@ def plot(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Picture: .png, .svg or .pdf [default: VIEW.png].")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark instead of light.")] = False,
-    top: Annotated[int | None, typer.Option("--top", min=0, help="Blocks to label or to show.")] = None,
-    at: Annotated[list[str] | None, typer.Option("--at", help="scaling: NAME=VALUE fixes a feature; repeatable.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    top: Annotated[int | None, typer.Option("--top", min=0, help="Rows to show.")] = None,
+    at: Annotated[list[str] | None, typer.Option("--fix", help="scaling: NAME=VALUE fixes a feature; repeatable.")] = None,
     to: Annotated[float | None, typer.Option("--to", help="scaling: end of the curve.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Run the verb."""
     from convolver.cli.common import new_file, wrote

@@ -10,7 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
-from convolver.convolution.verdict import base_check, verdict
+from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,20 +53,22 @@ def predict(
     hits: Annotated[
         Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
     ] = None,
-    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on the base, seconds.")] = None,
+    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
-    interval: Annotated[str | None, typer.Option("--interval", help="Record bursts of every so many references [1M] ...")] = None,
-    sample: Annotated[str | None, typer.Option("--sample", help="... the first so many [30k].")] = None,
+    interval: Annotated[
+        str | None, typer.Option("--interval", help="Record bursts: one in every N memory references [1M].")
+    ] = None,
+    sample: Annotated[str | None, typer.Option("--sample", help="References in a burst [30k].")] = None,
     sets: Annotated[
         int | None, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")
     ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Record every reference of the command.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Record every reference.")] = False,
     engine: Engine = None,
     data_objects: Annotated[
-        bool, typer.Option("--data-objects", help="Tell which data objects the command's references touch: CMD.objects.parquet.")
+        bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
     ] = False,
     mpi: Annotated[
         Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
@@ -95,8 +97,8 @@ def predict(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks to show.")] = HOT,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite artifacts.")] = False,
+    top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = HOT,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 6 where the check on the base fails.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
@@ -143,7 +145,7 @@ def predict(
         as_json, as_csv, lambda: document(predictions, artifacts, chain.measurement, top), lambda: machine_rows(predictions)
     ):
         show(predictions, artifacts, top)
-    check = base_check(predictions[0].document)
+    check = _checked(predictions[0])
     if strict and check is not None and not check.passed:
         raise typer.Exit(CHECK_FAILED)
 
@@ -171,7 +173,7 @@ def document(
     blocks = [] if first.base is None else first.base.table.head(top).to_dicts()
     from convolver.reporting.limiters import sentence
 
-    check = base_check(first.document)
+    check = _checked(first)
     return {
         **first.summary(),
         "targets": [_target(one) for one in predictions],
@@ -181,6 +183,11 @@ def document(
         "blocks": blocks,
         "artifacts": artifacts,
     }
+
+
+def _checked(prediction: Prediction) -> BaseCheck | None:
+    system = None if prediction.analysis is None else prediction.analysis.signature.header.get("system")
+    return base_check(prediction.document, system)
 
 
 def _target(prediction: Prediction) -> dict[str, Any]:
@@ -234,7 +241,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     if "elapsed" in first["base"]:
         console.print(elapsed_times(sides))
         console.print()
-    check = base_check(first)
+    check = _checked(predictions[0])
     if check is not None:
         console.print(check.sentence, style=None if check.passed else "bold", markup=False)
     if not first["complete"]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.cli.common import new_file, printed, say, wrote
+from convolver.cli.common import existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def predict_runs(job: ParallelJob, as_json: bool, as_csv: bool = False) -> None:
     """Predict, print and keep the artifacts of each target."""
     from convolver.machine.catalog import find_machine
 
+    existing(job.folder, "convolver.mpi_events")
     base = find_machine(job.base)
     targets = [find_machine(name) for name in job.targets]
     if job.output is not None:
@@ -71,7 +72,7 @@ def _one(job: ParallelJob, base: MachineProfile, target: MachineProfile) -> Para
     for machine, given in ((base, own), (target, other or own)):
         if given is None and not machine.network:
             raise UsageError(
-                f"The profile of '{machine.name}' has no network; measure one with 'convolver probe --network' or give a "
+                f"The profile of '{machine.name}' has no network; measure one with 'convolver probe --launcher' or give a "
                 "configuration with --network or --target-network."
             )
     return predict_parallel(
@@ -114,6 +115,7 @@ def _keep(job: ParallelJob, one: ParallelPrediction) -> dict[str, Path]:
 
 
 def _show(one: ParallelPrediction) -> None:
+    from convolver.convolution.verdict import run_check
     from convolver.reporting.console import out
     from convolver.reporting.grid import grid
     from convolver.reporting.metadata import metadata
@@ -131,10 +133,8 @@ def _show(one: ParallelPrediction) -> None:
         f"({format_seconds(low)} to {format_seconds(high)}), CPU ratio {document['cpu_ratio']:.3f}."
     )
     if document["measured_seconds"]:
-        console.print(
-            f"Check on {document['base']}: replayed {format_seconds(document['base_seconds'])}, measured "
-            f"{format_seconds(document['measured_seconds'])} ({document['base_error']:+.1%})."
-        )
+        check = run_check(document)
+        console.print(check.sentence, style=None if check.passed else "bold", markup=False)
     for title, name in (("cluster", "clusters"), ("rank", "ranks"), ("module", "modules")):
         console.print(_table(grid([title], ["on base", "on target", "CPU ratio"]), title, document[name][:SHOWN]))
     if len(document["ranks"]) > SHOWN:

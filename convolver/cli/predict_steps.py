@@ -9,7 +9,7 @@ from typing import Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
-from convolver.cli.common import new_file, say, wrote
+from convolver.cli.common import existing, new_file, say, wrote
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
@@ -58,6 +58,7 @@ class Chain:
 
     def use(self, path: Path, hits: Path | None) -> None:
         """Take a trace, or a signature with its hit rates."""
+        existing(path)
         self._find_machines()
         self.stem = path.name.removesuffix(".parquet").removesuffix(".sig").removesuffix(".cvt")
         if hits is None:

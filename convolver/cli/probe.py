@@ -25,7 +25,7 @@ def _threads(text: str | None) -> tuple[int, ...] | None:
     except ValueError:
         counts = ()
     if not counts or counts[0] < 1:
-        raise UsageError(f"'{text}' is no list of thread counts; write for example --threads 1,2,4, or --threads all.")
+        raise UsageError(f"'{text}' is no list of thread counts; write for example --busy 1,2,4, or --busy all.")
     return counts
 
 
@@ -43,17 +43,17 @@ def probe_command(
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPU to measure on; default: the last one.")] = None,
     pages: Annotated[str, typer.Option("--pages", help="Pages of the working sets: default, 4k, thp or 2m.")] = "default",
     threads: Annotated[
-        str | None, typer.Option("--threads", help="With --full: numbers of busy CPUs, such as 1,2,4 or all [1 and all CPUs].")
+        str | None, typer.Option("--busy", help="With --full: numbers of busy CPUs, such as 1,2,4 or all [1 and all CPUs].")
     ] = None,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine.")] = 0.0,
     largest: Annotated[str | None, typer.Option("--largest", help="Largest working set, such as 64MiB.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
     network: Annotated[
-        str | None, typer.Option("--network", help="Measure the network, too, with this MPI launcher of two tasks.")
+        str | None, typer.Option("--launcher", help="Measure the network, too, with this MPI launcher of two tasks.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Csv = False,
 ) -> None:
     """Measure this machine's caches, memory and instructions and write its profile.
@@ -64,7 +64,7 @@ def probe_command(
     Examples:
       convolver probe --quick
       convolver probe --full --cpu 3 -o node.machine.json
-      convolver probe --network "mpirun -np 2" -o node.machine.json
+      convolver probe --launcher "mpirun -np 2" -o node.machine.json
     """
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name

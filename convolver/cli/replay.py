@@ -125,8 +125,8 @@ def _print(timeline: Timeline) -> None:
 @group.command("run", help=HELP)
 def run_command(
     trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
-    config: Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")],
-    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver, e.g. 64KiB.")] = None,
+    config: Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")],
+    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
     never_rendezvous: Annotated[bool, typer.Option("--never-rendezvous", help="No send waits for its receiver.")] = False,
     cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
     latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
@@ -147,7 +147,7 @@ def run_command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Csv = False,
 ) -> None:
     from convolver.mpi.network_replay import replay
@@ -190,7 +190,7 @@ def run_command(
         _print(timeline)
 
 
-Config = Annotated[Path, typer.Option("--config", help="Dimemas configuration (.cfg) or machine profile with a network.")]
+Config = Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")]
 Trace = Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")]
 
 
@@ -200,7 +200,7 @@ def analyze_command(
     config: Config,
     cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
     eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Csv = False,
 ) -> None:
     """Say what limits the run: critical path by activity, rank and phase, parallel efficiency, sensitivity to the machine.
@@ -262,7 +262,7 @@ def sweep_command(
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "lhs",
     jobs: Jobs = None,
     dask: Dask = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Replay over ranges of latency, bandwidth and CPU ratio; an interrupted sweep goes on when started again.
 

@@ -36,8 +36,8 @@ def report(
         list[Path] | None,
         typer.Option("--sources", help="Folder of source files; repeatable. Default: the command's, if traced here."),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="Hot blocks and functions to show.")] = 10,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
+    top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 10,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Json, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ HELP = """Simulate every thread of some traces on a core of its own; levels that
 \b
 Examples:
   convolver share app.cvt -m server.machine.json
-  convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --by instructions --json
+  convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --turns-in instructions --json
 """
 
 
@@ -40,10 +40,10 @@ def _share(
         ),
     ],
     turn: Annotated[float, typer.Option(help="How long a core runs before the next one does.")] = 1000,
-    by: Annotated[str, typer.Option(help="What turns are counted in: references or instructions.")] = "references",
+    by: Annotated[str, typer.Option("--turns-in", help="What turns are counted in: references or instructions.")] = "references",
     json: Json = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     from convolver.cli.simulate import print_about, print_totals
     from convolver.machine.catalog import find_machine
@@ -54,7 +54,7 @@ def _share(
 
     if by not in ("references", "instructions"):
         raise UsageError(f"Turns cannot be counted in '{by}'; say references or instructions.")
-    paths = [new_file(_output(trace), force) for trace in traces]
+    paths = [new_file(_output(existing(trace)), force) for trace in traces]
     if twice := next((trace for trace, path in zip(traces, paths, strict=True) if paths.count(path) > 1), None):
         raise UsageError(f"{twice} is given twice, and both would be written to {_output(twice)}; give a copy of another name.")
     profile = find_machine(machine)

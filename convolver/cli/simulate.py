@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, new_file, printed, say, wrote
+from convolver.cli.common import Csv, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def changed_machines(names: list[str], pages: str | None, semantics: str | None)
         changes["semantics"] = semantics
     found = [find_machine(name) for name in names]
     if pages and not any(machine.tlb for machine in found):
-        raise UsageError('--pages changes nothing, since no machine has a TLB; give one a "tlb" or leave the option out.')
+        raise UsageError('--page-size changes nothing, since no machine has a TLB; give one a "tlb" or leave the option out.')
     return [msgspec.structs.replace(machine, **changes) for machine in found]
 
 
@@ -101,11 +101,11 @@ def _simulate(
         ),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Threads for one trace, processes for a folder.")] = None,
-    dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask scheduler that runs a folder's traces.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = None,
+    dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask.distributed scheduler to run on.")] = None,
     causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
     pages: Annotated[
-        Literal["4K", "2M", "1G"] | None, typer.Option(help="Size of the program's pages.", show_default=False)
+        Literal["4K", "2M", "1G"] | None, typer.Option("--page-size", help="Size of the program's pages.", show_default=False)
     ] = None,
     semantics: Annotated[
         Literal["write-back", "no-write-backs", "cachegrind", "pycachesim"] | None,
@@ -116,9 +116,9 @@ def _simulate(
         Literal["block", "object"],
         typer.Option(help="object: also tell what each data object has of the counts, of a trace with --data-objects."),
     ] = "block",
-    json: Annotated[bool, typer.Option("--json", help="Print totals per machine and level as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.reporting.console import terminal_progress
@@ -126,7 +126,7 @@ def _simulate(
     from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.reader import Trace
 
-    path = new_file(output or default_output(trace), force)
+    path = new_file(output or default_output(existing(trace)), force)
     machines = changed_machines(machine, pages, semantics)
     if trace.is_dir():
         from convolver.cli.simulate_folder import print_sums, simulate_folder

@@ -165,19 +165,17 @@ def trace_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
-    interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1000000].")] = None,
-    sample: Annotated[str | None, typer.Option(help="References in a burst [30000].")] = None,
+    interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1M].")] = None,
+    sample: Annotated[str | None, typer.Option(help="References in a burst [30k].")] = None,
     warmup: Annotated[
         str | None, typer.Option(help="So many references of each burst, or a share like 20%, only fill the caches [0].")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Record every address.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Record every reference.")] = False,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            help="Keep about so many bytes of samples, evenly spread over the run [40MB]; 0, --interval ...: all of them."
-        ),
+        typer.Option(help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them."),
     ] = None,
     paths: Annotated[
         bool | None, typer.Option("--paths/--no-paths", help="Record code without references, too [yes in bursts].")
@@ -213,9 +211,7 @@ def trace_command(
     allocator: Annotated[
         list[str] | None, typer.Option(help="With --data-objects: take this function's callers as allocation sites; repeatable.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Threads that simulate beside the program [number of processors].")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,

@@ -25,16 +25,16 @@ def validate_command(
     full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
     engine: Engine = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine before the start.")] = 0.0,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine.")] = 0.0,
     stop: Annotated[
         str | None, typer.Option("--stop", help="End when all is 'measured' (needs a quiet machine) or 'traced' (does not).")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that predict; runs, probes and traces stay alone.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = 1,
     export: Annotated[
         str | None,
         typer.Option("--export", metavar="NAME", help="Measure only, and write NAME.machine.json and times-NAME.csv."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Csv = False,
 ) -> None:
     """Predict and measure programs under several conditions and say how good the predictions are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from convolver.units import format_seconds
+from convolver.units import counted, format_seconds
 
 FASTER, SLOWER, CANNOT_TELL = "faster", "slower", "cannot tell"
 
@@ -35,8 +35,16 @@ class BaseCheck(NamedTuple):
     sentence: str
 
 
-def base_check(document: Mapping[str, Any]) -> BaseCheck | None:
-    """Return the check of a prediction (docs/formats/prediction.md) on its base; None where nothing was measured."""
+_MUCH = 0.2
+"""Share of the time in the kernel, or of accesses without a sample, that is named as a cause."""
+
+
+def base_check(document: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> BaseCheck | None:
+    """Return the check of a prediction (docs/formats/prediction.md) on its base; None where nothing was measured.
+
+    ``system`` is what the trace says that the program had of the kernel (docs/formats/signature.md): where the check fails, the
+    cause is looked up there.
+    """
     measured, base = document["measured_seconds"], document["base"]
     if not measured:
         return None
@@ -46,9 +54,47 @@ def base_check(document: Mapping[str, Any]) -> BaseCheck | None:
     found = f"predicted {format_seconds(base['seconds'])} ({seconds_from_to((low, high))}), measured {format_seconds(measured)}"
     if passed:
         return BaseCheck(True, f"Check on {base['machine']}: {found} ({100 * error:+.1f} %), within the interval.")
-    cause = "the machine was busy while it was profiled or measured, or the program waits, uses threads or starts other programs"
-    return BaseCheck(
-        False,
-        f"Check failed on {base['machine']}: {found} ({100 * error:+.1f} %). Probably {cause}. "
-        "Profile and measure it again on a quiet machine before you believe the rest.",
+    seen = _causes(document, system or {})
+    advice = (
+        f"The trace says: {'; '.join(seen)}."
+        if seen
+        else "The trace names no cause (no other process or thread, little of the kernel): the machine was busy or its clock "
+        "another while it was profiled or measured, or the model errs. Profile and measure again on a quiet machine."
     )
+    return BaseCheck(False, f"Check failed on {base['machine']}: {found} ({100 * error:+.1f} %). {advice}")
+
+
+def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
+    """Return what a trace and a prediction know that makes a measured time another than the predicted one."""
+    base, found = document["base"], []
+    if forks := int(system.get("forks") or 0):
+        found.append(
+            f"the program started {forks} process{'' if forks == 1 else 'es'}, measured but not traced (--trace-children)"
+        )
+    if threads := int(system.get("threads") or 0):
+        found.append(f"it ran {counted(threads, 'more thread')}, which share caches and wait for each other natively")
+    if base.get("system_seconds") and base["system_seconds"] > _MUCH * base["seconds"]:
+        faults = sum(int((system.get("pages") or {}).get(name, 0)) for name in ("anonymous", "shared", "windows"))
+        found.append(f"{base['system_seconds'] / base['seconds']:.0%} of the time is the kernel's, with {faults:,} page faults")
+    if document.get("extrapolated_share", 0.0) > _MUCH:
+        found.append(f"{document['extrapolated_share']:.0%} of the memory accesses have no sample; record more (--interval)")
+    if not document.get("complete", True):
+        found.append("the trace was cut short")
+    if base.get("projected"):
+        found.append("the base is a projected machine, not the one that the program was measured on")
+    return found
+
+
+def run_check(document: Mapping[str, Any]) -> BaseCheck:
+    """Return the check of a parallel prediction (docs/formats/run_prediction.md): the base's replay against the measured run.
+
+    It passes within the relative interval of the target's time.
+    """
+    seconds, measured = document["base_seconds"], document["measured_seconds"]
+    low, high = (end / document["seconds"] for end in document["interval_seconds"])
+    passed = low * seconds <= measured <= high * seconds
+    found = f"replayed {format_seconds(seconds)}, measured {format_seconds(measured)} ({document['base_error']:+.1%})"
+    if passed:
+        return BaseCheck(True, f"Check on {document['base']}: {found}, within the interval.")
+    advice = "more ranks than processors ran, the network is another than the recorded one's, or ranks waited for something else"
+    return BaseCheck(False, f"Check failed on {document['base']}: {found}. Either {advice}; do not believe the rest before.")

@@ -92,7 +92,7 @@ def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> No
         raise ModelError(f"The model '{model}' has no option '{unknown[0]}'; {has}.")
     missing = [name for name, p in known.items() if p.default is p.empty and name not in options]
     if missing:
-        raise ModelError(f"The model '{model}' needs {' and '.join(missing)}: give --set NAME=VALUE, or a keyword in Python.")
+        raise ModelError(f"The model '{model}' needs {' and '.join(missing)}: give --option NAME=VALUE, or a keyword in Python.")
 
 
 def _with_units(data: Observations, units: Mapping[str, str]) -> Observations:
@@ -110,7 +110,7 @@ def as_table(table: Table | pl.DataFrame | Mapping[str, Any] | str | Path, targe
     if isinstance(table, Table):
         return table
     if isinstance(table, str | Path):
-        return Table.load(table)
+        return Table.load(table, target)
     columns = {key: np.asarray(table[key]) for key in (table.keys() if isinstance(table, Mapping) else table.columns)}
     if "value" in columns:
         raise ModelError("Pass a long table as Table.of(frame); plain columns must not be named 'value'.")

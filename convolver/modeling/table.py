@@ -115,16 +115,28 @@ class Table:
         return cls.of(frame.with_columns(rank.alias("repetition")))
 
     @classmethod
-    def load(cls, path: str | Path) -> Table:
+    def load(cls, path: str | Path, target: str | None = None) -> Table:
         """Read a table: ``.parquet``, ``.csv``, or one of Extra-P's files (``.jsonl``, ``.json``, ``.txt``)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
             return cls(*schema.load_table(path, SCHEMA))
         if suffix == ".csv":
-            return cls.of(_read_csv(path), {"file": Path(path).name})
+            return cls._of_csv(path, target)
         if suffix in extrap.READERS:
             return cls.of_rows(extrap.READERS[suffix](path), {"file": Path(path).name})
         raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
+
+    @classmethod
+    def _of_csv(cls, path: str | Path, target: str | None) -> Table:
+        """Return the table in a CSV file: a long one, or plain columns of numbers, of which ``target`` is the metric."""
+        frame = _read_csv(path)
+        if target is None or "value" in frame.columns:
+            return cls.of(frame, {"file": Path(path).name})
+        numbers = [name for name in frame.columns if frame.schema[name].is_numeric()]
+        if target not in numbers:
+            known = ", ".join(numbers) or "none"
+            raise SchemaError(f"{path} has no column '{target}' of numbers; its columns of numbers are: {known}.")
+        return cls.of_columns({name: frame[name].to_numpy() for name in numbers}, target)
 
     def save(self, path: str | Path) -> None:
         """Write the table in the format of the file's ending (see :meth:`load`)."""

@@ -6,8 +6,11 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import select
 import stat
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -57,15 +60,73 @@ def passive_waiting(program: str, environment: Mapping[str, str] = os.environ) -
         return {}
 
 
+class _PipedInput:
+    """What came through a pipe, kept for the programs after the first: copied while that one runs, so that nobody waits for the
+    end of a pipe that the program does not read to its end."""
+
+    _known: _PipedInput | None = None
+
+    def __init__(self) -> None:
+        self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+
+    @classmethod
+    @contextlib.contextmanager
+    def of_this_process(cls) -> Iterator[int]:
+        """Give a descriptor to read the input from, from its beginning."""
+        if cls._known is not None:
+            again = os.open(f"/proc/self/fd/{cls._known._kept.fileno()}", os.O_RDONLY)
+            try:
+                yield again
+            finally:
+                os.close(again)
+            return
+        cls._known = kept = cls()
+        source, ended = os.dup(STDIN), os.pipe()
+        read, write = os.pipe()
+        copier = threading.Thread(target=kept._copy, args=(source, write, ended[0]), daemon=True)
+        copier.start()
+        try:
+            yield read
+        finally:
+            os.close(read)
+            os.close(ended[1])
+            copier.join()
+            os.close(ended[0])
+
+    def _copy(self, source: int, write: int, ended: int) -> None:
+        """Copy until the input ends or the program does."""
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+        poll.register(ended, select.POLLIN)
+        try:
+            while ended not in (ready := dict(poll.poll())) and source in ready:
+                if not (data := os.read(source, 1 << 16)):
+                    break
+                self._kept.write(data)
+                self._kept.flush()
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(write, left) :]
+        except BrokenPipeError:
+            pass  # the program reads no more
+        finally:
+            os.close(write)
+            os.close(source)
+
+
 @contextlib.contextmanager
 def input_again() -> Iterator[int]:
-    """Give a descriptor of this process's input: where stdin is a file, what is left of it, however often this is called.
-
-    Otherwise (a terminal, a pipe) there is nothing to read.
+    """Give a descriptor of this process's input, the same however often this is called: what is left of a file; of a pipe what
+    the first program that was given it could read. There is nothing to read from a terminal.
     """
     path = f"/proc/self/fd/{STDIN}"
     try:
-        is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)
+        kind = os.fstat(STDIN).st_mode
+        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+            with _PipedInput.of_this_process() as descriptor:
+                yield descriptor
+            return
+        is_file = stat.S_ISREG(kind)
         descriptor = os.open(path if is_file else os.devnull, os.O_RDONLY)
         if is_file:
             os.lseek(descriptor, os.lseek(STDIN, 0, os.SEEK_CUR), os.SEEK_SET)

@@ -35,7 +35,7 @@ def _bash(line: str) -> list[str]:
         ("convolver plot ro", ["roofline"]),
         ("convolver simulate x.cvt -m server-h", ["server-hbm"]),
         ("convolver machine sh", ["show"]),
-        ("convolver ratio --to", ["--top"]),
+        ("convolver diff --to", ["--top"]),
     ],
 )
 def test_bash_offers_what_the_parser_knows(line, offered):

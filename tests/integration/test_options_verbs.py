@@ -64,7 +64,7 @@ def test_simulate_shows_bytes_causes_pages_and_lines(trace, tmp_path):
     l1 = as_json["levels"][0]
     assert l1["compulsory"] + l1["capacity"] + l1["conflict"] == l1["misses"]
     assert sum(row["L1"] for row in as_json["lines"]) == l1["misses"]
-    large = json.loads(run("simulate", trace, "-m", machine, "--pages", "2M", "--json", "--force").stdout)[0]
+    large = json.loads(run("simulate", trace, "-m", machine, "--page-size", "2M", "--json", "--force").stdout)[0]
     assert large["tlb"][0]["page_bytes"] == 1 << 21
     assert large["tlb"][0]["misses"] == 1 < as_json["tlb"][0]["misses"]
 
@@ -80,8 +80,8 @@ def test_semantics_of_another_simulator(trace, tmp_path):
 def test_pages_are_of_three_sizes_and_for_machines_with_a_tlb(trace, tmp_path):
     machine, plain = tmp_path / "small.machine.json", tmp_path / "plain.machine.json"
     plain.write_text(json.dumps({**SMALL, "name": "plain", "tlb": []}))
-    assert run("simulate", trace, "-m", machine, "--pages", "3M").exit_code == 2
-    assert "no machine has a TLB" in str(run("simulate", trace, "-m", plain, "--pages", "2M").exception)
+    assert run("simulate", trace, "-m", machine, "--page-size", "3M").exit_code == 2
+    assert "no machine has a TLB" in str(run("simulate", trace, "-m", plain, "--page-size", "2M").exception)
 
 
 def test_share_gives_each_thread_a_core(trace, tmp_path):
@@ -94,14 +94,14 @@ def test_share_gives_each_thread_a_core(trace, tmp_path):
     assert shared[0]["misses"] < alone[0]["misses"]
     rates = HitRates.load(tmp_path / "app.shared.hits.parquet")
     assert rates.header["machines"][0]["sharing"] == {"cores": 2, "turn": 4.0, "by": "references"}
-    assert run("share", trace, "-m", machine, "--by", "instructions", "--force").exit_code == 0
+    assert run("share", trace, "-m", machine, "--turns-in", "instructions", "--force").exit_code == 0
 
 
 def test_share_needs_a_shared_level_and_a_known_unit(trace, tmp_path):
     private = tmp_path / "private.machine.json"
     private.write_text(json.dumps({**SMALL, "name": "private", "hierarchy": SMALL["hierarchy"][:1]}))
     assert isinstance(run("share", trace, "-m", private).exception, UsageError)
-    assert isinstance(run("share", trace, "-m", OPTIONS, "--by", "seconds").exception, UsageError)
+    assert isinstance(run("share", trace, "-m", OPTIONS, "--turns-in", "seconds").exception, UsageError)
 
 
 def test_share_writes_no_output_twice(trace, tmp_path):

@@ -82,7 +82,7 @@ def test_command_in_one_go_writes_every_artifact(folder, run):
     again = run(*words)
     assert again.returncode == 2
     assert "--force" in again.stderr
-    ratio = run("ratio", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
+    ratio = run("diff", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
     assert json.loads(ratio.stdout)["ratio"] == document["cpu_ratio"]
 
 

@@ -197,7 +197,7 @@ def test_the_command_writes_a_profile_that_machine_show_reads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ["--quick --full", "--cpu 100000", "--pages 1g", "--threads 2", "--largest 1", "--full --threads x", "-o no/m.json"]
+    "words", ["--quick --full", "--cpu 100000", "--pages 1g", "--busy 2", "--largest 1", "--full --busy x", "-o no/m.json"]
 )
 def test_contradicting_or_impossible_options_are_usage_errors(tmp_path, words):
     done = convolver("probe", *words.split(), folder=tmp_path)

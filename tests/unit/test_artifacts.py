@@ -74,7 +74,7 @@ def test_info_on_the_command_line(files):
 
 
 def test_ratio_on_the_command_line(files, tmp_path):
-    words = ["ratio", str(tmp_path / "a@m.times.parquet"), str(tmp_path / "a@fast.times.parquet")]
+    words = ["diff", str(tmp_path / "a@m.times.parquet"), str(tmp_path / "a@fast.times.parquet")]
     assert "2" in CliRunner().invoke(app, words).stdout
     result = CliRunner().invoke(app, [*words, "--json", "-o", str(tmp_path / "new.ratio.json")])
     assert json.loads(result.stdout)["ratio"] == pytest.approx(2)

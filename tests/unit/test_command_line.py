@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from convolver.cli.app import GROUPS, HIDDEN, app, main
@@ -65,3 +66,70 @@ def test_a_full_disk_is_one_sentence_and_no_traceback():
         )
     assert done.returncode == 1
     assert done.stderr == "convolver: the system refused: No space left on device; CONVOLVER_TRACEBACK=1 shows where.\n"
+
+
+ALIKE = {
+    "--at": "a number of processes",
+    "--bandwidth": "bytes per second of the network, one or a range",
+    "--by": "what a row stands for",
+    "--cores": "how many cores the program has",
+    "--cpu-ratio": "what computation is divided by, one or a range",
+    "--full": "everything instead of a selection",
+    "--json": "data instead of words; on stderr where stdout is the program's",
+    "--latency": "seconds of the network, one or a range",
+    "--machine": "a machine",
+    "--machines": "machines at commas",
+    "--metric": "the quantity that is compared or modeled",
+    "--name": "what the thing is called",
+    "--output": "the file or folder to write",
+    "--points": "how many points are simulated",
+    "--quick": "a selection instead of everything",
+    "-m": "machines",
+    "-n": "what the thing is called",
+    "-o": "the file or folder to write",
+}
+"""Options whose help differs from verb to verb and whose meaning does not."""
+
+
+def options(command, path=()):
+    """Yield name, help and verb of every option."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, (*path, name))
+    if not hasattr(command, "commands"):
+        for option in command.params:
+            if option.param_type_name == "option":
+                yield from ((name, option.help, " ".join(path)) for name in (*option.opts, *option.secondary_opts))
+
+
+def test_an_option_has_one_meaning_in_all_verbs():
+    texts = {}
+    for name, text, verb in options(typer.main.get_command(app)):
+        texts.setdefault(name, {}).setdefault(text, []).append(verb)
+    several = {name: found for name, found in texts.items() if len(found) > 1}
+    assert several.keys() == ALIKE.keys(), {name: several[name] for name in several.keys() - ALIKE.keys()}
+
+
+def test_every_verb_of_a_group_shows_two_examples():
+    def verbs(command, path=()):
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from verbs(inner, (*path, name))
+        if not hasattr(command, "commands"):
+            yield path, command.help
+
+    for path, text in verbs(typer.main.get_command(app)):
+        shown = [line for line in (text or "").partition("Examples:")[2].splitlines() if f"convolver {path[0]}" in line]
+        assert len(shown) >= 2 or path[0] in ("doctor", "completion"), path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "nosuch.cvt", "--base", "nosuch"],
+        ["simulate", "nosuch.cvt", "-m", "nosuch"],
+        ["explore", "nosuch.cvt", "-m", "nosuch", "--level", "L2", "--sizes", "1M"],
+        ["share", "nosuch.cvt", "-m", "nosuch"],
+        ["predict", "--mpi", "nosuch.cvt", "--base", "nosuch"],
+    ],
+)
+def test_a_missing_file_is_named_before_a_missing_profile(words):
+    assert "There is no file nosuch.cvt" in str(runner.invoke(app, words).exception)

@@ -113,7 +113,8 @@ def test_two_equal_sides_are_said_to_be_so(chain):
 
 def test_system_time_stands_beside_the_user_time_that_blocks_have(tmp_path):
     chain = make_chain(tmp_path, call_seconds=(2e-5, None), system=CALLS)
-    text = RUNNER.invoke(app, ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet")]).stdout
+    sides = [chain.path(f"app@{machine}.times.parquet") for machine in ("base", "target")]
+    text = RUNNER.invoke(app, ["diff", *sides, "--metric", "seconds"]).stdout
     assert f"User time: {format_seconds(chain.prediction.base.seconds)} -> " in text
     assert "System time: 2 ms -> not predicted." in text
 
@@ -130,7 +131,7 @@ def test_functions_are_named_with_their_module_and_counts_have_no_errors(tmp_pat
 
 
 def test_the_verb_prints_a_table_json_and_csv_that_agree(chain):
-    words = ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet")]
+    words = ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet"), "--metric", "seconds"]
     text = RUNNER.invoke(app, [*words, "--top", "2"]).stdout
     assert "matched by block" in text
     assert re.search(r"12 of 12 blocks changed, \d+ of them by more than the errors", text)

@@ -1,6 +1,8 @@
 """File names that tell ranks and processes apart."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,27 @@ def test_the_launchers_open_descriptors_are_handed_on():
         os.close(other)
     assert descriptors({"PMI_FD": str(other)}) == ()
     assert descriptors({"PMI_FD": "x"}) == descriptors({}) == ()
+
+
+PIPED = """
+import os, subprocess, sys
+from convolver.tracing.launch import input_again
+for words in (["head", "-c", "3"], ["cat"], ["cat"]):
+    with input_again() as stdin:
+        print(subprocess.run(words, stdin=stdin, capture_output=True, text=True).stdout)
+"""
+
+
+def test_each_run_reads_what_came_through_a_pipe():
+    done = subprocess.run([sys.executable, "-c", PIPED], input="one\ntwo\n", capture_output=True, text=True, timeout=60)
+    assert done.stdout == "one\none\ntwo\n\none\ntwo\n\n"
+
+
+def test_a_pipe_that_never_ends_keeps_nobody_waiting():
+    ours, other = os.pipe()
+    code = PIPED.replace('(["head", "-c", "3"], ["cat"], ["cat"])', '(["true"], ["true"])')
+    try:
+        assert subprocess.run([sys.executable, "-c", code], stdin=ours, timeout=60, capture_output=True).returncode == 0
+    finally:
+        os.close(ours)
+        os.close(other)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convolver.convolution.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, from_to, verdict
+from convolver.convolution.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, from_to, run_check, verdict
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,36 @@ def test_a_time_outside_the_interval_fails_and_says_so(measured):
 
 def test_nothing_measured_is_no_check():
     assert base_check(document(None)) is None
+
+
+FAILED = {**document(3.0), "extrapolated_share": 0.0, "complete": True}
+QUIET = {"forks": 0, "threads": 0, "pages": {"anonymous": 5, "shared": 0, "windows": 0}}
+
+
+@pytest.mark.parametrize(
+    ("base", "system", "words"),
+    [
+        ({}, {"forks": 2}, "started 2 processes"),
+        ({}, {"threads": 3}, "3 more threads"),
+        ({"system_seconds": 0.4}, {"pages": {"anonymous": 7000}}, "40% of the time is the kernel's, with 7,000 page faults"),
+        ({"projected": True}, QUIET, "projected machine"),
+        ({}, QUIET, "The trace names no cause"),
+    ],
+)
+def test_the_cause_of_a_failed_check_comes_from_the_trace(base, system, words):
+    document = {**FAILED, "base": {**FAILED["base"], **base}}
+    assert words in base_check(document, system).sentence
+
+
+@pytest.mark.parametrize(("measured", "passed"), [(1.05, True), (80.0, False)])
+def test_a_parallel_run_is_checked_within_the_relative_interval(measured, passed):
+    document = {
+        "base": "m",
+        "base_seconds": 1.0,
+        "measured_seconds": measured,
+        "base_error": 1 / measured - 1,
+        "seconds": 2.0,
+        "interval_seconds": [1.8, 2.4],
+    }
+    assert run_check(document).passed == passed
+    assert run_check(document).sentence.startswith("Check on m" if passed else "Check failed on m")

@@ -135,7 +135,7 @@ def phase_times(phases: list[Mapping[str, Any]], marks: Marks) -> tuple[list[Pha
     events without phases.
     """
     if not phases:
-        raise ModelError("This trace has no phases; make a signature with 'convolver model scale --signature'.")
+        raise ModelError("This trace has no phases; make a signature with 'convolver model scale --reduce'.")
     weights = {int(row["phase"]): int(row["weight"]) for row in phases}
     ranks = [_means(marks, rank) for rank in range(len(marks.ends))]
     wholes = [predicted_time(means, {phase: weights[phase] for phase in means}) for means in ranks]

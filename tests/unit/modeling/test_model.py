@@ -155,7 +155,7 @@ def run(convolver):
 def test_the_command_line_fits_applies_shows_and_converts(tmp_path, run):
     amdahl_table().save(tmp_path / "runs.csv")
     fitted = run(
-        "fit", "runs.csv", "-k", "analytic", "-t", "time", "-f", "P", "-s", "formula=1 + 1/P", "-o", "m.json", cwd=tmp_path
+        "fit", "runs.csv", "-k", "analytic", "-y", "time", "-x", "P", "-s", "formula=1 + 1/P", "-o", "m.json", cwd=tmp_path
     )
     assert fitted.returncode == 0, fitted.stderr
     assert "Wrote m.json" in fitted.stderr
@@ -191,3 +191,14 @@ def test_options_of_the_command_line_may_be_numbers_lists_and_mappings():
     assert given["bounds"] == {"g": [1e-9, 1e-3], "h": [1, 1.5]}
     assert given["fixed"] == {"f": 4965}
     assert (given["trials"], given["formula"], given["quick"], given["P"]) == (5, "a*max(x,1)", True, [4, 9])
+
+
+def test_a_plain_csv_has_the_features_and_the_target_as_columns(tmp_path, run):
+    rows = "\n".join(f"host,{p},{1 + 8 / p}" for p in (1, 2, 4, 8))
+    (tmp_path / "plain.csv").write_text(f"where,P,time\n{rows}\n")
+    words = ["-k", "analytic", "-y", "time", "-x", "P", "-s", "formula=1 + 1/P", "-o", "plain.json", "--json"]
+    done = run("fit", "plain.csv", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert run("check", "plain.json", "plain.csv", cwd=tmp_path).returncode == 0
+    wrong = run("fit", "plain.csv", "-k", "analytic", "-y", "energy", "-x", "P", "-s", "formula=P", cwd=tmp_path)
+    assert "no column 'energy' of numbers; its columns of numbers are: P, time" in wrong.stderr

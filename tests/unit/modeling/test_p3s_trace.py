@@ -282,7 +282,7 @@ def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path, convolver):
         run("scale", "t9.txt", "t16.txt", "t25.txt", "--at", str(count), "--size", str(SIZE), "-o", f"e{count}.parquet")
     swept = run("sweep", "e16.parquet", "e36.parquet", "e49.parquet", "-o", "s.parquet", "--points", "12")
     assert "-s locality=16:1,36:1,49:1" in swept.stderr
-    run("fit", "s.parquet", "-k", "linear", "-t", "time", "-f", "P,L,BW", "-o", "m.json")
+    run("fit", "s.parquet", "-k", "linear", "-y", "time", "-x", "P,L,BW", "-o", "m.json")
     model = Model.load(tmp_path / "m.json")
     truth = seconds(multi_partition(36), bandwidth=3e8)
     assert model.apply({"P": [36], "L": [5e-6], "BW": [3e8]})[0] == pytest.approx(truth, rel=0.1)

@@ -87,7 +87,7 @@ def test_units_of_other_names_are_refused():
     [
         ("analytic", {"nonsense": 1}, "'analytic' has no option 'nonsense'; it has formula, weights"),
         ("power-law", {"seed": 1}, "it has none"),
-        ("mecp", {}, "'mecp' needs formula and bounds: give --set"),
+        ("mecp", {}, "'mecp' needs formula and bounds: give --option"),
     ],
 )
 def test_options_that_a_model_lacks_or_does_not_know_are_named(kind, options, match):
