@@ -41,7 +41,6 @@ MEASURES = re.compile(r"convolver (doctor|probe|validate|mpi|predict .* -- )|mpi
 PICTURES = {
     "maps": "convolver plot maps host.machine.json run/cg@{host}.times.parquet",
     "blocks": "convolver plot blocks run/cg@{host}.times.parquet run/cg@desktop-32m.times.parquet",
-    "tornado": "convolver plot tornado host.machine.json run/cg.cvt",
 }
 
 

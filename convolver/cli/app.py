@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "predict": "Predict a program's time and its CPU ratio to targets.",
         "choose": "Rank machines for a program, by time and by price.",
         "report": "Show a predicted program, as text or as one HTML page.",
+        "what_if": "Predict what a better cache, memory or core would save.",
         "diff": "Compare two runs, machines (CPU ratio) or versions block by block.",
         "check": "Check a program's time on a pinned machine, for CI.",
         "validate": "Compare predicted with measured times of many programs.",
@@ -72,6 +73,11 @@ HIDDEN = {
 VERBS = {verb: words for group in (*GROUPS.values(), HIDDEN) for verb, words in group.items()}
 
 
+def _named(module: str) -> str:
+    """Return the verb of a module of this package."""
+    return module.rstrip("_").replace("_", "-")
+
+
 @cache
 def _built(verb: str) -> Any:
     alone = typer.Typer(rich_markup_mode=None)
@@ -84,7 +90,7 @@ def _built(verb: str) -> Any:
 class _BuiltVerbs(Mapping[str, Any]):
     """All verbs by name, each built when it is asked for: to build all of them takes longer than many a verb."""
 
-    _modules: ClassVar = {verb.rstrip("_"): verb for verb in VERBS}
+    _modules: ClassVar = {_named(verb): verb for verb in VERBS}
 
     def __getitem__(self, name: str) -> Any:
         return _built(self._modules[name])
@@ -108,7 +114,7 @@ class _AllVerbs(Verbs):
         width = max(len(verb) for verb in VERBS)
         for title, verbs in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(verb.rstrip("_").ljust(width), words) for verb, words in verbs.items()])
+                formatter.write_dl([(_named(verb).ljust(width), words) for verb, words in verbs.items()])
 
 
 app = typer.Typer(

@@ -12,7 +12,12 @@ from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
 from convolver.errors import HierarchyError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from convolver.machine.profile import MachineProfile
+    from convolver.progress import Progress
+    from convolver.simulation.targets import Target
+    from convolver.tracing.reader import Trace
 
 HELP = """Simulate variants of one cache level of a machine on a recorded trace, all in one pass.
 
@@ -31,14 +36,34 @@ def _list(text: str | None, parse: Callable[[str], Any]) -> list[Any]:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from convolver.reporting.console import out
     from convolver.reporting.grid import grid
+    from convolver.units import format_seconds
 
-    table = grid(["variant"], [*(f"misses {level}" for level in rows[0]["missing"]), "to memory, relative"])
+    table = grid(["variant"], [*(f"misses {level}" for level in rows[0]["missing"]), "to memory, relative", "time"])
     base = rows[0]["memory"]
     for row in rows:
         shares = ["-" if share is None else f"{share:.5f}" for share in row["missing"].values()]
         relative = f"{row['memory'] / base:.3f}" if base and row["memory"] is not None else "-"
-        table.add_row(row["machine"], *shares, relative)
+        seconds = "-" if row["seconds"] is None else format_seconds(row["seconds"])
+        table.add_row(row["machine"], *shares, relative, seconds)
     out().print(table)
+
+
+def _seconds(trace: Trace, machine: MachineProfile, variants: Sequence[Target], progress: Progress) -> dict[str, float]:
+    """Return the predicted time on each variant; without those that cannot be predicted: of a profile without curves, of a trace
+    without its signature, of levels with a prefetcher, which the machine's coefficients hold already."""
+    from msgspec.structs import replace
+
+    from convolver.analyzing.analyze import analyze
+    from convolver.convolution.convolve import convolve
+    from convolver.errors import ConvolverError
+
+    profiles = [replace(machine, name=one.name, hierarchy=one.hierarchy) for one in variants]
+    known = [one for one in profiles if one.maps and not any(level.prefetcher for level in one.hierarchy)]
+    try:
+        analysis = analyze(trace, known, progress=progress) if known else None
+        return {} if analysis is None else {one.name: convolve(analysis, one).total[0] for one in known}
+    except ConvolverError:
+        return {}
 
 
 def _explore(
@@ -85,10 +110,12 @@ def _explore(
     except HierarchyError as error:  # what was asked for, not what a file says
         raise UsageError(str(error)) from error
     recorded = Trace.load(trace)
-    rates = simulate(recorded, machines, progress=terminal_progress())
+    progress = terminal_progress()
+    rates = simulate(recorded, machines, progress=progress)
     if path:
         rates.save(path)
-    rows = compared(rates)
+    seconds = _seconds(recorded, varied, machines, progress)
+    rows = [{**row, "seconds": seconds.get(row["machine"])} for row in compared(rates)]
     if not printed(json, csv, lambda: rows):
         print_about(recorded.signature, [varied.name])
         _print_table(rows)

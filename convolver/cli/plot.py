@@ -17,7 +17,6 @@ Views and what they take:
   roofline  machine, signature, block times           flop/s over flop/byte
   blocks    block times of the base, of the target    what decides the CPU ratio
   misses    hit rates                                 miss ratio over cache size
-  tornado   machine, trace (or signature, hit rates)  what moves the predicted time
   parity    predictions                               predicted over measured
   ranks     timeline                                  what every rank does
   scaling   model                                     a fitted curve with its interval

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
 WINDOW, STATIC = "window", "static"
+BUFFERS = ("queue", "reorder_buffer", "scheduler", "load_buffer", "store_buffer", "fill_buffers")
+WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
+"""Parameters that the ``core_width`` of a projected machine scales."""
 PLAN = SamplePlan(counted=2000, warm=1000, most=4096, shown=8)
 """Windows of 2000 instructions behind 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
@@ -66,7 +69,9 @@ class WalkedCore(NamedTuple):
 def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
     """Return the core table of a machine, with what its probes measured, and how the table was found (:func:`choose_core`)."""
     table, how = choose_core(machine.cpu)
-    return calibrated_core(table, machine)[0], how
+    own = calibrated_core(table, machine)[0]
+    width = float(machine.cpu.get("core_width", 1.0))
+    return own.with_params(**{name: round(width * own.params[name]) for name in WIDTHS}), how
 
 
 def core_time(

@@ -8,6 +8,8 @@ What is assumed, so that a projection can be judged:
 - a level's bandwidth scales what streams through it (unit stride, strides, streams, sequential chase), its latency what waits for
   it (chase, random references, gather: all bound by latency, alone or divided by the misses in flight);
 - the core's clock scales instructions and the caches in the core's clock domain: all levels but the last;
+- the core's width scales what is fetched, issued and retired in a cycle and all buffers; its ports stay;
+- in huge pages no translation is missing;
 - the coefficients of the rate model scale as the curves do; since no one factor holds for all that a place is asked for, each
   factor f makes its place uncertain by a share of log f (:data:`FACTOR_DEVIATION`), beside what the base's calibration errs by;
 - no point becomes faster than the same curve in the first level.
@@ -34,6 +36,8 @@ from convolver.machine.profile import MachineProfile, Throughput
 from convolver.units import format_bytes, parse_bytes
 
 _STREAMING = ("unit", "stride", "streams", "stream_hot", "chase_sequential")
+NO_WALKS = {"page_entries": 0, "walk": 0.0, "walk_latency": 0.0}
+"""Coefficients where data lie in huge pages: as many translations reach 512 times as far, beyond what programs here touch."""
 _GEOMETRY = ("size", "ways")
 _SPEEDS = ("bandwidth", "latency")
 
@@ -46,21 +50,25 @@ _FLOATING = ("throughput.fp_", "throughput.divide_single", "throughput.divide_do
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a projection changes: ``sizes`` and ``ways`` by level, ``scales`` by (level, ``bandwidth`` or ``latency``)."""
+    """What a projection changes: ``sizes`` and ``ways`` by level, ``scales`` by (level, ``bandwidth`` or ``latency``), ``width``
+    of the core with its buffers, and whether all data lie in huge pages."""
 
     sizes: dict[str, int] = {}
     ways: dict[str, int] = {}
     scales: dict[tuple[str, str], float] = {}
     clock: float = 1.0
     flops: float = 1.0
+    width: float = 1.0
+    huge_pages: bool = False
 
     def sentences(self) -> tuple[str, ...]:
         """Return one line for each change, for the profile."""
         lines = [f"{level}.size = {format_bytes(size)}" for level, size in self.sizes.items()]
         lines += [f"{level}.ways = {ways}" for level, ways in self.ways.items()]
         lines += [f"{level}.{kind} x {factor:g}" for (level, kind), factor in self.scales.items()]
-        lines += [f"core.{kind} x {factor:g}" for kind, factor in (("clock", self.clock), ("flops", self.flops)) if factor != 1.0]
-        return tuple(lines)
+        core = {"clock": self.clock, "flops": self.flops, "width": self.width}
+        lines += [f"core.{kind} x {factor:g}" for kind, factor in core.items() if factor != 1.0]
+        return (*lines, "data in huge pages") if self.huge_pages else tuple(lines)
 
 
 def _split(word: str, example: str) -> tuple[str, str, str]:
@@ -93,7 +101,7 @@ def parse_changes(sets: Sequence[str], scales: Sequence[str]) -> Changes:
             raise UsageError(f"'{word}' cannot be set; size and ways of a level can.")
         geometry[what][level] = parse_bytes(value)
     speeds: dict[tuple[str, str], float] = {}
-    core = {"clock": 1.0, "flops": 1.0}
+    core = {"clock": 1.0, "flops": 1.0, "width": 1.0}
     for word in scales:
         place, what, value = _split(word, "memory.bandwidth=2 or core.clock=1.2")
         if place == "core" and what in core:
@@ -101,8 +109,9 @@ def parse_changes(sets: Sequence[str], scales: Sequence[str]) -> Changes:
         elif place != "core" and what in _SPEEDS:
             speeds[place, what] = _factor(word, value)
         else:
-            raise UsageError(f"'{word}' cannot be scaled; LEVEL.bandwidth, LEVEL.latency, core.clock and core.flops can.")
-    return Changes(sizes=geometry["size"], ways=geometry["ways"], scales=speeds, clock=core["clock"], flops=core["flops"])
+            raise UsageError(f"'{word}' cannot be scaled; LEVEL.bandwidth, LEVEL.latency and core.clock, .flops or .width can.")
+    changes = Changes(sizes=geometry["size"], ways=geometry["ways"], scales=speeds)
+    return msgspec.structs.replace(changes, **core)
 
 
 def _nearest_ways(level: Level, size_bytes: int) -> int:
@@ -227,7 +236,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         semantics=base.semantics,
         projected=True,
         provenance=provenance,
-        cpu={**_core(base.cpu), "model": f"projected from {base.cpu.get('model', base.name)}"},
+        cpu={**_core(base.cpu, changes.width), "model": f"projected from {base.cpu.get('model', base.name)}"},
         maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
         core=tuple(_project_figure(figure, changes) for figure in base.core),
@@ -263,6 +272,8 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
         latency=scaled(known.latency, "chase"),
         first_latency=known.first_latency * _time_factor("chase", old[0].level, old, changes),
         coming=known.coming / changes.clock,
+        window=known.window * changes.width,
+        **(NO_WALKS if changes.huge_pages else {}),
     )
 
 
@@ -293,9 +304,11 @@ def _assumed(known: Calibration, places: Sequence[str], changes: Changes) -> tup
     return found if any(found) else ()
 
 
-def _core(cpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what says which core it is: a projection keeps its pipeline."""
-    return {name: cpu[name] for name in ("vendor", "family", "model_number", "flags", "vector_sets") if name in cpu}
+def _core(cpu: Mapping[str, Any], width: float) -> dict[str, Any]:
+    """Return what says which core it is: a projection keeps its pipeline, as wide as ``core_width`` says."""
+    width *= cpu.get("core_width", 1.0)
+    kept = {name: cpu[name] for name in ("vendor", "family", "model_number", "flags", "vector_sets") if name in cpu}
+    return kept if width == 1.0 else {**kept, "core_width": width}
 
 
 def _origin(provenance: Mapping[str, Any], cpu: Mapping[str, Any]) -> dict[str, Any]:

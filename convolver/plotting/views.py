@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.artifact_kinds import KINDS
-from convolver.artifacts import TRACE_SCHEMA as TRACE
 from convolver.artifacts import load, schema_of
 from convolver.errors import UsageError
 from convolver.plotting.style import Look
@@ -91,17 +90,6 @@ def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
     return draw(inputs[HITS][0], look)
 
 
-def _tornado(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.analyzing.analyze import analyze
-    from convolver.plotting.tornado import draw
-
-    machine, (program, *more) = inputs[MACHINE][0], [*inputs[TRACE], *inputs[SIGNATURE], None]
-    hits = next(iter([*inputs[ANALYSIS], *inputs[HITS]]), None)
-    if program is None or len(more) > 1 or (inputs[SIGNATURE] and hits is None):
-        raise UsageError("A tornado takes a machine and a trace (.cvt), or a machine, a signature and its analysis or hit rates.")
-    return draw(analyze(program, machine, hits=hits), machine, look)
-
-
 ONE, OPTIONAL = (1, 1), (0, 1)
 VIEWS: dict[str, View] = {
     "maps": View("MAPS curves with the program's blocks on them", {MACHINE: ONE, TIMES: OPTIONAL}, _maps),
@@ -111,11 +99,6 @@ VIEWS: dict[str, View] = {
     "ranks": View("what every rank does over time", {TIMELINE: ONE}, _ranks),
     "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
     "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
-    "tornado": View(
-        "what moves the predicted time",
-        {TRACE: OPTIONAL, SIGNATURE: OPTIONAL, ANALYSIS: OPTIONAL, HITS: OPTIONAL, MACHINE: ONE},
-        _tornado,
-    ),
 }
 
 

@@ -21,7 +21,7 @@ def test_the_help_lists_every_verb_by_its_use_on_a_whole_line():
     listed = []
     for title, verbs in GROUPS.items():
         block = help_of().partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
-        assert [line.split()[0] for line in block] == [verb.rstrip("_") for verb in verbs]
+        assert [line.split()[0] for line in block] == [verb.rstrip("_").replace("_", "-") for verb in verbs]
         listed += block
     assert not {line.split()[0] for line in listed} & set(HIDDEN)
     assert all(len(line) <= 80 and line.endswith(".") and not line.endswith("...") for line in listed)

@@ -32,7 +32,7 @@ DEFINITIONS = {
     "3 ms",  # how often campaigns sample the core
     "100 %",
     *("1 %", "5 %", "3 %", "10 %", "64 times"),  # thresholds of a check, limits of a profile's points and a signature's pages
-    *("80 %", "200 times", "1.25 times"),  # the budget's part of bursts, draws of a prediction, the tornado's factor
+    *("80 %", "200 times"),  # the budget's part of bursts, draws of a prediction
 }
 """Figures that are no measurement, wherever they stand."""
 

@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -12,19 +11,17 @@ pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 
 from convolver.cli.app import app
 from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
-from convolver.machine.profile import Throughput
 from convolver.modeling.model_artifact import Model
 from convolver.mpi.timeline import Timeline
 from convolver.plotting import compared_blocks as blocks
 from convolver.plotting import maps_picture as maps
 from convolver.plotting import miss_ratios as misses
-from convolver.plotting import parity, roofline, style, tornado
+from convolver.plotting import parity, roofline, style
 from convolver.plotting import rank_timeline as ranks
 from convolver.plotting import scaling_curve as scaling
 from convolver.plotting.views import VIEWS
 from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain, make_model, make_timeline
-from tests.synthetic import analyzed
 
 RUNNER = CliRunner()
 
@@ -46,7 +43,6 @@ INPUTS = {
     "ranks": ["ring.timeline.parquet"],
     "scaling": ["time.model.json"],
     "misses": ["app.hits.parquet"],
-    "tornado": [BASE, "app.sig.parquet", "app.hits.parquet"],
 }
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -129,16 +125,6 @@ def test_bars_are_ordered_by_what_decides_the_ratio_and_add_up_to_the_whole(chai
     assert changes == sorted(changes, reverse=True)
     assert table["base_seconds"].sum() == pytest.approx(chain.prediction.base.seconds)
     assert table["target_seconds"].sum() == pytest.approx(chain.prediction.target.seconds)
-
-
-def test_a_tornado_is_widest_first_and_better_is_never_slower(chain):
-    found = tornado.swings(analyzed(chain.signature, chain.hits, chain.base), chain.base)
-    widths = [worse - better for better, worse in found.values()]
-    assert list(map(abs, widths)) == sorted(map(abs, widths), reverse=True)
-    assert widths[0] > 0
-    # A faster clock leaves the farther plateaus of a curve where they are, so that taking it apart moves cost from references to
-    # lines; where loads and stores overlap, that can cost up to a thousandth.
-    assert min(widths) >= -1e-3 * max(worse for _, worse in found.values())
 
 
 def test_miss_ratios_fall_from_level_to_level(chain):
@@ -261,13 +247,3 @@ def test_a_block_that_costs_no_memory_time_does_not_stretch_the_picture(tmp_path
     fastest = max(1 / point.seconds_per_reference for _, curve in maps.shown_curves(chain.base) for point in curve.points)
     assert axes.get_ylim()[1] < 10 * fastest
     assert "top edge" in drawn.get_supxlabel()
-
-
-def test_a_tornado_with_core_time_is_the_prediction_with_core_time_and_the_clock_moves_it(chain):
-    cycle = Throughput(kernel="cycle", operation="cycle", seconds=1.0)
-    base = msgspec.structs.replace(chain.base, floating_point=(*chain.base.floating_point, cycle))
-    near = np.full(chain.signature.table.height, chain.prediction.base.seconds)
-    found = tornado.swings(analyzed(chain.signature, chain.hits, base, near=near), base)
-    faster, slower = found["core clock"]
-    assert next(iter(found)) == "core clock"
-    assert slower / faster == pytest.approx(tornado.FACTOR**2, rel=0.05)

@@ -1,0 +1,68 @@
+"""``convolver what-if``: which change of a machine would help a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convolver.cli import completing
+from convolver.cli.common import Csv, Json, new_file, printed, wrote
+
+HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
+
+Each change is simulated and convolved as a machine of its own, all in one pass over the trace. A signature with its analysis
+answers only what needs no simulation.
+
+\b
+Examples:
+  convolver what-if cg.cvt --base host
+  convolver what-if cg.cvt --base cloud-server --plot what-if.png
+"""
+WIDTH = 124
+"""Columns that the chart needs."""
+
+
+def what_if_command(
+    program: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program, or a signature with --hits.")],
+    base: Annotated[str, typer.Option("--base", "-b", help="Machine to change.", autocompletion=completing.machines)] = "host",
+    hits: Annotated[Path | None, typer.Option("--hits", help="Analysis or hit rates of a signature.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the bars: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Run the verb."""
+    from convolver.convolution.machine_changes import rows, what_if
+    from convolver.machine.catalog import find_machine
+    from convolver.plotting.labels import machine_label
+    from convolver.reporting.console import out, terminal_progress
+    from convolver.reporting.what_if_table import chart, conclusion
+
+    if plot is not None:
+        from convolver.plotting import style
+
+        new_file(style.check_format(plot), force)
+    machine = find_machine(base)
+    found = what_if(program, machine, hits=hits, progress=terminal_progress())
+    name = machine_label(machine.name, machine.projected)
+    if plot is not None:
+        from convolver.plotting import style
+        from convolver.plotting.what_if_picture import draw
+
+        look = style.DARK if dark else style.LIGHT
+        with style.drawing(look):
+            style.save(draw(found, name, look), plot)
+        wrote(plot)
+    if not printed(as_json, as_csv, lambda: rows(found), lambda: rows(found)):
+        console = out()
+        console.width = max(console.width, WIDTH)
+        console.print(chart(found, name))
+        console.print(conclusion(found), markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("what-if", help=HELP)(what_if_command)

@@ -1,0 +1,67 @@
+"""What would help: the answers are those of machines with the change, simulated in full, from traces and signatures alike."""
+
+from __future__ import annotations
+
+import subprocess
+
+import msgspec
+import pytest
+
+from convolver.analyzing.analyze import analyze
+from convolver.convolution.convolve import convolve
+from convolver.convolution.machine_changes import AS_IS, variants, what_if
+from convolver.machine.catalog import as_machine
+from convolver.machine.project import Changes, project
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import trace
+from tests.integration.tool_runs import requires_tool
+from tools.docs_pages import ROOT
+
+pytestmark = requires_tool
+SMALL = project(as_machine("cloud-epyc-genoa"), "small", Changes(sizes={"L2": 128 << 10, "L3": 1 << 20}))
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("what-if")
+    subprocess.run(["gcc", "-g", "-O2", "-o", folder / "cg", ROOT / "examples" / "cg.c", "-lm"], check=True)
+    command = [str(folder / "cg"), "16"]
+    full = trace(command, output=folder / "full.cvt", sampling=SamplingPlan(mode="full", paths=True))
+    return full, trace(command, output=folder / "sampled.cvt", sampling=SamplingPlan(interval=100_000, sample=30_000))
+
+
+@pytest.fixture(scope="module")
+def found(traces):
+    return {one.change: one for one in what_if(traces[1], SMALL)}
+
+
+@pytest.fixture(scope="module")
+def in_full(traces):
+    return {one.change: one for one in what_if(traces[0], SMALL)}
+
+
+@pytest.mark.parametrize(("level", "factor"), [("L2", 2), ("L3", 2), ("L3", 4)])
+def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, traces, found, in_full):
+    levels = [
+        msgspec.structs.replace(one, size_bytes=factor * one.size_bytes) if one.level == level else one for one in SMALL.hierarchy
+    ]
+    larger = msgspec.structs.replace(SMALL, name="larger", hierarchy=tuple(levels))
+    name, exact = f"{level} x {factor}", convolve(analyze(traces[0], larger), larger).total[0]
+    assert in_full[name].seconds == pytest.approx(exact, rel=1e-3)
+    assert in_full[name].ratio > 0.999
+    assert found[name].ratio == pytest.approx(in_full[name].ratio, rel=0.02)  # a sample errs alike on both machines
+
+
+def test_a_signature_says_the_same_as_its_trace(traces, found, tmp_path):
+    path = tmp_path / "cg.analysis.parquet"
+    analyze(traces[1], SMALL).save(path)
+    for one in what_if(traces[1].signature, SMALL, hits=path):
+        assert one.seconds is None or one == found[one.change]
+
+
+def test_every_change_is_an_improvement_and_the_shortest_time_comes_first(found):
+    first, *rest = found.values()
+    assert first.change == AS_IS
+    assert {one.change for one in rest} == {*variants(SMALL)}
+    assert [one.seconds for one in rest] == sorted(one.seconds for one in rest)
+    assert rest[-1].seconds <= 1.005 * first.seconds
