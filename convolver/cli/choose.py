@@ -39,7 +39,7 @@ def choose_command(
         ),
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the ranking: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,

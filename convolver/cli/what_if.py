@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.errors import UsageError
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -26,11 +27,18 @@ WIDTH = 124
 
 def what_if_command(
     program: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program, or a signature with --hits.")],
-    base: Annotated[str, typer.Option("--base", "-b", help="Machine to change.", autocompletion=completing.machines)] = "host",
-    hits: Annotated[Path | None, typer.Option("--hits", help="Analysis or hit rates of a signature.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the bars: .png, .svg or .pdf.")] = None,
+    base: Annotated[
+        str,
+        typer.Option(
+            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
+        ),
+    ] = "host",
+    hits: Annotated[
+        Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
@@ -45,6 +53,8 @@ def what_if_command(
         from convolver.plotting import style
 
         new_file(style.check_format(plot), force)
+    if not program.is_file():
+        raise UsageError(f"There is no trace {program}; record one with `convolver trace`.")
     machine = find_machine(base)
     found = what_if(program, machine, hits=hits, progress=terminal_progress())
     name = machine_label(machine.name, machine.projected)
