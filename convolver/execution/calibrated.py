@@ -51,6 +51,8 @@ RESOLVED = 1
 """Cycles from a number to the branch that tests it, in the probe of mispredictions."""
 _LINE_BYTES = 64
 """Of the probe's lines of code."""
+RENAMED = 2
+"""Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
 COMMITTED = 2
 """Cycles from the data of two stores to one line until both are in the first level."""
 
@@ -195,9 +197,9 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     called = value("branch.call")
     if near is not None and called is not None:
         result.param("return_cycles", max(round(called) - 2 * near, near))
-    if near is not None and far is not None:
+    if near is not None and far is not None and far > near:  # else the probe's jumps all were near, and it knows no other
         result.param("far_taken_cycles", far)
-        result.param("near_targets", 0 if far <= near else None if targets is None else _power(targets))
+        result.param("near_targets", None if targets is None else _power(targets))
     if code is not None:
         result.param("code_line_cycles", line)
         result.param("code_bytes", _power(code * _LINE_BYTES))
@@ -224,11 +226,13 @@ def _memory_and_front_end(
     both: Callable[[str, str, Callable[[float, float], float]], float | None],
     whole: Callable[[float | None], int | None],
 ) -> None:
-    plain = value("forward.plain")
-    if plain is not None:
+    renames = bool(result.table.params.get("predicted_pairs"))
+    plain, indexed = value("forward.plain"), value("forward.indexed")
+    if plain is not None and not (renames and plain < RENAMED):
         # Faster than a store each cycle: the value never left the registers.
         result.param("fast_forward_latency", 0 if plain < 1 - ROUNDING else whole(plain))
-    result.param("forward_latency", whole(value("forward.indexed")))
+    if indexed is not None and not (renames and indexed < RENAMED):
+        result.param("forward_latency", whole(indexed))
     vector = value("forward.vector")
     result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
     failed = value("forward.failed")

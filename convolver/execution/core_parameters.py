@@ -6,7 +6,9 @@ from convolver.machine.cores import CoreTable
 
 LOOP_TURNS = 34
 """Of the core whose loop buffer was measured."""
-NO_RULE = dict.fromkeys(("index_cycles", "code_window", "lone_vector_stores"), 0)
+NO_RULE = dict.fromkeys(
+    ("index_cycles", "code_window", "lone_vector_stores", "predicted_pairs", "named_pairs", "decoded_ops", "decode_width"), 0
+)
 """Rules of some cores only: what tables have that do not name them."""
 
 

@@ -19,7 +19,7 @@ static int valid_params(const cv_core_params *p)
     /* An instruction of 255 slots must fit. */
     return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
            p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
-           p->code_latency < largest;
+           p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops);
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes)
@@ -82,7 +82,8 @@ static int buffers(cv_core *c)
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
            queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
-           near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS);
+           near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
+           near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS);
 }
 
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
@@ -116,7 +117,7 @@ void cv_core_free(cv_core *c)
     void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->owner, c->causes, c->fetch_queue.why, c->reorder.why, c->loads.why, c->stores.why, c->fills.why, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
-                           c->targets.key, c->code.key};
+                           c->targets.key, c->code.key, c->decoded.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);

@@ -45,9 +45,9 @@ struct cv_core {
     uint32_t *site_owner;
     float *rates, *credits;
     uint16_t *place_latency, *walks;
-    cv_streams streams;      /* which lines come in order, so that they are fetched ahead */
-    near_sets targets, code; /* taken branches by their addresses, lines of code */
-    uint64_t code_line;      /* the last one that was fetched */
+    cv_streams streams;               /* which lines come in order, so that they are fetched ahead */
+    near_sets targets, code, decoded; /* taken branches by their addresses, lines of code, and those that are decoded */
+    uint64_t code_line;               /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
     uint32_t *owner; /* of each operation, for its causes; NULL: nobody asks for them */
     size_t owners;
@@ -60,6 +60,7 @@ struct cv_core {
 
     /* Everything below is the pipeline: emptied where a path does not continue. */
     uint64_t ready[CV_CORE_REGISTERS];    /* cycle from which a register can be read */
+    uint32_t written[CV_CORE_REGISTERS];  /* how often */
     uint16_t producer[CV_CORE_REGISTERS]; /* group of the class that wrote it last */
     line_origin origin[CV_CORE_REGISTERS];
     uint8_t loaded[CV_CORE_REGISTERS]; /* by a load */
@@ -83,6 +84,9 @@ struct cv_core {
     uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
     int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
+    uint64_t decoded_line;  /* of the instruction that was fetched last */
+    uint32_t decoded_slots; /* since it was entered */
+    int decodes;            /* it is not in the cache of decoded code */
     uint64_t window;        /* piece of code_window bytes in which the last instruction that was fetched ends */
     uint32_t taken;         /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
     uint64_t block_fetched; /* cycle in which the last target was fetched */

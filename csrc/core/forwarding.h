@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define STORES 4096 /* entries; a power of two */
+#define PAIRS 1024  /* most loads whose stores are predicted */
+#define SURE 4      /* times in a row */
 
 typedef struct {
     uint64_t word; /* address / 8 + 1; 0: empty */
@@ -13,21 +15,32 @@ typedef struct {
     uint64_t ready;  /* cycle of its data */
     uint64_t cached; /* cycle from which it is in the cache and no longer forwarded */
     uint32_t bytes;
+    uint32_t number; /* of all stores */
+    uint32_t name;   /* the register of its address, as it was written last; 0: it has another address */
 } store_entry;
+
+/* The stores between a load and the one that it read from, and how often in a row there were so many. A core that saw the same number
+ * often enough renames the load to that store's register. */
+typedef struct {
+    uint32_t load, distance, times;
+} pair_entry;
 
 typedef struct {
     store_entry entry[STORES];
+    uint32_t count;         /* of stores */
+    pair_entry pair[PAIRS]; /* by load */
 } forwarding;
 
 enum forward { FORWARD_NONE, FORWARD_WHOLE, FORWARD_PART };
 
 static inline store_entry *forwarding_slot(forwarding *f, uint64_t word) { return &f->entry[(word ^ word >> 12) & (STORES - 1)]; }
 
-static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached)
+static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached, uint32_t name)
 {
     const uint64_t last = (address + (bytes ? bytes - 1 : 0)) >> 3;
+    f->count++;
     for (uint64_t word = address >> 3; word <= last; word++)
-        *forwarding_slot(f, word) = (store_entry){word + 1, address, ready, cached, bytes};
+        *forwarding_slot(f, word) = (store_entry){word + 1, address, ready, cached, bytes, f->count, name};
 }
 
 /* Look for a store that holds bytes of a load which begins at `cycle`; *store is the last that does. */
@@ -44,6 +57,16 @@ static inline enum forward forwarding_find(forwarding *f, uint64_t address, uint
         found = e->address <= address && e->address + e->bytes >= end && found != FORWARD_PART ? FORWARD_WHOLE : FORWARD_PART;
     }
     return found;
+}
+
+/* Was the store of a load that is forwarded predicted? It is learned for the next time. */
+static inline int forwarding_predicted(forwarding *f, uint32_t load, uint32_t entries, const store_entry *store)
+{
+    pair_entry *const e = &f->pair[load % entries];
+    const uint32_t distance = f->count - store->number;
+    const int same = e->load == load && e->distance == distance, sure = same && e->times >= SURE;
+    *e = (pair_entry){load, distance, same ? e->times + 1 : 0};
+    return sure;
 }
 
 #endif

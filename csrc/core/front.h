@@ -9,6 +9,7 @@
 
 #define TARGET_WAYS 4 /* taken branches in a line of code that are near */
 #define CODE_WAYS 8
+#define DECODED_SLOTS 8 /* of an entry of the cache of decoded code, which holds no more than a line */
 
 typedef struct {
     uint64_t *key; /* sets * ways, + 1; 0: empty */

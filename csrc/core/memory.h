@@ -117,6 +117,18 @@ static inline void charge_full(cv_core *c, blame why, uint64_t cycles)
     }
 }
 
+/* The name by which a core that renames memory knows the address of an instruction: its register and how often that was written; 0: none.
+ * What push and pop do to the stack pointer is followed, so it never counts as written. */
+static inline uint32_t address_name(const cv_core *c, const cv_core_op *op)
+{
+    if (!c->params.named_pairs || !(op->flags & CV_CORE_PLAIN) || op->n_addresses > 1)
+        return 0;
+    const uint32_t number = op->n_addresses ? op->addresses[0] : CV_CORE_STACK_POINTER;
+    if (number == CV_CORE_STACK_POINTER)
+        return 1 + number;
+    return c->params.named_pairs > 1 ? 1 + number + CV_CORE_REGISTERS * c->written[number] : 0;
+}
+
 /* One load whose address is known at `cycle`; returns when its data can be used. */
 static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, line_way way, uint64_t cycle)
 {
@@ -136,6 +148,13 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
     if (found == FORWARD_PART) {
         const uint64_t after = store->cached + p->failed_forward_latency;
         return after > done ? after : done;
+    }
+    if (found == FORWARD_WHOLE && !vector) {
+        const uint32_t name = address_name(c, op);
+        const int named = name && name == store->name;
+        const int predicted = p->predicted_pairs && forwarding_predicted(&c->forwards, (uint32_t)(op - c->op), p->predicted_pairs, store);
+        if (named || predicted)
+            return store->ready > c->issued + 1 ? store->ready : c->issued + 1;
     }
     if (found == FORWARD_WHOLE) {
         const uint32_t general = op->flags & CV_CORE_PLAIN ? p->fast_forward_latency : p->forward_latency;
@@ -187,7 +206,7 @@ static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint
 }
 
 /* All stores among the references [at, end): they can be forwarded from `ready` on, until they are in the cache. */
-static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t ready)
+static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t ready, uint32_t name)
 {
     const int alone = (op->flags & CV_CORE_VECTOR) && c->params.lone_vector_stores;
     for (; at < end; at++) {
@@ -198,7 +217,7 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
         const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
         queue_put(&c->stores, cached, cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);
-        forwarding_put(&c->forwards, address, bytes, start, cached);
+        forwarding_put(&c->forwards, address, bytes, start, cached, name);
     }
 }
 

@@ -69,6 +69,20 @@ static int buffered(const cv_core *c)
     return c->loop_turns >= c->params.loop_turns && c->loop_turns && c->loop_slots <= c->params.loop_buffer;
 }
 
+/* Is the next instruction in the cache of decoded code? Its entries hold a line's first slots, its next and so on. */
+static void look_up_decoded(cv_core *c, uint64_t line, uint32_t slots)
+{
+    const uint32_t before = c->decoded_slots / DECODED_SLOTS;
+    if (line != c->decoded_line) {
+        c->decoded_line = line;
+        c->decoded_slots = 0;
+    }
+    c->decoded_slots += slots;
+    const uint32_t part = c->decoded_slots / DECODED_SLOTS;
+    if (c->decoded_slots == slots || part != before)
+        c->decodes = !near_use(&c->decoded, line, line << 4 | (part & 15));
+}
+
 /* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
 static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 {
@@ -82,7 +96,7 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
     const uint32_t late = code_cycles(c);
     if (c->taken || late) {
         follow(c, late);
-    } else if (c->group + slots > c->params.fetch_width || (new_line && c->params.code_window)) {
+    } else if (c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width) || (new_line && c->params.code_window)) {
         c->fetched++;
         c->group = 0;
     }
@@ -101,6 +115,8 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
     const uint32_t slots = op->slots;
     blame why = {0, number, CV_CAUSE_FRONT_END};
+    if (c->decoded.sets)
+        look_up_decoded(c, c->decoded_line + (op->flags & CV_CORE_NEW_LINE ? 1 : 0), slots);
     fetch(c, slots, op->flags & CV_CORE_NEW_LINE);
     if (c->fetched > c->issued) {
         charge_late(c, why, c->fetched - c->issued);
@@ -206,6 +222,7 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
         c->producer[op->writes[i]] = kind->group;
         c->origin[op->writes[i]] = c->line;
         c->loaded[op->writes[i]] = (op->flags & CV_CORE_LOAD) != 0;
+        c->written[op->writes[i]]++;
     }
     if (op->flags & CV_CORE_SERIAL)
         c->serial = done;
@@ -248,10 +265,11 @@ static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at
     }
     if (!(op->flags & CV_CORE_FUSED))
         issue(c, op, number);
+    const uint32_t name = address_name(c, op);
     const uint64_t done = execute(c, number, path, at, end);
     const uint64_t cycles = retire(c, number, done);
     if (at < end)
-        stores(c, op, path, at, end, done);
+        stores(c, op, path, at, end, done, name);
     if (c->counted) {
         c->cycles[c->blamed >= 0 ? (uint32_t)c->blamed : number] += cycles;
         c->executions[number]++;
@@ -339,6 +357,10 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
     }
     fetch_lines(c, c->address[segment], c->next_address[segment]);
     c->counted = i >= path->warm_visits;
+    if (c->taken || c->decoded_line != c->address[segment] >> c->line_shift) {
+        c->decoded_line = c->address[segment] >> c->line_shift;
+        c->decoded_slots = 0;
+    }
     uint64_t done = c->issued;
     for (uint32_t number = first; number < last; number++) {
         const size_t begin = at;

@@ -18,7 +18,8 @@
 #define CV_CORE_ADDRESSES 3
 #define CV_CORE_WRITES 4
 #define CV_CORE_PORTS 24
-#define CV_CORE_PLACES 4 /* beyond the first level that a load can be served from */
+#define CV_CORE_STACK_POINTER 4 /* register that a plain address without registers is of: push, pop, call, return */
+#define CV_CORE_PLACES 4        /* beyond the first level that a load can be served from */
 
 enum cv_core_op_flags {
     CV_CORE_LOAD = 1,       /* reads memory */
@@ -90,6 +91,10 @@ typedef struct {
     uint32_t lone_vector_stores; /* 1: of vectors one a cycle enters the cache, also into the line of the one before */
     uint32_t index_cycles;       /* more of a load whose address has an index */
     uint32_t code_window;        /* bytes of code at whose multiples a fetch group ends, those of a line; 0: nowhere */
+    uint32_t predicted_pairs;    /* loads that are renamed to their store's register where it is as many stores away as before; 0: none */
+    uint32_t named_pairs;        /* so are those whose store names the same register, unchanged since: 1, the stack pointer; 2, any */
+    uint32_t decoded_ops;        /* slots in the cache of decoded code, by lines; 0: all code is there */
+    uint32_t decode_width;       /* slots a cycle of other code */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

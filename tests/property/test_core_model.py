@@ -203,6 +203,47 @@ def test_a_value_passed_through_memory_takes_the_forwarding_latency(length, plai
     assert cycles.sum() == PARAMS["load_latency"] + 1 + (length - 1) * (latency + 1)
 
 
+UPDATE = native.LOAD | native.STORE | native.PLAIN
+
+
+def _turn(ops, sites, params, addresses=lambda turn: 64):
+    """Return the cycles of a turn of a loop, when everything was met before."""
+    walked = [
+        _walk(ops, n, params=params, references=np.repeat([addresses(turn) for turn in range(n)], len(sites)), sites=sites).sum()
+        for n in (100, 300)
+    ]
+    return (walked[1] - walked[0]) / 200
+
+
+@given(st.integers(1, 8))
+def test_a_pair_that_is_always_as_far_apart_is_renamed(pairs):
+    """Updates of one place in a row, by a changing register: as many as are remembered take what the addition takes."""
+    ops = [_op(addresses=(7,), writes=(3, 7), flags=UPDATE)] * pairs
+    sites = [site for number in range(pairs) for site in ((number, 8, False), (number, 8, True))]
+    params = PARAMS | {"fast_forward_latency": 9}
+    assert _turn(ops, sites, params | {"predicted_pairs": 8, "named_pairs": 2}) == pairs
+    assert _turn(ops, sites, params | {"named_pairs": 2}) == _turn(ops, sites, params) == 10 * pairs
+
+
+def test_a_pair_at_changing_distance_is_forwarded():
+    update = [_op(addresses=(7,), writes=(3,), flags=UPDATE)]
+    sites, params = [(0, 8, False), (0, 8, True)], PARAMS | {"fast_forward_latency": 9, "predicted_pairs": 16}
+    assert _turn(update, sites, params, lambda turn: 64 * (turn // 3 % 2)) > 4
+    assert _turn(update, sites, params) == 1
+
+
+@given(st.sampled_from([4, 7]), st.integers(0, 2), st.booleans())
+def test_a_pair_by_one_name_is_renamed_while_the_register_stays(register, named, rewritten):
+    ops = [
+        _op(addresses=(register,), writes=(3,), flags=UPDATE),
+        _op(0, reads=(9,), writes=(register,) if rewritten else (10,), flags=native.NO_PORT),
+    ]
+    params = PARAMS | {"fast_forward_latency": 9, "named_pairs": named}
+    followed = named and register == native.STACK_POINTER
+    renamed = followed or (named == 2 and not rewritten)
+    assert _turn(ops, [(0, 8, False), (0, 8, True)], params) == (1 if renamed else 10)
+
+
 @given(st.integers(2, 40))
 def test_a_load_wider_than_the_store_before_waits_for_the_cache(length):
     store = _op(0, flags=native.STORE | native.NO_PORT)

@@ -90,6 +90,25 @@ def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
     assert steady == (lines if ends else max(1, lines * each / PARAMS["issue_width"]))
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_code_that_is_not_decoded_yet_comes_through_the_decoders(power, width, fits):
+    """A loop over lines of four slots, each of which takes an entry of eight."""
+    lines = 8 << power
+    new = [native.NEW_LINE * (number > 0 and number % 4 == 0) for number in range(4 * lines)]
+    op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
+    none, address = np.zeros(0, dtype=np.uint16), np.array([LINE], dtype=np.uint64)
+    code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * lines), op, none, none, none)
+    params = NEAR | {"near_targets": 1024, "decoded_ops": 8 * lines if fits else 4 * lines, "decode_width": width}
+
+    def cycles(rounds):
+        core = Core(params, [PortClass(0, 0, 0, 1)], code)
+        core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(rounds), np.zeros(rounds + 1), none, none), None)
+        return int(core.cycles.sum())
+
+    steady = (cycles(72) - cycles(12)) / 60
+    assert abs(steady - lines * 4 / (PARAMS["issue_width"] if fits else width)) <= 1
+
+
 def _probe(targets, lines, far, line):
     """A core that is asked as the probe asks it, without noise."""
 

@@ -89,9 +89,18 @@ def test_figures_of_the_front_end_replace_the_published_values():
     assert table.params["code_latency"] == SEED.params["code_latency"]
 
 
-def test_where_many_jumps_take_what_few_do_all_targets_are_near():
-    table, _ = calibrated_core(SEED, _profile(**{"front.near": 1.0, "front.far": 1.05}))
-    assert (table.params["near_targets"], table.params["code_bytes"]) == (0, SEED.params["code_bytes"])
+def test_where_many_jumps_take_what_few_do_the_published_targets_stand():
+    table, used = calibrated_core(SEED, _profile(**{"front.near": 1.0, "front.far": 1.05}))
+    assert (table.params["near_targets"], table.params["far_taken_cycles"]) == (256, SEED.params["far_taken_cycles"])
+    assert used == {"taken_cycles": 1}
+
+
+def test_pairs_that_a_core_renames_say_nothing_of_forwarding():
+    figures = {"forward.plain": 1.0, "forward.indexed": 1.0}
+    assert calibrated_core(find_core("zen4"), _profile(**figures))[1] == {}
+    assert calibrated_core(SEED, _profile(**figures))[1] == {"fast_forward_latency": 1, "forward_latency": 1}
+    slow = {"forward.plain": 7.0, "forward.indexed": 8.0}
+    assert calibrated_core(find_core("zen4"), _profile(**slow))[1] == {"fast_forward_latency": 7, "forward_latency": 8}
 
 
 def test_what_loops_and_calls_show_replaces_the_published_values():
