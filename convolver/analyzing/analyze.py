@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
+import numpy as np
 
 from convolver._native.path_builder import Paths
 from convolver._native.path_sample import PathSample
@@ -16,7 +17,8 @@ from convolver._native.trace_decoder import Decoder
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
-from convolver.analyzing.falls import Falls, fold, page_misses, with_scattered
+from convolver.analyzing.falls import Falls, fold, mixed, page_misses, with_scattered
+from convolver.analyzing.kept import asked_of_last, assumed_seconds, kept_lines, miss_ratio
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
@@ -46,11 +48,19 @@ class PredictableTrace(RecordedTrace, Protocol):
 
 
 class _Systems(NamedTuple):
-    """What is simulated for a machine: its caches, what keeps translations, and its caches as lines out of order find them."""
+    """What is simulated for a machine: its caches, what keeps translations, its caches as lines out of order find them, and with
+    the last levels that neighbors may leave of it."""
 
     caches: MemorySystem
     pages: MemorySystem | None
     scattered: MemorySystem | None
+    left: tuple[MemorySystem, ...]
+
+    def named(self) -> list[tuple[str, MemorySystem]]:
+        """Return all of them, with what their names add to that of the machine."""
+        one_each = (("", self.caches), (" (translations)", self.pages), (" (out of order)", self.scattered))
+        known = [(what, system) for what, system in one_each if system is not None]
+        return known + [(f" (last level of {system.hierarchy[-1].size_bytes} bytes)", system) for system in self.left]
 
 
 def analyze(
@@ -162,9 +172,8 @@ def _found(
         return []
     every: dict[str, Target] = {}  # by memory system, under the name of the first machine that has it
     for machine, systems, _ in wanted:
-        for what, system in zip(("", " (translations)", " (out of order)"), systems, strict=True):
-            if system is not None:
-                every.setdefault(system.id, Target(machine.name + what, system))
+        for what, system in systems.named():
+            every.setdefault(system.id, Target(machine.name + what, system))
     samples: list[PathSample] = []
     gather = None
     if has_paths(trace) and any(cycle_seconds(machine) is not None for machine, _, _ in wanted):
@@ -175,8 +184,11 @@ def _found(
 
     rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
     blocks = trace.signature.table.height
-    named = [[None if system is None else every[system.id].name for system in systems] for _, systems, _ in wanted]
-    falls = [_falls(rates.table, machine, names, blocks) for (machine, _, _), names in zip(wanted, named, strict=True)]
+    counts = trace.signature.table
+    falls = [
+        _kept(rates.table, machine, systems, every, _falls(rates.table, machine, systems, every, blocks), counts)
+        for machine, systems, _ in wanted
+    ]
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
     cores = core_cycles(trace, near, samples[0] if samples else None, progress)
     found = []
@@ -187,26 +199,56 @@ def _found(
     return found
 
 
-def _falls(table: pl.DataFrame, machine: MachineProfile, names: Sequence[str | None], blocks: int) -> Falls:
-    """Return where the references fall, from the counts of a machine's memory systems by their names (None: has no such one)."""
+def _falls(table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], blocks: int) -> Falls:
+    """Return where the references fall, from the counts of a machine's memory systems."""
+    where = fold(table, named[systems.caches.id].name, [level.level for level in machine.hierarchy], blocks)
+    if systems.pages is not None:
+        where = replace(where, pages=page_misses(table, named[systems.pages.id].name, PAGES, blocks))
+    if systems.scattered is not None:
+        where = with_scattered(where, _with_last(table, machine, systems, named, systems.scattered, blocks))
+    return where
+
+
+def _with_last(
+    table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], other: MemorySystem, blocks: int
+) -> Falls:
+    """Return where the references fall with the last level of another of a machine's memory systems."""
     import polars as pl
 
-    levels = [level.level for level in machine.hierarchy]
-    caches, pages, scattered = names
-    assert caches is not None
-    where = fold(table, caches, levels, blocks)
-    if pages is not None:
-        where = replace(where, pages=page_misses(table, pages, PAGES, blocks))
-    if scattered is not None:
-        last, name = pl.col("level") == levels[-1], pl.col("machine")
-        rows = table.filter(((name == caches) & ~last) | ((name == scattered) & last)).with_columns(machine=pl.lit(caches))
-        where = with_scattered(where, fold(rows, caches, levels, blocks))
-    return where
+    levels, caches = [level.level for level in machine.hierarchy], named[systems.caches.id].name
+    last, name = pl.col("level") == levels[-1], pl.col("machine")
+    rows = table.filter(((name == caches) & ~last) | ((name == named[other.id].name) & last)).with_columns(machine=pl.lit(caches))
+    return fold(rows, caches, levels, blocks)
+
+
+def _kept(
+    table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], where: Falls, counts: pl.DataFrame
+) -> Falls:
+    """Return where the references fall in the part of the last level that neighbors leave the program."""
+    cycle, lives, known = cycle_seconds(machine), machine.residency, machine.calibration
+    if not systems.left or cycle is None or lives is None or known is None:
+        return where
+    references = counts["memops"].to_numpy().astype(float)
+    smaller = [_with_last(table, machine, systems, named, system, counts.height) for system in systems.left]
+    every = [*reversed(smaller), where]
+    line = machine.hierarchy[-1].line_bytes
+    sizes = [system.hierarchy[-1].size_bytes / line for system in (*reversed(systems.left), systems.caches)]
+    seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle)
+    if not seconds:
+        return where
+    kept = kept_lines(
+        asked_of_last(references, where) / seconds * lives.seconds, sizes, [miss_ratio(references, one) for one in every]
+    )
+    larger = min(int(np.searchsorted(sizes, kept)), len(sizes) - 1)
+    if not larger:
+        return replace(every[0], pages=where.pages)
+    share = (kept - sizes[larger - 1]) / (sizes[larger] - sizes[larger - 1])
+    return replace(mixed(every[larger - 1], every[larger], share), pages=where.pages)
 
 
 def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
     """Return what is simulated for a machine; translations only from references in order."""
-    return _Systems(machine.system, machine.translations if in_order else None, machine.scattered_system)
+    return _Systems(machine.system, machine.translations if in_order else None, machine.scattered_system, machine.left_systems)
 
 
 def _key(machine: MachineProfile, systems: _Systems) -> str:
@@ -214,5 +256,6 @@ def _key(machine: MachineProfile, systems: _Systems) -> str:
     known, cycle = machine.calibration, cycle_seconds(machine)
     core = None if cycle is None else [core_table(machine)[0], machine.hierarchy[0].line_bytes, cycle]
     far = None if known is None or cycle is None else [known.latency, known.walk_latency]
-    document = {"systems": [None if system is None else system.id for system in systems], "core": core, "far": far}
+    lives = machine.residency.seconds if systems.left and machine.residency else None
+    document = {"systems": [system.id for _, system in systems.named()], "core": core, "far": far, "lives": lives}
     return document_id(msgspec.to_builtins(document))

@@ -118,6 +118,24 @@ def with_scattered(where: Falls, other: Falls) -> Falls:
     return replace(where, scattered=other.lines(np.ones(len(other.sampled)))) if other.brought.any() else where
 
 
+def mixed(one: Falls, other: Falls, share: float) -> Falls:
+    """Return shares between those of two last levels, so much of the way from one to the other (0..1)."""
+
+    def between(first: Array, second: Array) -> Array:
+        return np.asarray((1 - share) * first + share * second)
+
+    lines = between(one.served[:, 1:, None] * one.brought, other.served[:, 1:, None] * other.brought)
+    sums = lines.sum(axis=2, keepdims=True)
+    return replace(
+        one,
+        served=between(one.served, other.served),
+        hit_rates=between(one.hit_rates, other.hit_rates),
+        written_back=between(one.written_back, other.written_back),
+        errors=between(one.errors, other.errors),
+        brought=np.where(sums > 0, lines / np.where(sums > 0, sums, 1.0), between(one.brought, other.brought)),
+    )
+
+
 def page_misses(table: pl.DataFrame, machine: str, level: str, blocks: int) -> Array:
     """Return the misses of a cache of translations (the one level of ``machine``) by pattern, per reference, shape (blocks, 4).
 

@@ -188,12 +188,30 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def scattered_system(self) -> MemorySystem | None:
         """The caches as lines out of order find them: with a smaller last level; None where streams find the same."""
         share = self.calibration.scattered_share if self.calibration else 0.0
+        return self._with_last(share * self.hierarchy[-1].size_bytes) if 0 < share < 1 and self.system.plain else None
+
+    def _with_last(self, size_bytes: float) -> MemorySystem:
         *inner, last = self.hierarchy
-        if not 0 < share < 1 or not self.system.plain:
-            return None
         step = last.ways * last.line_bytes * SETS
-        size = max(round(share * last.size_bytes / step), 1) * step
-        return MemorySystem((*inner, msgspec.structs.replace(last, size_bytes=size)))
+        return MemorySystem((*inner, msgspec.structs.replace(last, size_bytes=max(round(size_bytes / step), 1) * step)))
+
+    @property
+    def left_systems(self) -> tuple[MemorySystem, ...]:
+        """The caches with smaller and smaller last levels, the largest first: what a program keeps where neighbors push out lines
+        that are left alone; empty where the profile does not say that, or the calibration says it of lines out of order."""
+        lives, known = self.residency, self.calibration
+        if (
+            lives is None
+            or lives.at_least
+            or not lives.seconds
+            or known is None
+            or known.scattered_share
+            or not self.system.plain
+        ):
+            return ()
+        last, before = self.hierarchy[-1].size_bytes, self.hierarchy[-2].size_bytes if len(self.hierarchy) > 1 else 0
+        sizes = [last / 2**number for number in range(1, 32)]
+        return tuple(self._with_last(size) for size in sizes if before and size >= before)
 
     def curve(
         self,
