@@ -8,22 +8,25 @@ from numpy.typing import NDArray
 from convolver.machine.profile import MachineProfile
 
 DEFAULT_COSTS = {
-    "create": 12e-6,
-    "start": 15e-6,
+    "create": 23e-6,
+    "start": 17e-6,
     "join": 3e-6,
-    "wake": 8e-6,
+    "wake": 22e-6,
     "spin": 1e-3,
     "fork": 0.8e-6,
     "fork_each": 0.05e-6,
-    "barrier": 0.35e-6,
+    "barrier": 0.39e-6,
     "barrier_each": 0.03e-6,
-    "lock": 10e-9,
-    "handover": 80e-9,
+    "lock": 6e-9,
+    "handover": 160e-9,
     "chunk": 15e-9,
     "call": 0.0,
     "fault": 0.0,
 }
-"""Seconds: medians of six rounds on two cores of a Zen 3 cloud machine; ``call`` and ``fault`` follow from system time."""
+"""Seconds: probed on two CPUs of a Zen 4 cloud machine, on Zen 3 what a runtime of OpenMP takes; ``call`` and ``fault`` follow
+from system time."""
+PROBED = ("create", "start", "wake", "handover", "barrier", "lock")
+"""What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 
 PROPORTIONAL_CORES = 4
 """Bandwidth of more cores than were measured together: that of so many single ones at most."""
@@ -33,9 +36,9 @@ _LINE_LOADS = ("load", "copy")
 def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     """Return the seconds that events take, and what is assumed of them, in sentences without a full stop."""
     measured = {cost.name.removeprefix("thread."): cost.seconds for cost in machine.kernel if cost.name.startswith("thread.")}
-    known = {name: seconds for name, seconds in measured.items() if name in DEFAULT_COSTS}
-    missing = [name for name in DEFAULT_COSTS if name not in known and name not in ("call", "fault", "spin")]
-    notes = [f"{', '.join(missing)} of threads cost what they do on an AMD Zen 3 machine"] if missing else []
+    known = {name: seconds for name, seconds in measured.items() if name in PROBED}
+    missing = [name for name in PROBED if name not in known]
+    notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []
     return {**DEFAULT_COSTS, **known}, notes
 
 

@@ -14,7 +14,8 @@ class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one piece of the kernel's work, and the interval that its samples leave.
 
     Names: ``page.*`` (one fault, and giving the page back), ``call.*`` (one system call), ``byte.*`` (one byte moved),
-    ``start.*`` (a process or a thread, from its making to its end).
+    ``start.*`` (a process or a thread, from its making to its end), ``thread.*`` (elapsed time of what two
+    threads do to each other).
     """
 
     name: str

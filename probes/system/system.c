@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "../clock.h"
+#include "together.h"
 #include "work.h"
 
 #define SAMPLES 15
@@ -13,6 +14,8 @@
 static double cv_clock(const struct cv_work *work)
 {
     struct timespec time;
+    if (work->pace == CV_TOGETHER)
+        return cv_together_seconds();
     const int others = work->pace == CV_WITH_OTHERS;
     clock_gettime(others ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec + (others ? cv_work_children() : 0);

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "together.h"
 #include "work.h"
 
 #include <fcntl.h>
@@ -307,6 +308,12 @@ const struct cv_work cv_works[] = {
     {"byte.pipe", cv_pipe_bytes, 8, CV_SHORT, NULL},
     {"start.process", cv_process, 2, CV_WITH_OTHERS, NULL},
     {"start.thread", cv_thread, 10, CV_WITH_OTHERS, NULL},
+    {"thread.create", cv_thread_create, 10, CV_TOGETHER, NULL},
+    {"thread.start", cv_thread_start, 10, CV_TOGETHER, NULL},
+    {"thread.wake", cv_thread_wake, 50, CV_TOGETHER, NULL},
+    {"thread.handover", cv_thread_handover, 500, CV_TOGETHER, NULL},
+    {"thread.barrier", cv_thread_barrier, 500, CV_TOGETHER, NULL},
+    {"thread.lock", cv_thread_lock, 2000, CV_TOGETHER, NULL},
 };
 const size_t cv_work_count = sizeof cv_works / sizeof *cv_works;
 

@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 /* How a sample is timed: a short one is thrown away when another task came in between; a long one nearly always has one, so that the
- * thread's own processor time has to do; and work of several tasks is timed by the processor time of all of them. */
-enum cv_pace { CV_SHORT, CV_LONG, CV_WITH_OTHERS };
+ * thread's own processor time has to do; work of several tasks is timed by the processor time of all of them; and what threads on two CPUs
+ * wait for times itself (together.h). */
+enum cv_pace { CV_SHORT, CV_LONG, CV_WITH_OTHERS, CV_TOGETHER };
 
 struct cv_work {
     const char *name;

@@ -32,7 +32,7 @@ def test_a_cost_is_the_first_quartile_since_disturbances_only_add_time():
 
 def test_the_probe_measures_what_this_kernel_takes():
     costs = {cost.name: cost for cost in measure_kernel(default_cpu())}
-    assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "byte.read_file"} <= set(costs)
+    assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "thread.lock", "byte.read_file"} <= set(costs)
     assert all(0 < cost.low <= cost.seconds <= cost.high < 1 for cost in costs.values())
     assert costs["call.least"].seconds < costs["start.process"].seconds
 

@@ -1,0 +1,18 @@
+/* What two threads on two CPUs cost each other. */
+#ifndef CV_TOGETHER_H
+#define CV_TOGETHER_H
+
+#include <stddef.h>
+
+/* Elapsed seconds of what was done so far: these pieces of work wait, so that processor time says nothing. */
+double cv_together_seconds(void);
+
+/* As `run` of struct cv_work; each returns 0 where there is no second CPU. */
+size_t cv_thread_create(size_t times);   /* making a thread, until the call returns */
+size_t cv_thread_start(size_t times);    /* ... from there until it runs */
+size_t cv_thread_wake(size_t times);     /* from a signal to a sleeping thread until it runs */
+size_t cv_thread_handover(size_t times); /* a word of memory from one that writes it to one that looks at it */
+size_t cv_thread_barrier(size_t times);  /* two threads that look until both are there */
+size_t cv_thread_lock(size_t times);     /* lock and unlock, which nobody else wants */
+
+#endif
