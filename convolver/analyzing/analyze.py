@@ -149,7 +149,7 @@ def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], progr
     one_each = {machine.name: key for machine, key in zip(machines, keys, strict=True)}
     if any(one_each[machine.name] != key for machine, key in zip(machines, keys, strict=True)):
         raise ProvenanceError("Two machines with one name have different caches or cores; rename one of the profiles.")
-    known = {key: analysis_store.find(trace.id, key, trace.signature) for key in keys}
+    known = {key: analysis_store.find(trace.id, key, trace.signature) if trace.id else None for key in keys}
     missing = {key: number for number, key in enumerate(keys) if known[key] is None}
     fresh = _found([(machines[number], systems[number], key) for key, number in missing.items()], trace, progress)
     for one in fresh:

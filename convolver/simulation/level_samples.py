@@ -36,7 +36,7 @@ class RecordedTrace(Fed, Protocol):
 
     @property
     def id(self) -> str:
-        """Id of the recorded trace."""
+        """Id of the recorded trace; empty as long as it is not known."""
 
     @property
     def header(self) -> Mapping[str, Any]:

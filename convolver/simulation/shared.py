@@ -6,14 +6,14 @@ their virtual addresses name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
-from convolver._native.trace_decoder import WINDOW, Batch
+from convolver._native.trace_decoder import WINDOW
 from convolver.errors import SimulationError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.simulation.detailed import DetailedMachine, Details
@@ -23,28 +23,12 @@ from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import BURSTS, sampled
 from convolver.simulation.targets import MachineLike, Target, targets
 
+if TYPE_CHECKING:
+    from convolver.tracing.reader import Trace
+
 SPACE_BIT = 56
 """Address bits from here on tell processes apart; user space ends far below."""
 NO_DETAILS = Details()
-
-
-class StreamedTrace(Protocol):
-    """A trace whose references can be read in batches, several times at once."""
-
-    @property
-    def id(self) -> str:
-        """Id of the recorded trace."""
-
-    @property
-    def header(self) -> Mapping[str, Any]:
-        """Its description; ``sampling`` says what was recorded."""
-
-    @property
-    def site_blocks(self) -> NDArray[np.uint32]:
-        """Block of each site."""
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield the recorded references in order."""
 
 
 class CoreThread(NamedTuple):
@@ -57,7 +41,7 @@ class CoreThread(NamedTuple):
 class _Stream:
     """The references of one core, cut into turns. ``costs``: what a reference of each site uses up of a turn."""
 
-    def __init__(self, trace: StreamedTrace, core: CoreThread, first_owner: int, costs: NDArray[np.float64]) -> None:
+    def __init__(self, trace: Trace, core: CoreThread, first_owner: int, costs: NDArray[np.float64]) -> None:
         self._batches = (batch for batch in trace.batches() if batch.kind == WINDOW and batch.thread == core.thread)
         self._space = np.uint64(core.trace << SPACE_BIT)
         self._first_owner = np.uint32(first_owner)
@@ -101,7 +85,7 @@ class _Part:
         return {name: array[self._owners] for name, array in self._machine.more_counts(level).items()}
 
 
-def cores_of(traces: Sequence[StreamedTrace]) -> list[CoreThread]:
+def cores_of(traces: Sequence[Trace]) -> list[CoreThread]:
     """Return the cores that the threads of the traces need, in order; raises :class:`SimulationError` where there are none."""
     found = []
     for place, trace in enumerate(traces):
@@ -134,7 +118,7 @@ def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: floa
 
 
 def simulate_shared(
-    traces: Sequence[StreamedTrace],
+    traces: Sequence[Trace],
     machine: MachineLike,
     *,
     turn: float = 1000,
@@ -165,7 +149,7 @@ def simulate_shared(
     return [_rates(trace, target, simulated, slice(first[k], first[k + 1]), sharing) for k, trace in enumerate(traces)]
 
 
-def _rates(trace: StreamedTrace, target: Target, machine: DetailedMachine, owners: slice, sharing: dict[str, Any]) -> HitRates:
+def _rates(trace: Trace, target: Target, machine: DetailedMachine, owners: slice, sharing: dict[str, Any]) -> HitRates:
     part = _Part(machine, owners)
     blocks = BlockSums(np.asarray(trace.site_blocks, dtype=np.uint32), owners.stop - owners.start)
     runs = SimulatedRuns(sampled(trace.header.get("sampling")), part, None, blocks)

@@ -104,8 +104,8 @@ def _record(
 class LiveTrace:
     """A trace that is simulated while the program runs and never stored.
 
-    :func:`convolver.simulation.one_pass.simulate` takes it like a stored one; ``signature``, ``site_blocks`` and ``header``
-    are known after that.
+    :func:`convolver.analyzing.analyze.analyze` and :func:`convolver.simulation.one_pass.simulate` take it, once, like a stored
+    one; ``signature``, ``site_blocks`` and ``header`` are known after that. Its executed paths are not walked.
     """
 
     def __init__(
@@ -172,7 +172,9 @@ class LiveTrace:
 
     @property
     def id(self) -> str:
-        """Hash of the run: the command, the time, and all counts."""
+        """Hash of the run: the command, the time, and all counts; empty before it."""
+        if self._ended is None:
+            return ""
         return document_id({**self.header, "counters": self._known().counters.tolist()})
 
     @property

@@ -274,6 +274,19 @@ def test_simulating_online_equals_simulating_the_stored_trace(build, tmp_path):
     )
 
 
+def test_a_program_is_analyzed_while_it_runs(build, tmp_path):
+    from convolver.analyzing.analyze import analyze
+    from convolver.convolution.convolve import convolve
+    from convolver.machine.catalog import find_machine
+
+    command, plan, machine = [str(build("loop")), "3000", "20"], SamplingPlan(mode="full"), find_machine("cloud-server")
+    stored = analyze(trace(command, output=tmp_path / "a.cvt", sampling=plan), machine)
+    live = analyze(LiveTrace(command, sampling=plan), machine)
+    assert live.signature.totals == stored.signature.totals
+    assert (live.of(machine).falls.served == stored.of(machine).falls.served).all()
+    assert "no executed path is known" in convolve(live, machine).header["assumptions"][0]
+
+
 def test_simulate_on_the_command_line_stores_no_addresses(build, tmp_path):
     (tmp_path / "small.json").write_text(json.dumps(MACHINE))
     done = run("--full", "--simulate", "small.json", "--", build("loop"), "3000", "20", cwd=tmp_path)
