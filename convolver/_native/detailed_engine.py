@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.simulator import GROUPS, OwnerLimitError, Simulator, make_refs
+from convolver._native.simulator import NativeSimulator, Simulator, make_refs
 from convolver._native.status import check
 
 COUNTS = (
@@ -56,8 +56,10 @@ class DetailedGeometry(NamedTuple):
     classify: bool = False
 
 
-class DetailedSimulator:
+class DetailedSimulator(NativeSimulator):
     """One hierarchy of caches and TLBs, for one core or several; ``handle`` is the ``cv_detailed *``."""
+
+    functions = "cv_detailed"
 
     def __init__(
         self,
@@ -73,22 +75,6 @@ class DetailedSimulator:
         check(status, "Making a detailed cache simulator")
         self.handle: Any = ffi.gc(made[0], lib.cv_detailed_free)
         self.levels = len(levels) + len(tlbs)
-        self._limited = False
-        self.groups = 1
-
-    def limit_owners(self, owners: int) -> None:
-        """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
-        check(lib.cv_detailed_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
-        self._limited = True
-
-    def group_bursts(self) -> None:
-        """Keep counts by number of the burst, modulo GROUPS; before the first feed."""
-        check(lib.cv_detailed_group_bursts(self.handle), "Grouping by burst")
-        self.groups = GROUPS
-
-    def burst(self, number: int) -> None:
-        """Count what is fed from now on for this burst; a decoder says it itself."""
-        lib.cv_detailed_burst(self.handle, number)
 
     def warm(self, on: bool) -> None:
         """Let what is fed from now on fill the caches without being counted, or count again."""
@@ -104,20 +90,7 @@ class DetailedSimulator:
         core: int = 0,
     ) -> None:
         """Simulate a batch of references of one core: contiguous arrays of exactly these types and of one length."""
-        status = lib.cv_detailed_feed(self.handle, core, make_refs(addresses, sizes, writes, owners))
-        if self._limited and status == lib.CV_ERROR_LIMIT:
-            raise OwnerLimitError("Simulating references: an owner exceeds the limit.")
-        check(status, "Simulating references")
-
-    @property
-    def references(self) -> int:
-        """References fed so far."""
-        return int(lib.cv_detailed_references(self.handle))
-
-    @property
-    def owners(self) -> int:
-        """One more than the largest owner fed so far."""
-        return int(lib.cv_detailed_owners(self.handle))
+        self._fed(lib.cv_detailed_feed(self.handle, core, make_refs(addresses, sizes, writes, owners)))
 
     def counts(self, level: int) -> NDArray[np.uint64]:
         """Return the counts of a level (caches, then TLBs), shape (owners, len(COUNTS))."""

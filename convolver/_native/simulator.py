@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,53 @@ def make_refs(
     return refs
 
 
-class Simulator:
+class NativeSimulator:
+    """What the simulators in C have in common; ``functions`` is the beginning of the names of theirs."""
+
+    functions: ClassVar[str]
+    handle: Any
+    groups = 1
+    _limited = False
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return getattr(lib, f"{self.functions}_{name}")(self.handle, *arguments)
+
+    def group_bursts(self) -> None:
+        """Keep counts by number of the burst, modulo :data:`GROUPS`; before the first feed."""
+        check(self._call("group_bursts"), "Grouping by burst")
+        self.groups = GROUPS
+
+    def burst(self, number: int) -> None:
+        """Count what is fed from now on for this burst; a decoder says it itself."""
+        self._call("burst", number)
+
+    def limit_owners(self, owners: int) -> None:
+        """Let ``feed`` raise :class:`OwnerLimitError` for an owner of this number or above."""
+        check(self._call("limit_owners", owners), f"Limiting the owners to {owners}")
+        self._limited = True
+
+    def _fed(self, status: int) -> None:
+        if self._limited and status == lib.CV_ERROR_LIMIT:
+            raise OwnerLimitError(
+                "Simulating references: an owner, or the number of different address regions, exceeds the limit."
+            )
+        check(status, "Simulating references")
+
+    @property
+    def references(self) -> int:
+        """References fed so far."""
+        return int(self._call("references"))
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed so far."""
+        return int(self._call("owners"))
+
+
+class Simulator(NativeSimulator):
     """A group of hierarchies; ``handle`` is the ``cv_sim *`` that C code feeds directly."""
+
+    functions = "cv_sim"
 
     def __init__(self, hierarchies: Sequence[Sequence[Geometry]]) -> None:
         levels = ffi.new("cv_sim_level[]", [tuple(level) for hierarchy in hierarchies for level in hierarchy])
@@ -67,8 +112,6 @@ class Simulator:
         made = ffi.new("cv_sim **")
         check(lib.cv_sim_new(levels, n_levels, len(hierarchies), made), "Making a cache simulator")
         self.handle: Any = ffi.gc(made[0], lib.cv_sim_free)
-        self._limited = False
-        self.groups = 1
 
     def select(self, mask: int, value: int) -> None:
         """Simulate only the lines whose number has ``value`` in the bits of ``mask``; before the first feed."""
@@ -79,20 +122,6 @@ class Simulator:
         check(lib.cv_sim_group(self.handle, first_bit), f"Grouping by address bit {first_bit}")
         self.groups = GROUPS
 
-    def group_bursts(self) -> None:
-        """Keep counts by number of the burst, modulo :data:`GROUPS`; before the first feed."""
-        check(lib.cv_sim_group_bursts(self.handle), "Grouping by burst")
-        self.groups = GROUPS
-
-    def burst(self, number: int) -> None:
-        """Count what is fed from now on for this burst; a decoder says it itself."""
-        lib.cv_sim_burst(self.handle, number)
-
-    def limit_owners(self, owners: int) -> None:
-        """Let :meth:`feed` raise :class:`OwnerLimitError` for an owner of this number or above."""
-        check(lib.cv_sim_limit_owners(self.handle, owners), f"Limiting the owners to {owners}")
-        self._limited = True
-
     def feed(
         self,
         addresses: NDArray[np.uint64],
@@ -101,22 +130,7 @@ class Simulator:
         owners: NDArray[np.uint32] | None = None,
     ) -> None:
         """Simulate a batch of references: contiguous arrays of exactly these types and of one length (not checked here)."""
-        status = lib.cv_sim_feed(self.handle, make_refs(addresses, sizes, writes, owners))
-        if self._limited and status == lib.CV_ERROR_LIMIT:
-            raise OwnerLimitError(
-                "Simulating references: an owner, or the number of different address regions, exceeds the limit."
-            )
-        check(status, "Simulating references")
-
-    @property
-    def references(self) -> int:
-        """References fed so far."""
-        return int(lib.cv_sim_references(self.handle))
-
-    @property
-    def owners(self) -> int:
-        """One more than the largest owner fed so far."""
-        return int(lib.cv_sim_owners(self.handle))
+        self._fed(lib.cv_sim_feed(self.handle, make_refs(addresses, sizes, writes, owners)))
 
     @property
     def simd(self) -> str:

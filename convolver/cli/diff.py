@@ -101,8 +101,8 @@ def _about(sides: dict[str, Any]) -> None:
     """Print what is compared: program, machine, what it rests on."""
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.console import out
+    from convolver.reporting.grid import percent
     from convolver.reporting.metadata import command_words, machine_names, metadata
-    from convolver.reporting.tables import percent
 
     words = {name: command_words(side.header.get("command")) for name, side in sides.items()}
     for name, side in sides.items():
@@ -158,7 +158,7 @@ def _nothing(found: Difference, total: str) -> str:
 
 def _counted(found: Difference, changed: pl.DataFrame, top: int) -> str:
     """Return the sentence that says how many rows changed, by more than their errors, and how much of it is shown."""
-    from convolver.reporting.tables import percent
+    from convolver.reporting.grid import percent
     from convolver.units import counted
 
     sizes = changed["change"].abs()

@@ -46,7 +46,7 @@ def _report(signature: Signature, reason: str, json: bool) -> None:
 
 
 def _say_objects(objects: DataObjects) -> None:
-    from convolver.reporting.tables import percent
+    from convolver.reporting.grid import percent
 
     most = objects.by_object().head(3).select("label", "share").iter_rows()
     say(f"Most referred to: {'; '.join(f'{label} {percent(share)}' for label, share in most)}.")

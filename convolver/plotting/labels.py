@@ -18,10 +18,11 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def place(row: Mapping[str, Any]) -> str:
-    """Return ``file:line`` of a block, else the name of its module."""
+    """Return ``file:line`` of a block, else its module and, where that is known, its offset there."""
     if row.get("file"):
         return f"{Path(row['file']).name}:{row['line']}"
-    return Path(row["module"]).name if row.get("module") else "?"
+    module = Path(row.get("module") or "").name or "?"
+    return module if row.get("offset") is None else f"{module}+{row['offset']:#x}"
 
 
 def block_label(row: Mapping[str, Any]) -> str:

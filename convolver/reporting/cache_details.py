@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.reporting.console import out
-from convolver.reporting.grid import WIDEST, grid
-from convolver.reporting.tables import percent
+from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.simulation.detailed import CAUSES
 from convolver.simulation.misses import line_misses, mpki, traffic
 from convolver.units import format_bytes, format_count

@@ -27,3 +27,11 @@ def grid(left: Sequence[str], right: Sequence[str] = (), title: str = "", widest
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def percent(share: float | None) -> str:
+    """Return ``12.3 %``, or a dash for None; shares that round to 100 % without being it show as 99.9 %."""
+    if share is None:
+        return "-"
+    shown = 100 * share
+    return f"{min(shown, 99.9) if shown < 100 else shown:.1f} %"

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, PORTS, busy_ports, grouped
-from convolver.reporting.grid import grid
-from convolver.reporting.tables import percent
+from convolver.reporting.grid import grid, percent
 from convolver.units import format_seconds
 
 if TYPE_CHECKING:

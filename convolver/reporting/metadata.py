@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
 from convolver.plotting.labels import machine_label
-from convolver.reporting.tables import key_values, percent
+from convolver.reporting.grid import percent
+from convolver.reporting.tables import key_values
 from convolver.tracing.kernel_use import faults
 from convolver.units import format_bytes, format_count, format_seconds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convolver.reporting.grid import WIDEST, grid
-from convolver.reporting.tables import percent
+from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from convolver.convolution.verdict import seconds_from_to
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
-from convolver.reporting.grid import WIDEST, grid
+from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.reporting.limiters import limited_by
-from convolver.reporting.tables import percent
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:

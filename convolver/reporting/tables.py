@@ -10,7 +10,8 @@ import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.verdict import from_to, seconds_from_to, verdict
-from convolver.reporting.grid import WIDEST, grid
+from convolver.plotting.labels import place
+from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from convolver.convolution.cpu_ratio import CpuRatio
-
-
-def percent(share: float | None) -> str:
-    """Return ``12.3 %``, or a dash for None; shares that round to 100 % without being it show as 99.9 %."""
-    if share is None:
-        return "-"
-    shown = 100 * share
-    return f"{min(shown, 99.9) if shown < 100 else shown:.1f} %"
-
-
-def place(row: Mapping[str, Any]) -> str:
-    """Return ``file:line`` of a block, or ``module+offset`` where the line is unknown."""
-    if row["file"]:
-        return f"{Path(row['file']).name}:{row['line']}"
-    return f"{Path(row['module']).name or '?'}+{row['offset']:#x}"
 
 
 FASTEST = 1e11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from convolver.reporting.tables import percent
+from convolver.reporting.grid import percent
 from convolver.signature.data_objects import HOW_TO
 from convolver.units import format_bytes, format_count
 

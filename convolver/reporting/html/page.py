@@ -13,11 +13,11 @@ from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.bundle import Bundle
+from convolver.reporting.grid import percent
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
 from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program_report import served_by
-from convolver.reporting.tables import percent
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds
 
