@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
 from convolver.destination import Destination
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
-from convolver.foreign_text import decode_json, json_text
+from convolver.foreign_text import decode_json, json_text, visible
 from convolver.shapes import check_columns, check_shape
 
 if TYPE_CHECKING:
@@ -230,12 +231,21 @@ class TableArtifact:
         save_table(self.table, self.header, path)
 
 
+def refused_on_abort(path: str | Path) -> AbstractContextManager[None]:
+    """Return a context in which polars ends the process with one sentence: a damaged table can ask for too much memory."""
+    from convolver._native.status import abort_says
+
+    sentence = f"convolver: {path} is damaged: reading it as Parquet takes more memory than there is."
+    return abort_says(visible(sentence), FormatError.exit_code)
+
+
 def read_table_header(path: str | Path) -> dict[str, Any]:
     """Return the artifact header of a Parquet file; raises :class:`FormatError` when it has none."""
     import polars as pl
 
     try:
-        header = decode_json(pl.read_parquet_metadata(path)[PARQUET_KEY].encode(), str(path))
+        with refused_on_abort(path):
+            header = decode_json(pl.read_parquet_metadata(path)[PARQUET_KEY].encode(), str(path))
     except KeyError as error:
         raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -265,7 +275,8 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     header = read_table_header(path)
     check_header(header, schema, str(path))
     try:
-        table = pl.read_parquet(path)
+        with refused_on_abort(path):
+            table = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
     if header.get("id") != document_id({**header, "digest": table_digest(table)}):

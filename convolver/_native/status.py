@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from convolver._native._core import ffi, lib
@@ -30,6 +32,16 @@ def cv_python_interrupts() -> int:
 
 
 lib.cv_ask_for_interrupts(lib.cv_python_interrupts)
+
+
+@contextmanager
+def abort_says(sentence: str, status: int) -> Iterator[None]:
+    """Let ``abort()`` write a sentence and end the process with an exit status."""
+    lib.cv_abort_says(sentence.encode(), status)
+    try:
+        yield
+    finally:
+        lib.cv_abort_says(ffi.NULL, 0)
 
 
 def check(status: int, what: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
+from convolver.schema import refused_on_abort
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import rebuild_blocks
@@ -174,13 +175,15 @@ def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
     if file is not None:
         raise UsageError("Parquet cannot be read from a pipe; give a file.")
     try:
-        frame = pl.scan_parquet(path)
+        with refused_on_abort(path):
+            frame = pl.scan_parquet(path)
         names = [name for name in ("address", "size", "write", "pc", "thread") if name in frame.collect_schema().names()]
         if "address" not in names:
             raise FormatError(f"{path} has no column 'address'; see docs/cli/import.md.")
         start = 0
         while True:
-            part = frame.select(names).slice(start, BATCH * 8).collect()
+            with refused_on_abort(path):
+                part = frame.select(names).slice(start, BATCH * 8).collect()
             for number, row in enumerate(part.iter_rows(named=True), start + 1):
                 yield _row(row, str(path), number)
             start += part.height

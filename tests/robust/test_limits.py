@@ -1,7 +1,10 @@
 """Small files do not take much memory or time, whatever their writer thought of."""
 
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,8 @@ from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
 from tests.wire_streams import Stream, varint
 
+DAMAGED = Path(__file__).parent / "too_much_memory.parquet"
+"""Block times in whose pages a bit was changed: polars ends the process."""
 NUMBERS = 12_000
 PLACED = 1
 
@@ -70,3 +75,11 @@ def test_a_missing_folder_for_temporary_files_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
     with pytest.raises(TracerError, match=r"TMPDIR names .*gone"):
         check_command(["/bin/true"])
+
+
+def test_a_table_that_asks_for_too_much_memory_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "convolver", "info", str(DAMAGED)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 3
+    assert done.stderr.endswith(f"convolver: {DAMAGED} is damaged: reading it as Parquet takes more memory than there is.\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import convolver
 
 ORDER = (
-    "errors units foreign_text shapes destination artifact_kinds schema artifacts locations progress fanout | _native | "
+    "errors units foreign_text | _native | shapes destination artifact_kinds schema artifacts locations progress fanout | "
     "machine signature | tracing probing simulation | execution | analyzing | convolution | calibration | mpi | "
     "modeling | pipeline | plotting | reporting | validating checking | cli"
 )
