@@ -108,12 +108,12 @@ class DataObjectShape(msgspec.Struct):
     file: str = ""
     line: Count = 0
     module: str = ""
-    offset: Annotated[int, Meta(ge=0)] = 0
+    offset: Count = 0
     thread: Count = 0
     places: Count = 0
-    placed_bytes: Annotated[int, Meta(ge=0)] = 0
-    peak_bytes: Annotated[int, Meta(ge=0)] = 0
-    size_bytes: Annotated[int, Meta(ge=0)] = 0
+    placed_bytes: Count = 0
+    peak_bytes: Count = 0
+    size_bytes: Count = 0
 
 
 class DataObjectsShape(HeaderShape, kw_only=True):

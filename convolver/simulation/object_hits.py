@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import SchemaError
+from convolver.foreign_text import visible
 from convolver.schema import TableArtifact, load_table, table_header
 from convolver.signature.data_objects import described
 from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
@@ -29,9 +30,12 @@ class ObjectHits(TableArtifact):
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
-        missing = [name for name in ("object", "block", "machine", "level", *COUNTS) if name not in table.columns]
-        if missing:
-            raise SchemaError(f"A table of hits by data object needs a column '{missing[0]}'.")
+        import polars as pl
+
+        types = {"object": pl.UInt32, "block": pl.UInt32, "machine": pl.String, "level": pl.String}
+        for name, dtype in {**types, **dict.fromkeys(COUNTS, pl.UInt64)}.items():
+            if table.schema.get(name) != dtype:
+                raise SchemaError(f"A table of hits by data object needs a column '{name}' of type {dtype}.")
         self.table = table
         self.header = dict(header)
 
@@ -82,7 +86,7 @@ class ObjectHits(TableArtifact):
         import polars as pl
 
         levels = [
-            {"machine": machine, "level": level, "place": place, "depth": depth}
+            {"machine": visible(machine), "level": visible(level), "place": place, "depth": depth}
             for place, machine in enumerate(self.machines)
             for depth, level in enumerate(self.levels(machine))
         ]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SCHEMA = "convolver.validation"
 
 
+_LEAST, _MOST = 1e-12, 1e12
+"""Seconds and ratios of real runs lie far between."""
 _ALWAYS = (
     *("program", "input", "condition", "mode", "method", "timed", "error"),
     *("predicted_seconds", "low_seconds", "high_seconds", "measured_seconds"),
@@ -73,8 +75,12 @@ class Validation(TableArtifact):
             column = table[name] if name in table.columns else None
             if column is None or column.dtype != dtype:
                 raise SchemaError(f"{path} is damaged or was changed: its column '{name}' is missing or is not {dtype}.")
-            if name in _ALWAYS and (column.null_count() or (name.endswith("_seconds") and not (column > 0).all())):
-                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' has rows without a value above 0.")
+            least = _LEAST if name.endswith(("_seconds", "_ratio")) else -_MOST
+            possible = not column.dtype.is_float() or ((column == 0) | column.is_between(least, _MOST)).all()
+            if not possible or (
+                name in _ALWAYS and (column.null_count() or (name.endswith("_seconds") and not (column > 0).all()))
+            ):
+                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' lacks values or has impossible ones.")
         return cls(table, header)
 
     @property
