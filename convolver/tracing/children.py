@@ -7,6 +7,7 @@ this one. A process that replaces itself by another program (exec) makes another
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -35,6 +36,8 @@ from convolver.tracing.writer import TraceWriter
 STEP_MILLISECONDS = 100
 LOOK_SECONDS = 0.01
 """How often is looked for new processes, which wait to be found."""
+MOST_FINISHING = 8
+"""Traces of ended processes that are finished at one time, or short-lived ones would fill the memory."""
 _STREAM = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -44,8 +47,10 @@ class _Reader(threading.Thread):
     def __init__(self, family: _Family, process: Process, stream: Path) -> None:
         super().__init__(daemon=True)
         self._family, self._process, self._stream = family, process, stream
+        self._counters = stream.with_name(f"{stream.name}.counters")
         self._decoder = Decoder(f"The stream of process {process.pid}")
         family.plan.choose(self._decoder)
+        self.finishing = False
         self.result: ChildTrace | None = None
         self.problem: ConvolverError | None = None
 
@@ -56,6 +61,10 @@ class _Reader(threading.Thread):
     @property
     def words(self) -> int:
         return self._decoder.totals["words"]
+
+    def remove_counters(self) -> None:
+        """Remove the counters of a process that has ended, which are memory; the name of its stream stays taken."""
+        self._counters.unlink(missing_ok=True)
 
     def run(self) -> None:
         try:
@@ -80,14 +89,14 @@ class _Reader(threading.Thread):
         meta = describe(self._process.command, self._family.plan, self._process.environment)
         meta["process"] = {"pid": self._process.pid, "parent": self._process.parent}
         writer = TraceWriter(path, meta)
-        counters_path = self._stream.with_name(self._stream.name + ".counters")
-        recording = Recording(self._decoder, writer, self._family.plan, counters_path)
+        recording = Recording(self._decoder, writer, self._family.plan, self._counters)
         try:
             self._pump(recording)
+            self.finishing = True
             if self._is_stub():
                 writer.discard()
                 return
-            counters = read_counters(counters_path)
+            counters = read_counters(self._counters)
             outcome = self._outcome()
             decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
             writer.put_counts(counters)
@@ -134,7 +143,11 @@ class _Family:
         self.plan, self.names, self._argv, self._folder, self.scan = plan, names, argv, folder, scan
         self.log = folder / "log"
         self.known: set[int] = set()
-        self.readers: list[_Reader] = []
+        self.started = 0
+        self.traces: list[ChildTrace] = []
+        self.problem: ConvolverError | None = None
+        self._readers: list[_Reader] = []
+        self._words = self._ended = 0
         self.stopped_by: int | None = None
         self._stopped_at = 0.0
         self._seen: set[str] = set()
@@ -148,9 +161,10 @@ class _Family:
         root = subprocess.Popen(command, env=environment, pass_fds=descriptors())
         try:
             words = 0
-            while self._look() or root.poll() is None or any(reader.is_alive() for reader in self.readers):
-                total = sum(reader.words for reader in self.readers)
-                progress.advance(total - words, f"{len(self.readers)} processes")
+            while self._look() or root.poll() is None or self._readers:
+                self._part_with_ended()
+                total = self._words + sum(reader.words for reader in self._readers)
+                progress.advance(total - words, f"{self.started} processes")
                 words = total
                 self._pass_on(root)
                 time.sleep(LOOK_SECONDS)
@@ -161,7 +175,9 @@ class _Family:
         return code if code >= 0 else 128 - code
 
     def _look(self) -> bool:
-        """Start readers of the streams that came; returns whether there were any."""
+        """Start readers of the streams that came; returns whether there were any. While many are being finished they wait."""
+        if sum(reader.finishing for reader in self._readers) >= MOST_FINISHING:
+            return True
         found = [name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen]
         for pid, program in sorted(tuple(map(int, name.split("."))) for name in found):
             name = f"{pid}.{program}"
@@ -169,9 +185,22 @@ class _Family:
             with contextlib.suppress(OSError, IndexError):
                 reader = _Reader(self, Process.of(pid, program), self._folder / name)
                 self.known.add(pid)
-                self.readers.append(reader)
+                self._readers.append(reader)
+                self.started += 1
                 reader.start()
         return bool(found)
+
+    def _part_with_ended(self) -> None:
+        """Keep what is known of ended processes and nothing else: a reader takes ten megabytes."""
+        for reader in [one for one in self._readers if not one.is_alive()]:
+            self._readers.remove(reader)
+            self._words += reader.words
+            self.problem = self.problem or reader.problem
+            self.traces += [] if reader.result is None else [reader.result]
+            reader.remove_counters()
+            self._ended += 1
+            if self._ended % MOST_FINISHING == 0:
+                gc.collect()  # decoders are parts of cycles
 
     def stop(self, number: int) -> None:
         """End all processes; to be called by the handler of a signal with its number."""
@@ -185,7 +214,7 @@ class _Family:
         number = signal.SIGKILL if waited > GRACE_SECONDS else self.stopped_by
         if waited < GRACE_SECONDS / 2 and self.stopped_by == signal.SIGINT:
             return
-        for reader in self.readers:
+        for reader in self._readers:
             if reader.is_alive():
                 with contextlib.suppress(OSError):
                     os.kill(reader.process.pid, number)
@@ -219,11 +248,9 @@ def trace_children(
                 status = family.run(progress)
         finally:
             progress.finish()
-        problem = next((reader.problem for reader in family.readers if reader.problem), None)
-        if problem is not None:
-            raise problem
-        if not family.readers:
+        if family.problem is not None:
+            raise family.problem
+        if not family.started:
             raise TracerError(f"'{argv[0]}' could not be traced: {last_words(family.log, status)}")
     raise_signal(family.stopped_by)
-    children = [reader.result for reader in family.readers if reader.result is not None]
-    return status, sorted(children, key=lambda child: child.process.order)
+    return status, sorted(family.traces, key=lambda child: child.process.order)
