@@ -29,8 +29,9 @@ test: $(STAMP) ## Run the tests, without the slow ones (8 minutes on two cores)
 test-all: $(STAMP) ## Run all tests
 	$(BIN)/python -m pytest
 
-fuzz: $(STAMP) ## Feed mutated files to every reader (MINUTES=5); what is found is kept in run/fuzz/
+fuzz: $(STAMP) ## Feed mutated files to every reader and, with clang, to the C parsers (MINUTES=5 each); findings stay in run/fuzz/
 	$(BIN)/python -m tests.robust.fuzz_readers --minutes $(or $(MINUTES),5)
+	$(BIN)/python -m tests.robust.fuzz_core --minutes $(or $(MINUTES),5)
 
 bench: $(STAMP) ## Measure slowdowns and throughput beside the packaged peers (minutes; a quiet machine)
 	$(BIN)/python tests/bench/tracer_slowdown.py

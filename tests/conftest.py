@@ -88,7 +88,8 @@ def sanitized(made_once) -> Callable[[str], Path]:
     def build(driver: str) -> Path:
         library = made_once("sanitized-core", build_core) / "libcore.a"
         command = ["gcc", *_SANITIZED, ROOT / "tests" / "c" / f"{driver}.c", library, "-lm", "-lpthread", "-o"]
-        return made_once(driver, lambda folder: subprocess.run([*command, folder / driver], check=True)) / driver
+        name = Path(driver).name
+        return made_once(name, lambda folder: subprocess.run([*command, folder / name], check=True)) / name
 
     return build
 

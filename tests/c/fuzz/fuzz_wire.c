@@ -1,0 +1,10 @@
+/* The tracer's stream. */
+#include "../trace_run.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    state = 88172645463325252u;
+    run(data, size);
+    return 0;
+}
