@@ -100,7 +100,7 @@ class _Reader(threading.Thread):
             outcome = self._outcome()
             decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
             writer.put_counts(counters)
-            writer.put_threads(log_pieces(counters_path))
+            writer.put_threads(log_pieces(self._counters))
         except TracerError:  # killed while it started
             writer.discard()
             return
