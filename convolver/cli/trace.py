@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from convolver.schema import TableArtifact
     from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
+    from convolver.tracing.native_engine import Attachment
     from convolver.tracing.sampling import SamplingPlan
 
 
@@ -63,6 +64,7 @@ class _Job:
     counts: Signature | None
     expected: int | None
     jobs: int
+    attachment: Attachment | None
 
     def new(self, path: Path) -> Path:
         return new_file(path, self.force)
@@ -121,6 +123,7 @@ def _recorded(job: _Job) -> int:
             scan=job.scan,
             counts=job.counts,
             expected=job.expected,
+            attachment=job.attachment,
         )
     except KeyboardInterrupt:
         if job.output.exists():
@@ -160,8 +163,23 @@ def _followed(job: _Job, pattern: str | None) -> int:
     return status
 
 
+def _attachment(process: int | None, seconds: str | None, command: list[str] | None) -> Attachment | None:
+    from convolver.tracing.native_engine import Attachment
+    from convolver.units import parse_seconds
+
+    if process is None:
+        if seconds is not None:
+            raise UsageError("--for says how long a running process is traced; name it with --attach PID.")
+        return None
+    if command:
+        raise UsageError("--attach traces a process that runs already; leave the command out.")
+    if seconds is not None and parse_seconds(seconds) <= 0:
+        raise UsageError(f"A process cannot be traced for {seconds}; give a time above zero, like 30s.")
+    return Attachment(process, None if seconds is None else parse_seconds(seconds))
+
+
 def trace_command(
-    command: Annotated[list[str], typer.Argument(help="Command to trace with its arguments, behind '--'.")],
+    command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, behind '--'.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
@@ -217,6 +235,8 @@ def trace_command(
     ] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
     engine: Engine = None,
+    attach: Annotated[int | None, typer.Option("--attach", help="Trace this running process, by the native engine.")] = None,
+    seconds: Annotated[str | None, typer.Option("--for", help="--attach: so long, like 30s [until it ends].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
 ) -> None:
@@ -230,12 +250,20 @@ def trace_command(
       convolver trace -- ./solver --size 100
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
       convolver trace --engine native -- ./service
+      convolver trace --attach 4711 --for 30s -o service.cvt
     """
     from msgspec.structs import replace
 
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
 
+    attachment = _attachment(attach, seconds, command)
+    if attachment is not None:
+        command, engine = attachment.command(), engine or "native"
+        if engine != "native" or children or simulate:
+            raise UsageError("--attach uses the native engine; leave out --engine, --trace-children and --simulate.")
+    if not command:
+        raise UsageError("Nothing is given to trace; give a command behind --, or a running process with --attach.")
     earlier = Signature.load(source) if source else None
     choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
     blocks = chosen_blocks(choice, earlier, command[0])
@@ -269,6 +297,7 @@ def trace_command(
         counts=earlier if addresses else None,
         expected=None if earlier is None else int(earlier.totals["memops"]),
         jobs=jobs or len(os.sched_getaffinity(0)),
+        attachment=attachment,
     )
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))

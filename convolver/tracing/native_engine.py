@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
 from convolver.tracing.sampling import STRETCH, SamplingPlan
@@ -17,6 +17,27 @@ REFUSED = 125
 """Its exit status where the program has not run."""
 WENT_NATIVE = "native: "
 """How the lines of its log begin that say why a program ran on without the engine."""
+
+
+class Attachment(NamedTuple):
+    """A process that runs already, and for how many seconds it is traced; None: until it ends."""
+
+    process: int
+    seconds: float | None = None
+
+    def command(self) -> list[str]:
+        """Return the process's command line; raises :class:`UsageError` where there is none to read, as of a kernel's thread."""
+        try:
+            words = Path(f"/proc/{self.process}/cmdline").read_bytes().split(b"\0")[:-1]
+        except OSError as error:
+            raise UsageError(f"There is no process {self.process} to attach to.") from error
+        if not words:
+            raise UsageError(f"Process {self.process} belongs to the kernel, or has ended; there is nothing to trace.")
+        return [word.decode(errors="replace") for word in words]
+
+    def options(self) -> list[str]:
+        """Return the engine's options."""
+        return [f"--attach={self.process}", *([] if self.seconds is None else [f"--for={self.seconds}"])]
 
 
 def engine_program() -> Path:

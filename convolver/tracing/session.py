@@ -19,7 +19,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
-from convolver.tracing.native_engine import engine_options, engine_program, went_native
+from convolver.tracing.native_engine import Attachment, engine_options, engine_program, went_native
 from convolver.tracing.pace import Pace
 from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
@@ -75,8 +75,9 @@ def raise_signal(number: int | None) -> None:
 class Session:
     """Runs a command under the tracer and pumps its stream into a decoder."""
 
-    def __init__(self, argv: Sequence[str], plan: SamplingPlan, decoder: Decoder) -> None:
+    def __init__(self, argv: Sequence[str], plan: SamplingPlan, decoder: Decoder, attachment: Attachment | None = None) -> None:
         self._argv = list(argv)
+        self._attachment = attachment
         self._plan = plan
         self._decoder = decoder
         self.stopped_by: int | None = None
@@ -99,8 +100,9 @@ class Session:
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
         options = [f"--wire-fd={wire}", f"--counters={self.counters_path}"]
         if self._plan.engine == "native":
-            command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan), "--"]
-            return subprocess.Popen([*command, *self._argv], env=inherited_environment(), pass_fds=(wire, *descriptors()))
+            command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan)]
+            command += ["--", *self._argv] if self._attachment is None else self._attachment.options()
+            return subprocess.Popen(command, env=inherited_environment(), pass_fds=(wire, *descriptors()))
         options = [*options, *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         environment = {**tool_environment(), **passive_waiting(self._argv[0])}
@@ -185,6 +187,8 @@ class Session:
         if not self._decoder.totals["words"]:
             raise TracerError(f"'{self._argv[0]}' could not be traced: {last_words(self._log, status)}")
         outcome = outcome_of(self._decoder, status, self._interrupted_by, self._log)
+        if self._attachment is not None and outcome.complete:
+            outcome = replace(outcome, reason="only what ran while the engine was attached was traced")
         return replace(outcome, went_native=tuple(went_native(self._log)))
 
 

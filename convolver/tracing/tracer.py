@@ -16,6 +16,7 @@ from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.data_objects import HOW_TO
 from convolver.tracing.found_objects import FoundObjects, object_owners
+from convolver.tracing.native_engine import Attachment
 from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
@@ -43,6 +44,7 @@ def trace(
     scan: bool = True,
     counts: Signature | None = None,
     expected: int | None = None,
+    attachment: Attachment | None = None,
 ) -> Trace:
     """Run a command under the tracer and return what was recorded.
 
@@ -52,14 +54,15 @@ def trace(
     traced, and :class:`FormatError` when the file cannot be written; what was whole by then is kept. Ctrl-C finishes the
     files, then raises KeyboardInterrupt. ``scan``: look for AVX-512 code first. ``counts``: take the
     exact counts from the signature of an earlier run of the same binaries. ``expected``: memory references that the run will
-    execute, as an earlier one counted them: the progress shows the remaining time.
+    execute, as an earlier one counted them: the progress shows the remaining time. ``attachment``: trace this running process
+    with the native engine instead; ``argv`` is its command line.
     """
     plan = (sampling or SamplingPlan()).check()
-    command = check_command(argv, scan=scan and plan.engine == "valgrind")
+    command = list(argv) if attachment else check_command(argv, scan=scan and plan.engine == "valgrind")
     decoder = Decoder()
     plan.choose(decoder)
     output = Path(output)
-    session = Session(command, plan, decoder)
+    session = Session(command, plan, decoder, attachment)
     try:
         with stop_signals(session.stop):
             _record(session, argv, plan, decoder, output, progress, counts, expected)

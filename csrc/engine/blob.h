@@ -61,6 +61,7 @@ void cv_load_vectors(const void *area, uint64_t features);
 void cv_signals_begin(struct cv_slot *slot, int take_over); /* of a thread */
 int64_t cv_signal_action(uint64_t number, uint64_t new, uint64_t old, uint64_t size);
 int64_t cv_alternate_stack(struct cv_slot *slot, uint64_t new, uint64_t old);
+void cv_signals_end(struct cv_slot *slot);
 void cv_signals_of_child(struct cv_slot *slot, uint64_t mask);
 void cv_keep_stack(struct cv_slot *slot, uint64_t *stack); /* of a frame that the kernel is about to take */
 void cv_block_signals(struct cv_slot *slot);

@@ -38,6 +38,8 @@ enum {
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 {
     cv_end_part(slot, slot->mode == CV_RECORDING);
+    if (SHARED->leave && slot->mode != CV_NATIVE)
+        cv_signals_end(slot); /* threads that are made from now on have no slot */
     slot->mode = CV_NATIVE;
     __atomic_fetch_and(&slot->flag, (uint64_t)CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
     return target;
@@ -118,12 +120,15 @@ static struct cv_blob_part *part_of(const struct cv_slot *slot)
 static uint64_t part_begin(const struct cv_slot *slot) { return slot->self + CV_SLOT_BUFFER + slot->handed % CV_PARTS * CV_PART_BYTES; }
 
 /* The controller is slow: the program waits for it. Without a controller nobody ever reads. */
-static void await_room(const struct cv_slot *slot)
+static void await_room(struct cv_slot *slot)
 {
     const uint64_t moment[2] = {0, 50000};
     while (slot->handed - __atomic_load_n(&slot->taken, __ATOMIC_ACQUIRE) == CV_PARTS) {
-        if (cv_system(SYS_kill, SHARED->controller, 0, 0, 0, 0, 0) == -3)
+        if (cv_system(SYS_kill, SHARED->controller, 0, 0, 0, 0, 0) == -3) {
+            SHARED->leave = 1;
+            __atomic_fetch_or(&slot->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
             return;
+        }
         cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0);
     }
 }
@@ -430,6 +435,8 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     slot->link = 0;
     slot->call_number = number;
     slot->call_target = NO_TARGET;
+    if (SHARED->leave)
+        return cv_go_native(slot, slot->target - 2);
     slot->next = cv_find(slot, slot->target);
     if (slot->mode == CV_NATIVE)
         return slot->target - 2;

@@ -145,14 +145,19 @@ void cv_keep_stack(struct cv_slot *slot, uint64_t *stack)
     memcpy(stack, ours, sizeof ours);
 }
 
-/* Gives a child its own handlers, stack and mask. */
-void cv_signals_of_child(struct cv_slot *slot, uint64_t mask)
+/* Gives the process its own handlers back, and the thread its stack for them. */
+void cv_signals_end(struct cv_slot *slot)
 {
     for (uint64_t n = 1; n < 65; n++)
         if (actions[n].handler > IGNORE)
             cv_system(SYS_sigaction, n, (uint64_t)&actions[n], 0, 8, 0, 0);
     const uint64_t stack[3] = {slot->alternate_stack, slot->alternate_flags & ~1ULL, slot->alternate_size};
     cv_system(SYS_sigaltstack, (uint64_t)stack, 0, 0, 0, 0, 0);
+}
+
+void cv_signals_of_child(struct cv_slot *slot, uint64_t mask)
+{
+    cv_signals_end(slot);
     set_mask(mask);
 }
 
@@ -243,11 +248,6 @@ uint64_t cv_deliver(struct cv_slot *slot, uint64_t *r, uint64_t address)
     return code;
 }
 
-static struct cv_slot *slot_of_stack(uint64_t at)
-{
-    return (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + (at - CV_SHARED_BASE - CV_OFF_SLOTS) / CV_SLOT_BYTES * CV_SLOT_BYTES);
-}
-
 /* A fault of one of the program's own instructions: its registers, as the program knows them. 0: not one of them. */
 static int at_instruction(struct cv_slot *slot, struct context *c)
 {
@@ -278,7 +278,8 @@ static int inside(uint64_t at, const char *from, const char *to) { return at >= 
 /* The kernel's handler of all signals for which the program has one. */
 void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)
 {
-    struct cv_slot *slot = slot_of_stack((uint64_t)c);
+    struct cv_slot *slot;
+    __asm__("mov %%gs:0, %0" : "=r"(slot));
     const int fault = (FAULTS >> (number - 1) & 1) && (int)info[1] > 0; /* si_code: by the kernel */
     const int ours = c->rip >= CV_BLOB_BASE && c->rip < CV_SHARED_BASE;
     const uint32_t *software = (const uint32_t *)(c->vectors + 464);

@@ -63,6 +63,10 @@ static int take(struct cv_options *o, char *argument)
         o->set_class = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--stretch")))
         o->stretch = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--attach")))
+        o->attach = (pid_t)atoi(v);
+    else if ((v = value(argument, "--for")))
+        o->seconds = atof(v);
     else
         return -1;
     return 0;
@@ -148,6 +152,7 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     struct pace pace = {0};
     const int process = (int)syscall(SYS_pidfd_open, target->pid, 0);
     struct pollfd wait = {.fd = process, .events = POLLIN};
+    const double end = o->seconds > 0 ? now() + o->seconds : 0;
     int status = 0, forwarded = 0;
     for (;;) {
         double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
@@ -158,13 +163,17 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
         ppoll(&wait, 1, &timeout, NULL);
         if (told && told != forwarded) {
             forwarded = told;
+            if (o->attach)
+                break;
             if (told != SIGINT) /* Ctrl-C reaches the program anyway */
                 kill(target->pid, told);
             told = 0;
         }
-        if (wait4(target->pid, &status, WNOHANG, usage) == target->pid)
+        if (o->attach ? wait.revents || (end > 0 && now() >= end) : wait4(target->pid, &status, WNOHANG, usage) == target->pid)
             break;
     }
+    if (o->attach && !wait.revents)
+        cv_detach(target);
     close(process);
     return status;
 }
@@ -198,16 +207,19 @@ int main(int count, char **arguments)
     struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    if (i >= count) {
+    if (i >= count && !options.attach) {
         cv_say("there is nothing to trace");
         return REFUSED;
     }
-    if (cv_start(&target, &options, arguments + i))
+    if (options.attach ? cv_attach(&target, &options) : cv_start(&target, &options, arguments + i))
         return REFUSED;
     signal(SIGPIPE, SIG_IGN); /* now: the program would inherit it */
     if (cv_wire_begin(&options, &target)) {
         cv_say("the stream could not be written: %s", strerror(errno));
-        kill(target.pid, SIGKILL);
+        if (options.attach)
+            cv_detach(&target);
+        else
+            kill(target.pid, SIGKILL);
         return REFUSED;
     }
     status = run(&options, &target, &usage);

@@ -14,6 +14,8 @@ struct cv_options {
     uint64_t interval, sample, warmup; /* references; sample 0: no bursts */
     uint64_t sets, set_class;          /* sets 0: none are recorded */
     uint64_t stretch;                  /* intervals; 0: nothing is ever left out */
+    pid_t attach;                      /* to this process; 0: starts one */
+    double seconds;                    /* of it; 0: until it ends */
 };
 
 struct cv_target {
@@ -21,6 +23,7 @@ struct cv_target {
     uint8_t *memory; /* struct cv_shared */
     struct cv_shared *shared;
     int file;
+    int attached;
     uint64_t entries[5];
 };
 
@@ -28,6 +31,8 @@ struct cv_target {
 void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cv_log_to(const char *path);
 int cv_start(struct cv_target *target, const struct cv_options *options, char **command);
+int cv_attach(struct cv_target *target, const struct cv_options *options);
+void cv_detach(struct cv_target *target); /* its threads go on natively */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 
 /* engine_wire.c */

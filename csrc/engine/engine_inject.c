@@ -1,5 +1,6 @@
 /* Puts the engine into a process by ptrace: three system calls in it, and lets it go. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine_control.h"
@@ -146,6 +148,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     }
     if (!failed) {
         target->shared->controller = (uint64_t)getpid();
+        target->shared->attached = (uint64_t)target->attached;
         target->shared->burst_references = options->sample;
         target->shared->sets = options->sets;
         target->shared->set_class = options->set_class;
@@ -184,7 +187,8 @@ static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *s
             return -1;
     if ((int64_t)r.orig_rax >= 0) {
         const int64_t error = (int64_t)r.rax;
-        if (error == -512 || error == -513 || error == -514) {
+        /* EINTR: of our stop, as epoll_wait and others have it; they begin anew */
+        if (error == -512 || error == -513 || error == -514 || (error == -EINTR && target->attached)) {
             r.rax = r.orig_rax;
             r.rip -= 2;
         } else if (error == -516) {
@@ -231,4 +235,123 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
         return -1;
     }
     return 0;
+}
+
+/* ---- a running process ---- */
+
+#define MOST_THREADS 4096
+
+static pid_t stopped[MOST_THREADS];
+static int n_stopped;
+
+/* 1: a thread that was not known; await_stop waits for it. */
+static int stop_thread(pid_t thread)
+{
+    for (int i = 0; i < n_stopped; i++)
+        if (stopped[i] == thread)
+            return 0;
+    if (n_stopped == MOST_THREADS || ptrace(PTRACE_SEIZE, thread, 0, 0))
+        return errno == ESRCH && n_stopped ? 0 : -1; /* it has ended */
+    ptrace(PTRACE_INTERRUPT, thread, 0, 0);
+    stopped[n_stopped++] = thread;
+    return 1;
+}
+
+static void await_stop(pid_t process, pid_t thread)
+{
+    int status;
+    if (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP)
+        syscall(SYS_tgkill, process, thread, WSTOPSIG(status)); /* a signal came first: again, later */
+}
+
+/* Stops all threads, those that are made meanwhile, too. */
+static int stop_all(pid_t process)
+{
+    char path[64];
+    int waited = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    for (int more = 1; more;) {
+        DIR *folder = opendir(path);
+        if (!folder)
+            return -1;
+        more = 0;
+        for (struct dirent *entry; (entry = readdir(folder));) {
+            const int done = entry->d_name[0] == '.' ? 0 : stop_thread((pid_t)atoi(entry->d_name));
+            if (done < 0) {
+                closedir(folder);
+                return -1;
+            }
+            more |= done;
+        }
+        closedir(folder);
+        while (waited < n_stopped)
+            await_stop(process, stopped[waited++]);
+    }
+    return n_stopped ? 0 : -1;
+}
+
+static void say_why_not(pid_t process)
+{
+    const int error = errno;
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    if (error == ESRCH || error == ENOENT)
+        cv_say("there is no process %d", process);
+    else if (scope > 0 && geteuid())
+        cv_say("process %d may not be traced, because /proc/sys/kernel/yama/ptrace_scope is %d; run as root, or set it to 0", process, scope);
+    else
+        cv_say("process %d may not be traced; is it another user's, or is a debugger attached already?", process);
+}
+
+static double clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int cv_attach(struct cv_target *target, const struct cv_options *options)
+{
+    target->pid = options->attach;
+    target->attached = 1;
+    const double begin = clock_now();
+    int failed = stop_all(target->pid);
+    if (failed)
+        say_why_not(target->pid);
+    else
+        failed = inject(target, options, stopped[0]);
+    for (int i = 0; i < n_stopped; i++) {
+        struct cv_slot *slot = failed ? NULL : add_slot(target, stopped[i]);
+        if (slot && enter(target, stopped[i], slot))
+            slot->in_use = 0;
+        ptrace(PTRACE_DETACH, stopped[i], 0, 0);
+    }
+    if (!failed)
+        fprintf(stderr, "Attached: %d threads stood still for %.1f ms.\n", n_stopped, 1e3 * (clock_now() - begin));
+    return failed;
+}
+
+void cv_detach(struct cv_target *target)
+{
+    const double begin = clock_now();
+    const struct timespec moment = {0, 20000};
+    int waiting = 1;
+    target->shared->leave = 1;
+    for (uint64_t i = 0; i < target->shared->slots; i++)
+        __atomic_fetch_or(&cv_slot_of(target, i)->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
+    for (int turn = 0; waiting && turn < 500; turn++) { /* those that sleep leave when they wake up */
+        waiting = 0;
+        for (uint64_t i = 0; i < target->shared->slots; i++)
+            waiting += cv_slot_of(target, i)->in_use == 1 && cv_slot_of(target, i)->mode != CV_NATIVE;
+        if (waiting)
+            nanosleep(&moment, NULL);
+    }
+    if (waiting)
+        fprintf(stderr, "Detached: %d threads sleep, and leave when they wake up.\n", waiting);
+    else
+        fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (clock_now() - begin));
 }

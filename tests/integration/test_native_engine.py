@@ -186,10 +186,11 @@ def test_both_engines_count_the_same_loop(tmp_path: Path) -> None:
 
 
 def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
-    program = _compiled(tmp_path, LOOP, "-static", "-no-pie", "-fno-tree-vectorize")
+    longer = LOOP.replace("k < 500", "k < 20000")  # so that bursts come on a busy machine, too
+    program = _compiled(tmp_path, longer, "-static", "-no-pie", "-fno-tree-vectorize")
     stream = tmp_path / "stream"
     with stream.open("wb") as out:
-        engine = [engine_program(), f"--wire-fd={out.fileno()}", "--sample=3000", "--interval=30000", "--", program]
+        engine = [engine_program(), f"--wire-fd={out.fileno()}", "--sample=3000", "--interval=3000000", "--", program]
         subprocess.run(engine, pass_fds=[out.fileno()], capture_output=True, check=True)
     _, segments, events = read_stream(stream.read_bytes())
     symbols = [
@@ -230,7 +231,12 @@ def _sampled_lines(segments: list[Segment], events: list[Event]) -> collections.
 @pytest.mark.parametrize("program", ["mixed", "loop", "wide"])
 def test_sampled_sets_hold_every_reference_to_their_lines(program: str, tmp_path: Path) -> None:
     options = ("-O3", "-march=native", "-ffast-math") if program == "wide" else ()
-    compiled = _compiled(tmp_path, MIXED if program == "mixed" else LOOP.replace("k < 500", "k < 20"), "-static", *options)
+    compiled = _compiled(
+        tmp_path,
+        MIXED if program == "mixed" else LOOP.replace("k < 500", "k < 5").replace("k < 20", "k < 2"),
+        "-static",
+        *options,
+    )
     sets = ("--sets=4", "--set-class=1")
     filtered = _sampled_lines(*_streamed(tmp_path, compiled, *sets))
     segments, events = _streamed(tmp_path, compiled, *sets, "--sample=100000000", "--interval=100000000")
@@ -381,3 +387,102 @@ def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
     )
     assert refused.returncode == 2
     assert "choose valgrind, native or auto" in refused.stderr
+
+
+SERVICE = """
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+static volatile sig_atomic_t stop;
+static volatile long ticks, turns;
+static void on_tick(int n) { ticks += n > 0; }
+static void on_stop(int n) { stop = n; }
+static void *wait_on(void *x)
+{
+    struct epoll_event event;
+    for (int e = epoll_create1(0); !stop;)
+        if (epoll_wait(e, &event, 1, 100) < 0)
+            return (void *)1; /* interrupted: signals go to the first thread alone */
+    return x;
+}
+static void *work(void *x)
+{
+    while (!stop)
+        for (int i = 0; i < 1000; i++)
+            turns++;
+    return x;
+}
+int main(void)
+{
+    sigset_t set;
+    pthread_t t[2];
+    void *failed, *later;
+    sigfillset(&set);
+    pthread_sigmask(SIG_BLOCK, &set, 0);
+    pthread_create(&t[0], 0, wait_on, 0);
+    pthread_create(&t[1], 0, work, 0);
+    pthread_sigmask(SIG_UNBLOCK, &set, 0);
+    signal(SIGALRM, on_tick);
+    signal(SIGTERM, on_stop);
+    timer_t timer;
+    struct itimerspec every = {{0, 2000000}, {0, 2000000}};
+    timer_create(CLOCK_MONOTONIC, 0, &timer);
+    timer_settime(timer, 0, &every, 0);
+    write(1, "x", 1);
+    while (!stop)
+        pause();
+    pthread_join(t[0], &failed);
+    pthread_join(t[1], 0);
+    pthread_create(&t[0], 0, wait_on, 0);
+    pthread_join(t[0], &later);
+    printf(" %d\\n", !failed && !later && ticks > 10 && turns > 100000);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("sets", ["0", "32"])
+def test_a_running_service_is_traced_for_a_while_and_goes_on(sets: str, tmp_path: Path) -> None:
+    service = subprocess.Popen([_compiled(tmp_path, SERVICE)], stdout=subprocess.PIPE)
+    assert service.stdout is not None
+    assert service.stdout.read(1) == b"x"
+    output = tmp_path / "service.cvt"
+    attach = ["--attach", str(service.pid), "--for", "500ms", "--sets", sets, "-o", output]
+    traced = subprocess.run([sys.executable, "-m", "convolver", "trace", *attach], capture_output=True, text=True, check=False)
+    time.sleep(0.2)
+    service.terminate()
+    assert service.wait(10) == 0
+    assert service.stdout.read() == b" 1\n"
+    assert traced.returncode == 0, traced.stderr
+    assert "Attached: 3 threads" in traced.stderr
+    recorded = Trace.load(output)
+    assert recorded.header["complete"]
+    assert recorded.header["reason"] == "only what ran while the engine was attached was traced"
+    assert recorded.signature.totals["instructions"] > 1_000_000
+
+
+def test_a_process_that_may_not_be_traced_is_named(tmp_path: Path) -> None:
+    source = """
+    #include <sys/ptrace.h>
+    #include <unistd.h>
+    int main(void) { ptrace(PTRACE_TRACEME, 0, 0, 0); write(1, "x", 1); pause(); }
+    """
+    traced = subprocess.Popen([_compiled(tmp_path, source)], stdout=subprocess.PIPE)
+    assert traced.stdout is not None
+    assert traced.stdout.read(1) == b"x"
+    cases = (
+        (str(traced.pid), 4, "a debugger attached already"),
+        ("2", 2, "belongs to the kernel"),
+        ("99999999", 2, "no process"),
+    )
+    for process, status, sentence in cases:
+        command = [sys.executable, "-m", "convolver", "trace", "--attach", process, "-o", tmp_path / "none.cvt"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert sentence in run.stderr
+        assert run.returncode == status, run.stderr
+    traced.kill()
+    traced.wait()
