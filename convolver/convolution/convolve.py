@@ -31,6 +31,7 @@ from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.check import projection_doubt
+from convolver.machine.cores import choose_core
 from convolver.machine.maps import MEMORY
 from convolver.signature.features import sampled_share
 
@@ -215,6 +216,7 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         core is not None,
         in_other_state,
         None if core is None else core.errors,
+        choose_core(machine.cpu)[0].name,
     )
 
 

@@ -46,7 +46,8 @@ class Known(NamedTuple):
     """What is known of the errors: standard errors of the share that each place serves, relative, nan if unknown; which blocks
     were not sampled; the noise of the profile; whether core times come from executed paths (else: :data:`BOUND`); and for blocks
     near a capacity, which may settle in either of two states, the time in the other one over that of the prediction (1: there is
-    one state); relative standard errors of core times between the windows that were walked."""
+    one state); relative standard errors of core times between the windows that were walked; and the name of the
+    core's table, the same on machines whose core times err alike."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
@@ -54,6 +55,7 @@ class Known(NamedTuple):
     paths: bool
     other: Array
     walked: Array | None = None
+    core: str = ""
 
 
 def _normal(shape: tuple[int, ...], *key: int) -> Array:
@@ -78,13 +80,14 @@ def _own_key(calibration: Calibration) -> int:
 
 
 def _core(blocks: NDArray[np.intp], known: Known) -> Array:
-    """Return log(true / estimated) core times, shape (draws, blocks): with the same numbers on all machines, since one model
-    walks the same windows."""
-    common, single = _normal((DRAWS, 1), 0, 0), _of_blocks(blocks, "standard_normal", 0, 1)
+    """Return log(true / estimated) core times, shape (draws, blocks): with the same numbers on machines of one kind of core,
+    whose table errs alike. What two tables err by has nothing in common that is known."""
+    key = zlib.crc32(known.core.encode())
+    common, single = _normal((DRAWS, 1), 0, 0, key), _of_blocks(blocks, "standard_normal", 0, 1, key)
     normal = np.sqrt(CORE_COMMON) * common + np.sqrt(1 - CORE_COMMON) * single
     if not known.paths:
         return np.asarray(BOUND[0] + BOUND[1] * normal)
-    errors = core_errors(normal)
+    errors = core_errors(normal, known.core)
     if known.walked is not None:
         errors = errors + known.walked[blocks] * _of_blocks(blocks, "standard_normal", 0, 2)
     return errors

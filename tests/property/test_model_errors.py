@@ -54,6 +54,11 @@ def test_core_errors_grow_with_the_number_they_are_drawn_by(one, other):
     assert core_errors(np.array([low]))[0] <= core_errors(np.array([high]))[0]
 
 
+def test_cores_that_were_not_timed_err_more():
+    normal = np.linspace(-3, 3, 7)
+    assert core_errors(normal, "zen3") == pytest.approx(1.4 * core_errors(normal))
+
+
 def test_core_errors_have_the_measured_percentiles():
     drawn = core_errors(np.random.default_rng(2).standard_normal(100_000))
     assert np.quantile(drawn, (0.05, 0.5, 0.95)) == pytest.approx((-0.145, 0.016, 0.378), abs=0.01)

@@ -143,6 +143,18 @@ def test_what_both_machines_err_alike_cancels_in_the_ratio():
     assert (high - low) / ratio.total < 0.5 * sum(own)
 
 
+def test_what_two_kinds_of_core_err_by_does_not_cancel():
+    amd = {"vendor": "AuthenticAMD", "family": "25", "model_number": "33"}
+    width = []
+    for cpu in ({}, amd):
+        machines = known("base"), msgspec.structs.replace(known("target"), cpu=cpu)
+        rates = hit_rates([(0, 1000, 0, 0)], *machines)
+        low, high = cpu_ratio(*(convolved(signature(loads(1000)), rates, one, near=[1e-3]) for one in machines)).interval
+        width.append(high / low)
+    assert width[0] == pytest.approx(1.0)
+    assert width[1] > 1.5
+
+
 def test_a_machine_against_itself_has_a_ratio_without_doubt():
     one = known()
     times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], one), one)
