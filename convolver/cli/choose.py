@@ -50,6 +50,7 @@ def choose_command(
     from convolver.convolution.choice import choose, load_prices, rows
     from convolver.reporting.choice_chart import chart, conclusion
     from convolver.reporting.console import out
+    from convolver.reporting.limiters import sentence
 
     names = [name.strip() for name in machines.split(",") if name.strip()]
     if len(names) < 2:
@@ -82,6 +83,8 @@ def choose_command(
         console.width = max(console.width, WIDTH)
         console.print(chart(choices))
         console.print(conclusion(choices), markup=False)
+        fastest = times[choices[0].machine]
+        console.print(f"On {fastest.machine}: {sentence(fastest)}", markup=False, highlight=False)
 
 
 def register(app: typer.Typer) -> None:

@@ -37,7 +37,7 @@ def chart(choices: Sequence[RankedMachine]) -> Table:
     most = max(one.interval[1] for one in choices)
     for one in choices:
         certain = one.interval[0] == one.interval[1]
-        cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval), _words(one)]
+        cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval), than_the_best(one)]
         if priced:
             costs = "-" if one.cost is None else f"{1000 * one.cost:.3g}"
             front = " (efficient)" if one.efficient else ""
@@ -47,7 +47,7 @@ def chart(choices: Sequence[RankedMachine]) -> Table:
     return table
 
 
-def _words(one: RankedMachine) -> str:
+def than_the_best(one: RankedMachine) -> str:
     """Return what a machine is beside the best one, in words."""
     if one.verdict in (BEST, CANNOT_TELL):
         return one.verdict

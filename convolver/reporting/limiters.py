@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, PORTS, busy_ports, grouped
+import numpy as np
+
+from convolver.analyzing.core_causes import PORT
+from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, busy_ports, grouped
 from convolver.reporting.grid import grid, percent
 from convolver.units import format_seconds
 
@@ -50,6 +53,20 @@ def limited_by(rows: pl.DataFrame) -> str:
         return "-"
     cause, seconds = next(iter(found.items()))
     return f"{label(cause, rows)} {100 * seconds / sum(found.values()):.0f} %"
+
+
+def largest_causes(rows: pl.DataFrame) -> list[str]:
+    """Return the largest cause of each row of block times in words; empty where they do not say."""
+    columns = [name for name in rows.columns if name.startswith(LIMIT)]
+    causes = list(dict.fromkeys(PORTS if name.startswith(LIMIT + PORT) else name.removeprefix(LIMIT) for name in columns))
+    if not causes or not rows.height:
+        return [""] * rows.height
+    sums = np.zeros((len(causes), rows.height))
+    for name in columns:
+        cause = PORTS if name.startswith(LIMIT + PORT) else name.removeprefix(LIMIT)
+        sums[causes.index(cause)] += rows[name].fill_null(0.0).to_numpy()
+    names = [LABELS.get(cause, cause) for cause in causes]
+    return [names[most] if total > 0 else "" for most, total in zip(sums.argmax(axis=0), sums.sum(axis=0), strict=True)]
 
 
 def _does(cause: str, rows: pl.DataFrame) -> str:

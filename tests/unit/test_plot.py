@@ -1,6 +1,7 @@
 """Pictures: what they show, in every format, and what is refused."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -104,11 +105,25 @@ def test_bars_of_blocks_are_said_to_be_user_time_also_where_system_time_is_known
 
 def test_a_block_lies_where_the_curves_give_its_rate(chain):
     for point in maps.block_points(chain.base, chain.prediction.base):
-        size, wild = point["working_set_bytes"], point["random_share"]
+        wild = point["random_share"]
+        size = maps.equivalent_working_set(chain.base, wild, point["memory_rate"])
         unit, random = (chain.base.curve(kind).at(size).seconds_per_reference for kind in ("unit", "random"))
         ends = [chain.base.curve("unit").points[index].working_set_bytes for index in (0, -1)]
         if ends[0] * 1.01 < size < ends[1] * 0.99:
             assert 1 / ((1 - wild) * unit + wild * random) == pytest.approx(point["memory_rate"], rel=1e-6)
+
+
+def test_a_block_is_drawn_inside_the_place_of_its_lines(chain):
+    import polars as pl
+
+    from convolver.convolution.block_times import BlockTimes
+
+    first, *farther = [level.size_bytes for level in chain.base.hierarchy]
+    second = farther[0] if farther else math.inf
+    rows = chain.prediction.base.table.with_columns(data_set_location=pl.lit("L2"))
+    points = maps.block_points(chain.base, BlockTimes(rows, chain.prediction.base.header))
+    assert points
+    assert all(first < point["working_set_bytes"] < second for point in points)
 
 
 def test_rooflines_fall_with_distance_and_no_block_beats_the_flat_roof(chain):

@@ -104,7 +104,15 @@ def test_the_page_holds_every_block_and_its_times(chain, bundle, page):
 
 def test_the_overview_can_be_read_without_a_script(chain, page):
     text = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
-    for words in ("CPU ratio base / target", "Measured on base", "Coverage", chain.signature.id, "Hot blocks"):
+    for words in (
+        "CPU ratio base / machine",
+        "Measured on base",
+        "What limits it on base",
+        "Hot functions",
+        "Coverage",
+        chain.signature.id,
+        "Hot blocks",
+    ):
         assert words in text
     assert chain.prediction.cpu_ratio == pytest.approx(2)
 
@@ -171,10 +179,9 @@ def test_system_time_stands_in_every_form_of_the_report_as_in_the_prediction(tmp
     words = [format_seconds(machines[0][name]) for name in ("seconds", "user_seconds", "system_seconds")]
     line = next(line for line in shown.splitlines() if line.startswith("base ") and " to " in line)
     assert all(word in line for word in words)
-    assert f"<dd>{words[0]}<small>" in page
-    assert f"{words[2]} of it system time" in page
-    assert f"predicted {100 * document['error']:+.1f} %" in page
-    assert f"<dd>{chain.prediction.cpu_ratio:.3g}<small>" in page
+    assert f"predicted {words[0]} ({100 * document['error']:+.1f} %)" in page
+    assert f"<tr><th scope=row>system time</th><td>{words[2]}</td>" in page
+    assert f"<td>1</td><td>{chain.prediction.cpu_ratio:.3g}</td>" in page
 
 
 def test_a_machine_without_costs_of_the_kernel_is_named(tmp_path):

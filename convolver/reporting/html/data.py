@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.convolution.block_times import HIT_RATE
 from convolver.plotting.maps_picture import block_points, shown_curves
 from convolver.reporting.annotate import Source, hot_files, read_source
 from convolver.reporting.bundle import Bundle
+from convolver.reporting.limiters import largest_causes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,16 +49,23 @@ def page_data(bundle: Bundle) -> dict[str, Any]:
         "command": bundle.signature.header.get("command") or ["?"],
         "machines": [_machine(times, bundle.machines.get(times.machine), order) for times in bundle.times],
         "blocks": _blocks(bundle, order),
-        "sources": [_source(source) for source in sources(bundle)],
+        "sources": [_source(source) for source in sources(bundle) if not source.problem],
+        "unreadable": [[source.path, source.problem] for source in sources(bundle) if source.problem],
         "timeline": None if bundle.timeline is None else _timeline(bundle.timeline),
     }
 
 
 def sources(bundle: Bundle) -> list[Source]:
-    """Return the hot source files, the hottest first, as far as they fit; those that cannot be read come last."""
+    """Return the hot source files as far as they fit: those of the program itself first, the hottest first, those that cannot be
+    read last."""
+    import polars as pl
+
+    program = Path(str((bundle.signature.header.get("command") or ["?"])[0])).name
+    table = bundle.signature.table
+    own = set(table.filter(pl.col("module").str.split("/").list.last() == program)["file"])
     traced_at = bundle.signature_path.stat().st_mtime
     found, size = [], 0
-    known = set(bundle.signature.table["file"])
+    known = set(table["file"])
     for path in hot_files(bundle.times):
         if path not in known:
             continue  # block times that name other files than their signature were changed
@@ -65,7 +74,7 @@ def sources(bundle: Bundle) -> list[Source]:
         if size > SOURCES_BYTES:
             break
         found.append(source)
-    return sorted(found, key=lambda source: bool(source.problem))
+    return sorted(found, key=lambda source: (bool(source.problem), source.path not in own))
 
 
 def _source(source: Source) -> dict[str, Any]:
@@ -86,7 +95,17 @@ def _named(column: pl.Series) -> dict[str, Any]:
 def _blocks(bundle: Bundle, order: pl.DataFrame) -> dict[str, Any]:
     import polars as pl
 
-    counts = ["executions", "instructions", "memops", "flops", "bytes", "working_set_bytes", "sampled_references", "line"]
+    counts = [
+        "executions",
+        "instructions",
+        "memops",
+        "flops",
+        "bytes",
+        "working_set_bytes",
+        "sampled_references",
+        "line",
+        "offset",
+    ]
     table = order.join(bundle.signature.table, on="block", how="left", maintain_order="left")
     columns = {name: _numbers(table[name]) for name in counts}
     texts = {name: _named(table[name]) for name in ("function", "module", "file")}
@@ -95,6 +114,8 @@ def _blocks(bundle: Bundle, order: pl.DataFrame) -> dict[str, Any]:
 
 
 def _machine(times: BlockTimes, machine: MachineProfile | None, order: pl.DataFrame) -> dict[str, Any]:
+    import polars as pl
+
     table = order.join(times.table, on="block", how="left", maintain_order="left")
     numbers = {"seconds": "seconds", "rate": "memory_rate", "random": "random_share", "error": "error_seconds"}
     columns = {name: _numbers(table[column].fill_null(0.0)) for name, column in numbers.items()}
@@ -105,6 +126,7 @@ def _machine(times: BlockTimes, machine: MachineProfile | None, order: pl.DataFr
         "levels": times.levels,
         **{f"block_{name}": values for name, values in columns.items()},
         "block_hits": [_numbers(table[HIT_RATE + level]) for level in times.levels],
+        "block_limit": _named(pl.Series(largest_causes(table), dtype=pl.String)),
         "block_location": _named(table["data_set_location"].fill_null("")),
         "maps": None if machine is None or not machine.maps else _maps(machine, times, order),
     }

@@ -11,16 +11,22 @@ from typing import Any
 
 from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.choice import BEST, choose, compared
+from convolver.convolution.verdict import CANNOT_TELL, from_to, seconds_from_to
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.bundle import Bundle
+from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
+from convolver.reporting.limiters import LEAST, label, limited_by, sentence
 from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program_report import served_by
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds
 
+LEAST_FUNCTION = 0.001
+"""Share of the time below which a function is not listed."""
 SCRIPTS = ("format.js", "table.js", "maps.js", "source.js", "timeline.js", "objects.js", "main.js")
 
 
@@ -38,7 +44,8 @@ def render(bundle: Bundle) -> str:
         subtitle=escape(_subtitle(bundle)),
         style=template("report.css"),
         warnings=_warnings(bundle),
-        cards=_cards(bundle),
+        overview=_overview(bundle),
+        functions=_functions(bundle.base),
         machines=_machines(bundle.times),
         provenance=_provenance(bundle),
         timeline="" if bundle.timeline is None else template("timeline.html"),
@@ -55,36 +62,78 @@ def _subtitle(bundle: Bundle) -> str:
     return f"Predicted on {', '.join(names)} · {counts}, {totals['blocks']} basic blocks"
 
 
-def _card(label: str, value: str, detail: str = "") -> str:
-    return f"<div class=card><dt>{escape(label)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-
-
-def _cards(bundle: Bundle) -> str:
-    base = bundle.base
-    cards = [_time_card(base)]
+def _overview(bundle: Bundle) -> str:
+    """Return the ranking of the machines, what limits the program on the base, and how much was seen."""
+    share = sampled_share(bundle.signature.table)
+    about = f"Coverage {percent(bundle.base.coverage)}: memops in blocks with a sample; {percent(share)} of all were sampled."
     measured = bundle.measured_seconds
     if measured:
-        error = (base.total[0] - measured) / measured
-        cards.append(_card(f"Measured on {base.machine}", format_seconds(measured), f"predicted {100 * error:+.1f} %"))
-    for times in bundle.times[1:]:
-        cards.append(_time_card(times))
-        ratio = base.ratio_to(times) or 0.0
-        scaled = (
-            f"measured time / ratio: {format_seconds(measured / ratio)}" if measured and ratio else "above 1 the target is faster"
+        found, (low, high) = bundle.base.total[0], bundle.base.total[1:]
+        inside = "within" if low <= measured <= high else "outside"
+        error = f"{100 * (found - measured) / measured:+.1f} %"
+        about += f" Measured on {bundle.base.machine}: {format_seconds(measured)}; predicted {format_seconds(found)} ({error}), "
+        about += f"{inside} the interval."
+    ranked = f"<div>{_ranking(bundle)}<p class=muted>{escape(about)}</p></div>"
+    return f"<p class=lead>{escape(sentence(bundle.base))}</p><div class=overview>{ranked}<div>{_limits(bundle.base)}</div></div>"
+
+
+def _ranking(bundle: Bundle) -> str:
+    """Return dots with intervals, the fastest machine first; those that cannot be told from it are greyed."""
+    if not all(times.total[0] > 0 for times in bundle.times):
+        return "<p>The program takes no time.</p>"
+    measured = bundle.measured_seconds or None
+    choices = choose(bundle.times, measured=measured)
+    most = max(one.interval[1] for one in choices)
+    rows = []
+    for one in choices:
+        low, high = (end / most for end in one.interval)
+        track = f'<div class=track style="--from:{low:.4f};--to:{high:.4f};--at:{one.seconds / most:.4f}"><i></i><b></b></div>'
+        certain = one.interval[0] == one.interval[1]
+        cells = [
+            f"<th scope=row>{escape(machine_label(one.machine, one.projected))}</th>",
+            f"<td class=time>{format_seconds(one.seconds)}</td>",
+            f"<td>{'measured' if certain else escape(seconds_from_to(one.interval))}</td>",
+            f"<td>{escape(than_the_best(one))}</td>",
+            f"<td class=dots>{track}</td>",
+        ]
+        kind = "best" if one.verdict == BEST else "unsure" if one.verdict == CANNOT_TELL else "other"
+        rows.append(f"<tr class={kind}>{''.join(cells)}</tr>")
+    heads = "".join(f"<th scope=col>{head}</th>" for head in ("machine", "time", "90 % interval", "than the best", ""))
+    return f"<table class=ranking><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _limits(times: BlockTimes) -> str:
+    """Return bars of what limits the program on a machine; they add up to its time."""
+    causes = times.limits
+    whole = sum(causes.values())
+    rows = [
+        f"<tr><th scope=row>{escape(label(cause, times.table))}</th><td class=num>{format_seconds(seconds)}</td>"
+        f'<td class=share style="--part:{seconds / max(causes.values()):.4f}">{percent(seconds / whole)}</td></tr>'
+        for cause, seconds in causes.items()
+        if seconds >= LEAST * whole
+    ]
+    return f"<table class=bars><caption class=muted>What limits it on {escape(times.machine)}</caption>{''.join(rows)}</table>"
+
+
+def _functions(times: BlockTimes, count: int = 25) -> str:
+    """Return the functions that take the most time."""
+    import polars as pl
+
+    rows = []
+    for function, module, _, seconds in times.by_function().head(count).iter_rows():
+        own = times.table.filter(pl.col("function").eq_missing(function) & pl.col("module").eq_missing(module))
+        name = function or f"{Path(module).name or '?'} (no symbol)"
+        share = seconds / times.seconds if times.seconds else 0.0
+        if share < LEAST_FUNCTION:
+            break
+        rows.append(
+            f'<tr><td class=text title="{escape(name)}">{escape(name)}</td><td>{format_seconds(seconds)}</td>'
+            f'<td class=share style="--part:{0.9 * share:.4f}">{percent(share)}</td>'
+            f"<td class=text>{escape(limited_by(own))}</td></tr>"
         )
-        cards.append(_card(f"CPU ratio {base.machine} / {times.machine}", f"{ratio:.3g}", scaled))
-    share = sampled_share(bundle.signature.table)
-    cards.append(_card("Coverage", percent(base.coverage), f"memops in blocks with a sample; {percent(share)} of all sampled"))
-    return "\n".join(cards)
-
-
-def _time_card(times: BlockTimes) -> str:
-    whole, low, high = times.total
-    name = machine_label(times.machine, bool(times.header.get("projected")))
-    detail = f"{format_seconds(low)} to {format_seconds(high)}"
-    if times.system is not None:
-        detail += f"; {format_seconds(times.system.seconds)} of it system time"
-    return _card(f"Predicted on {name}", format_seconds(whole), detail)
+    heads = "<th class=text>function</th><th>time</th><th class=share>share</th><th class=text>limited by</th>"
+    table = f"<table class=functions><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="Hot functions, scrolls">{table}</div>'
 
 
 def _warnings(bundle: Bundle) -> str:
@@ -114,6 +163,10 @@ def _machines(all_times: Sequence[BlockTimes]) -> str:
     systems = ("not predicted" if t.system is None else format_seconds(t.system.seconds) for t in all_times)
     rows.append(_row(["system time", *systems]))
     rows.append(_row(["Interval", *(" to ".join(map(format_seconds, t.total[1:])) for t in all_times)]))
+    base = all_times[0]
+    ratios = [compared(base, times) if times.total[0] else (0.0, None) for times in all_times]
+    rows.append(_row([f"CPU ratio {base.machine} / machine", *(f"{ratio:.3g}" for ratio, _ in ratios)]))
+    rows.append(_row(["its interval", "-", *(from_to(ends) for _, ends in ratios[1:])]))
     rows += [
         _row([f"References served by {level} or nearer", *(percent(served_by(times, level)) for times in all_times)])
         for level in dict.fromkeys(level for times in all_times for level in times.levels)

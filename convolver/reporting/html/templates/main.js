@@ -29,13 +29,14 @@ class Report {
   file(row) { return this.blocks.file.names[this.blocks.file.index[row]]; }
   place(row) {
     const file = this.file(row), module = this.blocks.module.names[this.blocks.module.index[row]];
-    return file ? base(file) + ":" + this.blocks.line[row] : base(module) || "?";
+    return file ? base(file) + ":" + this.blocks.line[row] : (base(module) || "?") + "+0x" + this.blocks.offset[row].toString(16);
   }
   describe(row) {
     const { machine, blocks } = this, name = blocks.function.names[blocks.function.index[row]] || "?";
+    const limit = machine.block_limit.names[machine.block_limit.index[row]];
     const hits = machine.levels.map((level, index) => `${level} ${percent(machine.block_hits[index][row])}`).join(", ");
     return `${name}, ${this.place(row)}\n${seconds(machine.block_seconds[row])} (${percent(machine.block_seconds[row] / machine.seconds)})\n` +
-      `${count(machine.block_rate[row])} references per second\nserved by or before: ${hits}\n` +
+      (limit ? `limited by ${limit}\n` : "") + `${count(machine.block_rate[row])} references per second\nserved by or before: ${hits}\n` +
       `${count(blocks.memops[row])} memops, ${percent(machine.block_random[row])} random`;
   }
   choose(row) {

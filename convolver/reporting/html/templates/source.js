@@ -5,6 +5,10 @@ class SourceView {
     report.data.sources.forEach((source, index) => select.append(element("option", { value: index }, source.path)));
     select.addEventListener("change", () => this.update());
   }
+  none() {
+    const { unreadable } = this.report.data;
+    return unreadable.length ? `No source file can be read here. ${base(unreadable[0][0])}: ${unreadable[0][1]}` : "No block has a known source file: compile with -g and trace again.";
+  }
   lines(path) {
     const { blocks, machine } = this.report, wanted = blocks.file.names.indexOf(path), found = new Map();
     for (let row = 0; row < blocks.block.length; row++) {
@@ -19,7 +23,7 @@ class SourceView {
   }
   update() {
     const source = this.report.data.sources[Number(this.select.value)], { machine } = this.report;
-    if (!source) { this.view.replaceChildren(element("p", { class: "muted" }, "No block has a known source file: compile with -g and trace again.")); this.note.textContent = ""; return; }
+    if (!source) { this.view.replaceChildren(element("p", { class: "muted" }, this.none())); this.note.textContent = ""; return; }
     this.note.textContent = source.problem || (source.newer ? "This file is newer than the trace: lines may have moved." : "");
     const costs = this.lines(source.path), head = ["line", "memops", ...machine.levels.map(level => level + " misses"), "time", "share", "source"];
     const texts = source.text ? source.text.split("\n") : [];

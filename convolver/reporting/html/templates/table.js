@@ -13,16 +13,17 @@ class BlockTable {
     const text = (name, label, get) => ({ name, label, text: true, get });
     const number = (name, label, values, show) => ({ name, label, get: row => values[row], show });
     const found = [
-      text("function", "function", row => blocks.function.names[blocks.function.index[row]] || "?"),
+      text("function", "function", row => blocks.function.names[blocks.function.index[row]] || this.report.place(row)),
       text("place", "line", row => this.report.place(row)),
+      number("seconds", "time", machine.block_seconds, seconds),
+      { name: "share", label: "share", get: row => machine.block_seconds[row] / machine.seconds, show: percent, share: true },
+      text("limit", "limited by", row => machine.block_limit.names[machine.block_limit.index[row]] || "–"),
       number("executions", "executions", blocks.executions, count),
       number("memops", "memops", blocks.memops, count),
       ...machine.levels.map((level, index) => number("hit" + index, level + " hits", machine.block_hits[index], percent)),
       text("location", "data in", row => machine.block_location.names[machine.block_location.index[row]] || "–"),
       number("random", "random", machine.block_random, percent),
       number("rate", "memops /s", machine.block_rate, value => value > FASTEST ? "> " + count(FASTEST) : value > 0 ? count(value) : "–"),
-      number("seconds", "time", machine.block_seconds, seconds),
-      { name: "share", label: "share", get: row => machine.block_seconds[row] / machine.seconds, show: percent, share: true },
     ];
     if (machine !== first) {
       const ratio = row => machine.block_seconds[row] > 0 ? first.block_seconds[row] / machine.block_seconds[row] : null;
