@@ -97,7 +97,9 @@ class ThreadReplay:
         if not log.classes:
             raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
         self._log = log
-        self._packed = PackedThreads(log.records)
+        self._records = log.records.copy()
+        self._records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
+        self._packed = PackedThreads(self._records)
         counts = log.counts(len(trace.counters))
         matrix = executions_by_counter(trace.definitions, trace.blocks, counts.shape[0])
         self._executions = (matrix @ counts).tocsr()  # blocks by classes
@@ -138,7 +140,7 @@ class ThreadReplay:
         """Return seconds of a call and of a page after the second thread began, and the system time before."""
         if times.system is None:
             return 0.0, 0.0, 0.0
-        records, known = self._log.records[1:], system or {}
+        records, known = self._records, system or {}
         calls, pages = float(records["calls"].sum()), float(records["faults"].sum())
         all_calls = max(calls, float(sum(entry["calls"] for entry in known.get("calls", ()))), 1.0)
         all_pages = max(
@@ -179,7 +181,7 @@ class ThreadReplay:
             int(run.totals["events"]),
             seconds,
             ends,
-            whole,
+            float(run.totals["work"]),
             _lost(run, cores, self.threads),
             self._locks(run),
             int(run.totals["forced"]),

@@ -139,6 +139,7 @@ def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, mon
     for side in (document["base"], document["target"]):
         low, high = side["elapsed_interval_seconds"]
         assert low < side["elapsed_seconds"] < high
+        assert side["elapsed"]["processor_seconds"] == pytest.approx(side["seconds"], rel=0.001)
         assert side["speedup"] == pytest.approx(triangle(4), rel=0.1)
         assert side["elapsed"]["lost_seconds"]["imbalance"] > 0
         assert [row["cores"] for row in side["scaling"]] == [1, 2, 4]
