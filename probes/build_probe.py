@@ -10,6 +10,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 NAME = "convolver-probe"
+STATIC = "convolver-probe-static"
+"""The same without libraries, to be copied to other machines (``convolver probe --bundle``); not built without a static libc."""
 
 # Vectorising or merging what a kernel does one by one would measure something else.
 FLAGS = ["-std=gnu11", "-O2", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-lto", "-Wall", "-Wextra", "-pthread"]
@@ -37,17 +39,23 @@ def build_probe(target: Path) -> str:
     compiler = _compiler()
     if compiler is None:
         return "probe not built: no C compiler found (install gcc)."
+    said = _build(compiler, target, NAME, [])
+    _build(compiler, target, STATIC, ["-static"])
+    return said
+
+
+def _build(compiler: list[str], target: Path, name: str, more: list[str]) -> str:
     files = [str(path.relative_to(SOURCES)) for path in sources()]
     try:
         target = Path(target).resolve()
         target.mkdir(parents=True, exist_ok=True)
-        unfinished = target / f".{NAME}.{os.getpid()}"
-        command = [*compiler, *FLAGS, "-o", str(unfinished), *files, "-lm"]
+        unfinished = target / f".{name}.{os.getpid()}"
+        command = [*compiler, *FLAGS, *more, "-o", str(unfinished), *files, "-lm"]
         done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             unfinished.unlink(missing_ok=True)
             return f"probe not built: {(done.stderr.strip().splitlines() or ['the compiler failed'])[0]}"
-        unfinished.replace(target / NAME)
+        unfinished.replace(target / name)
     except (OSError, subprocess.SubprocessError) as error:
         return f"probe not built: {error}"
     return f"probe built with {compiler[0]}."

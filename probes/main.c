@@ -2,6 +2,8 @@
  *
  * With --record, or --run, it writes their references, or makes them, instead (recorder.h).
  *
+ * An executable with a plan behind its end runs that (bundle.h).
+ *
  * The order, the repetition in rounds and the combination of rounds are the caller's business: whoever stops reading or sends
  * SIGINT keeps every line printed so far. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.
  */
@@ -11,6 +13,7 @@
 #include <string.h>
 
 #include "aggressors.h"
+#include "bundle.h"
 #include "core/core.h"
 #include "lines.h"
 #include "measure.h"
@@ -168,7 +171,7 @@ static int cv_run_plan(const struct cv_options *options, struct cv_arena *arena)
     return status;
 }
 
-int main(int count, char **arguments)
+static int cv_main(int count, char **arguments)
 {
     struct cv_options options;
     struct cv_arena arena;
@@ -205,4 +208,10 @@ int main(int count, char **arguments)
     cv_stop_streams();
     cv_arena_close(&arena);
     return cv_interrupted ? 130 : status;
+}
+
+int main(int count, char **arguments)
+{
+    char *const plan = count == 1 ? cv_bundled_plan(arguments[0]) : NULL;
+    return plan ? cv_run_bundle(plan, cv_main) : cv_main(count, arguments);
 }

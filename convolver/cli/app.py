@@ -42,7 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Machines": {
         "probe": "Measure this machine and write its profile.",
-        "machine": "List, show, compare, check, merge and project machine profiles.",
+        "machine": "List, show, compare, check, add, merge, project machine profiles.",
     },
     "Steps": {
         "trace": "Record what a program executes and which memory it touches.",

@@ -1,4 +1,4 @@
-"""``convolver machine``: list, show, compare, check, merge and project machine profiles."""
+"""``convolver machine``: list, show, compare, check, add, merge and project machine profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, print_json, printed, wrote
+from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
 from convolver.cli.machine_merge import merge_command
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Machine = Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)]
 
-machines = new_group("List, show, compare, check, merge and project machine profiles.")
+machines = new_group("List, show, compare, check, add, merge and project machine profiles.")
 
 
 @machines.command("list")
@@ -238,6 +238,47 @@ def calibrate_command(
         print_json({**profile.summary(), "calibration": calibration_document(profile)})
     else:
         print_calibration(profile)
+    wrote(path)
+
+
+@machines.command("add")
+def add_command(
+    file: Annotated[Path, typer.Argument(help="What a file of 'convolver probe --bundle' printed on the machine.")],
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the machine [that of its host].")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
+    calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json: Json = False,
+) -> None:
+    """Make the profile of another machine from what the bundled probe measured there.
+
+    \b
+    Examples:
+      convolver machine add node.json
+      convolver machine add node.json -n cluster-a -o cluster-a.machine.json
+    """
+    from msgspec.structs import replace
+
+    from convolver.calibration.calibrate import calibrated
+    from convolver.probing.probe_bundle import read_measurements
+    from convolver.reporting.console import terminal_progress
+    from convolver.reporting.machine_tables import print_profile
+
+    profile = read_measurements(file)
+    if name is not None:
+        if not name or "/" in name:
+            raise UsageError(f"'{name}' cannot name a machine; choose one without '/'.")
+        profile = replace(profile, name=name)
+    path = new_file(output or Path(f"{profile.name}.machine.json"), force)
+    if calibrate:
+        profile, why = calibrated(profile, progress=terminal_progress())
+        if why:
+            say(why)
+    profile.save(path)
+    if json:
+        print_json(profile.summary())
+    else:
+        print_profile(profile)
     wrote(path)
 
 

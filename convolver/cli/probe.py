@@ -51,6 +51,9 @@ def probe_command(
     network: Annotated[
         str | None, typer.Option("--launcher", help="Measure the network, too, with this MPI launcher of two tasks.")
     ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option("--bundle", help="Measure nothing; write the quick probe as one file to run on other machines.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -65,6 +68,7 @@ def probe_command(
       convolver probe --quick
       convolver probe --full --cpu 3 -o node.machine.json
       convolver probe --launcher "mpirun -np 2" -o node.machine.json
+      convolver probe --bundle probe.run
     """
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
@@ -74,6 +78,15 @@ def probe_command(
     from convolver.reporting.machine_tables import print_profile, profile_rows
     from convolver.units import parse_bytes
 
+    if bundle is not None:
+        from convolver.probing.probe_bundle import write_bundle
+
+        if full or cpu is not None or network is not None or output is not None:
+            raise UsageError("--bundle measures nothing here; leave --full, --cpu, --launcher and --output out.")
+        write_bundle(new_file(bundle, force))
+        wrote(bundle)
+        say("Run it on the machine as './probe.run > node.json', and here 'convolver machine add node.json'.")
+        return
     if quick and full:
         raise UsageError("--quick and --full exclude each other; give one of them.")
     if json and csv:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from convolver.errors import MachineError
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.units import parse_bytes
 
-_CPUS = Path("/sys/devices/system/cpu")
+ROOT = Path("/")
+_CPUS = "sys/devices/system/cpu"
 _VECTOR_SETS = frozenset(
     [
         "sse2",
@@ -28,7 +30,7 @@ _VECTOR_SETS = frozenset(
         "sve",
     ]
 )
-_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def _text(path: Path) -> str:
@@ -56,7 +58,7 @@ def _level(folder: Path) -> Level | None:
     )
 
 
-def read_hierarchy(cpu: int = 0, root: Path = _CPUS) -> tuple[Level, ...]:
+def read_hierarchy(cpu: int = 0, root: Path = ROOT / _CPUS) -> tuple[Level, ...]:
     """Return the data and unified caches that one core sees, nearest first, as the kernel reports them.
 
     Raises :class:`MachineError` when the kernel reports none (some containers), :class:`HierarchyError` for an impossible report.
@@ -68,7 +70,7 @@ def read_hierarchy(cpu: int = 0, root: Path = _CPUS) -> tuple[Level, ...]:
     return check_levels(levels)
 
 
-def sibling_cpus(cpu: int, root: Path = _CPUS) -> set[int]:
+def sibling_cpus(cpu: int, root: Path = ROOT / _CPUS) -> set[int]:
     """Return the other threads of a CPU's core, as the kernel reports them (``0,2`` or ``0-1``)."""
     found: set[int] = set()
     for part in _text(root / f"cpu{cpu}" / "topology" / "thread_siblings_list").split(","):
@@ -78,8 +80,8 @@ def sibling_cpus(cpu: int, root: Path = _CPUS) -> set[int]:
     return found - {cpu}
 
 
-def _cpuinfo(cpu: int) -> dict[str, str]:
-    for section in _text(Path("/proc/cpuinfo")).split("\n\n"):
+def _cpuinfo(cpu: int, root: Path) -> dict[str, str]:
+    for section in _text(root / "proc/cpuinfo").split("\n\n"):
         fields = dict(line.split(":", 1) for line in section.splitlines() if ":" in line)
         fields = {key.strip(): value.strip() for key, value in fields.items()}
         if fields.get("processor") == str(cpu):
@@ -92,34 +94,50 @@ def _policy(text: str) -> str:
     return text.partition("[")[2].partition("]")[0]
 
 
-def describe_cpu(cpu: int = 0) -> dict[str, Any]:
-    """Return what identifies the CPU and its surroundings: model, microcode, clock, cores, SMT, NUMA, pages, hypervisor."""
-    info = _cpuinfo(cpu)
+def describe_cpu(cpu: int = 0, root: Path = ROOT, told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what identifies the CPU and its surroundings: model, microcode, clock, cores, SMT, NUMA, pages, hypervisor.
+
+    Of another machine: ``root`` holds copies of its files, ``told`` what it says of itself (architecture, cpus, page_bytes,
+    memory_bytes, kernel).
+    """
+    info = _cpuinfo(cpu, root)
+    known = told if told is not None else _own()
     flags = set(info.get("flags", info.get("Features", "")).split())
     clock = info.get("cpu MHz", "")
-    siblings = _text(_CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list")
+    siblings = _text(root / _CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list")
     return {
-        "model": info.get("model name", platform.processor() or platform.machine()),
-        "architecture": platform.machine(),
+        "model": info.get("model name", known["architecture"]),
+        "architecture": known["architecture"],
         "vendor": info.get("vendor_id", ""),
         "family": info.get("cpu family", ""),
         "model_number": info.get("model", ""),
         "stepping": info.get("stepping", ""),
         "microcode": info.get("microcode", ""),
         "reported_hertz": float(clock) * 1e6 if clock else 0.0,
-        "cpus": os.cpu_count() or 1,
+        "cpus": known["cpus"],
         "smt_siblings": siblings,
-        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1,
-        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
-        "transparent_huge_pages": _policy(_text(_PAGES)),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "hypervisor": _hypervisor(flags),
+        "numa_nodes": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
+        "page_bytes": known["page_bytes"],
+        "transparent_huge_pages": _policy(_text(root / _PAGES)),
+        "memory_bytes": known["memory_bytes"],
+        "hypervisor": _hypervisor(flags, root),
         "vector_sets": sorted(flags & _VECTOR_SETS),
+        "kernel": known["kernel"],
+    }
+
+
+def _own() -> dict[str, Any]:
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    return {
+        "architecture": platform.machine(),
+        "cpus": os.cpu_count() or 1,
+        "page_bytes": page_bytes,
+        "memory_bytes": page_bytes * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
     }
 
 
-def _hypervisor(flags: set[str]) -> str:
+def _hypervisor(flags: set[str], root: Path) -> str:
     if "hypervisor" not in flags:
         return ""
-    return _text(Path("/sys/hypervisor/type")) or _text(Path("/sys/class/dmi/id/sys_vendor")) or "unknown"
+    return _text(root / "sys/hypervisor/type") or _text(root / "sys/class/dmi/id/sys_vendor") or "unknown"

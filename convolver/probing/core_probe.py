@@ -11,6 +11,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from statistics import median
+from typing import Protocol
 
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
@@ -29,6 +30,19 @@ REPEATS = 3
 _APART = 1.3
 """Two loads one after the other take at least this many times what overlapping ones do, or nothing is known."""
 _LOOKS = 3
+
+
+class Answers(Protocol):
+    """Who answers what the probe of a core asks: a running probe, or what one has recorded."""
+
+    def ask(self, line: str) -> None:
+        """Ask for a name and a count."""
+
+    def cycles(self, name: str, count: int) -> list[float]:
+        """Return the sorted samples of what is asked for; empty when there is no answer."""
+
+    def answer(self) -> tuple[str, list[float]] | None:
+        """Return a name and the cycles of its samples; None at the end."""
 
 
 class _Process:
@@ -89,7 +103,7 @@ class _NoSampleError(Exception):
     """Other work disturbed every sample of several looks."""
 
 
-def _window(process: _Process, name: str, step: int) -> CoreFigure | None:
+def _window(process: Answers, name: str, step: int) -> CoreFigure | None:
     """Return the size of a buffer; None where no two loads are seen to follow each other, or the CPU is too busy to tell."""
     try:
         return _size(process, name, step)
@@ -97,7 +111,7 @@ def _window(process: _Process, name: str, step: int) -> CoreFigure | None:
         return None
 
 
-def _size(process: _Process, name: str, step: int) -> CoreFigure | None:
+def _size(process: Answers, name: str, step: int) -> CoreFigure | None:
     def cycles(count: int) -> float:
         for _ in range(_LOOKS):
             process.ask(f"{name} {count}")
@@ -128,19 +142,24 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 
     Raises :class:`ProbeError` when the probe stops answering.
     """
-    found = []
     progress.start(f"probing the core of CPU {cpu}")
     try:
         with _Process(cpu, pages) as process:
-            process.ask("window.reorder_buffer 1")  # answered behind all bodies
-            while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
-                found.append(_figure(*answer))
-            if answer is not None:
-                found += [_window(process, name, step) for name, step in WINDOWS.items()]
-                found += front_figures(process.cycles, capacity, _figure)
-                found += loop_figures(process.cycles, capacity)
+            return core_figures(process)
     except OSError:
         return ()
     finally:
         progress.finish()
+
+
+def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
+    """Return the figures of a core from the answers of its probe."""
+    found = []
+    process.ask("window.reorder_buffer 1")  # answered behind all bodies
+    while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
+        found.append(_figure(*answer))
+    if answer is not None:
+        found += [_window(process, name, step) for name, step in WINDOWS.items()]
+        found += front_figures(process.cycles, capacity, _figure)
+        found += loop_figures(process.cycles, capacity)
     return tuple(one for one in found if one is not None)

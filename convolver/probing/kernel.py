@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from convolver.machine.kernel_costs import KernelCost
 from convolver.probing.runner import tell
@@ -28,7 +29,12 @@ def measure_kernel(cpu: int, progress: Progress = SILENT) -> tuple[KernelCost, .
     """
     progress.start(f"probing the kernel on CPU {cpu}")
     try:
-        found = [kernel_cost(one["name"], one["seconds"]) for one in tell("the kernel", "--system", "--cpu", str(cpu))]
+        return kernel_costs(tell("the kernel", "--system", "--cpu", str(cpu)))
     finally:
         progress.finish()
+
+
+def kernel_costs(told: Sequence[Mapping[str, Any]]) -> tuple[KernelCost, ...]:
+    """Return the costs from what the probe prints."""
+    found = [kernel_cost(one["name"], one["seconds"]) for one in told]
     return tuple(cost for cost in found if cost is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,7 +14,9 @@ import msgspec
 
 from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
 from convolver.machine.catalog import host_name
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level, resized
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve
 from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
@@ -109,40 +111,65 @@ def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]
     }
 
 
-def _provenance(
-    plan: Plan, cpu: int, compiler: str, started: datetime.datetime, load_before: Sequence[float], noise: dict[str, Any]
-) -> dict[str, Any]:
-    return {
+class Measured(NamedTuple):
+    """What was measured on a machine and read of its system: all that a profile is made from.
+
+    ``lines`` of the plan, ``huge_lines`` of the same on huge pages (or ``without_huge``, why there are none), ``core`` and
+    ``kernel``; ``described`` and ``reported`` as :mod:`convolver.machine.this_machine` reads them; loads of the last minutes.
+    """
+
+    plan: Plan
+    cpu: int
+    kernels: dict[str, Kernel]
+    compiler: str
+    host: str
+    described: dict[str, Any]
+    reported: tuple[Level, ...]
+    lines: list[Line]
+    huge_lines: list[Line]
+    without_huge: str
+    core: tuple[CoreFigure, ...]
+    kernel: tuple[KernelCost, ...]
+    started: datetime.datetime
+    duration_seconds: float
+    load_before: tuple[float, ...]
+    load_after: tuple[float, ...]
+
+
+def _provenance(measured: Measured, noise: dict[str, Any]) -> dict[str, Any]:
+    plan = measured.plan
+    known = {
         "kind": "measured",
         "measured": True,
-        "created": started.isoformat(timespec="seconds"),
-        "duration_seconds": round((datetime.datetime.now(datetime.UTC) - started).total_seconds(), 2),
-        "host": host_name(),
-        "cpu": cpu,
-        "compiler": compiler,
+        "created": measured.started.isoformat(timespec="seconds"),
+        "duration_seconds": round(measured.duration_seconds, 2),
+        "host": measured.host,
+        "cpu": measured.cpu,
+        "compiler": measured.compiler,
         "plan": plan.name,
         "plan_id": plan.id,
         "rounds": plan.rounds,
         "most_rounds": plan.most_rounds,
         "pages": plan.pages,
         "effort": msgspec.to_builtins(plan.effort),
-        "load_before": list(load_before),
-        "load_after": list(os.getloadavg()),
+        "load_before": list(measured.load_before),
+        "load_after": list(measured.load_after),
         "noise": noise,
     }
+    return {**known, **({"without_huge_pages": measured.without_huge} if measured.without_huge else {})}
 
 
-def _huge_curves(
-    plan: Plan, cpu: int, kernels: dict[str, Kernel], page_bytes: int, progress: Progress
-) -> tuple[tuple[Curve, ...], str]:
-    """Return the curves on huge pages, and why there are none where the plan asks for them."""
+WITHOUT_HUGE = "Memory's latency and a page walk's are told apart by small pages alone: "
+
+
+def _huge_lines(plan: Plan, cpu: int, page_bytes: int, progress: Progress) -> tuple[list[Line], str]:
+    """Return what was measured on huge pages, and why there is nothing where the plan asks for it."""
     if not plan.huge or page_bytes == _HUGE_PAGE_BYTES:
-        return (), ""
+        return [], ""
     try:
-        lines = run_plan(plan.on_huge_pages(), cpu, progress)
-        return curves(summaries_of(lines), kernels, _HUGE_PAGE_BYTES), ""
+        return run_plan(plan.on_huge_pages(), cpu, progress), ""
     except ProbeError as error:
-        return (), f"Memory's latency and a page walk's are told apart by small pages alone: {error}"
+        return [], f"{WITHOUT_HUGE}{error}"
 
 
 class _Around(NamedTuple):
@@ -232,40 +259,56 @@ def probe(
     plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
     before, started = os.getloadavg(), datetime.datetime.now(datetime.UTC)
     lines = run_plan(plan, chosen, progress, partial)
-    summaries = summaries_of(lines)
     described = describe_cpu(chosen)
-    page_bytes = _page_bytes(plan.pages, described)
-    maps = curves(summaries, kernels, page_bytes)
-    huge_maps, without_huge = _huge_curves(plan, chosen, kernels, page_bytes, progress)
-    detected = detect_all(maps, len(reported) or 3)
-    noise = {**_noise(lines, summaries), "patience_seconds": _patience_seconds(plan, lines)}
-    hierarchy = geometry(reported, detected)
-    around = _surroundings(plan, chosen, kernels, maps, hierarchy, detected, progress, partial)
-    maps += around.maps
-    profile = MachineProfile(
-        name=host_name(),
-        hierarchy=hierarchy,
-        hierarchy_reported=reported if hierarchy != reported else (),
-        detected=detected,
-        cpu={**described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
-        maps=maps,
-        huge_maps=huge_maps,
-        floating_point=throughputs(summaries, kernels),
-        core=measure_core(chosen, plan.pages, progress) if plan.core else (),
-        kernel=measure_kernel(chosen, progress) if plan.core else (),
-        neighbours=around.neighbours,
-        residency=around.residency,
-        contention=busy_hierarchies(maps, reported),
-        provenance={
-            **_provenance(plan, chosen, compiler, started, before, noise),
-            **({"without_huge_pages": without_huge} if without_huge else {}),
-        },
+    huge, without_huge = _huge_lines(plan, chosen, _page_bytes(plan.pages, described), progress)
+    core = measure_core(chosen, plan.pages, progress) if plan.core else ()
+    kernel = measure_kernel(chosen, progress) if plan.core else ()
+    seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
+    about = (plan, chosen, kernels, compiler, host_name(), described, reported)
+    measured = Measured(*about, lines, huge, without_huge, core, kernel, started, seconds, before, after)
+    profile = profile_of(
+        measured, lambda maps, levels, seen: _surroundings(plan, chosen, kernels, maps, levels, seen, progress, partial)
     )
     if partial:
         partial.unlink(missing_ok=True)
+    return profile
+
+
+def profile_of(
+    measured: Measured, surroundings: Callable[[Sequence[Curve], Sequence[Level], Sequence[DetectedLevel]], _Around] | None = None
+) -> MachineProfile:
+    """Return the profile of a machine from its measurements; ``surroundings`` measures what depends on its caches.
+
+    Warns with :class:`NoiseWarning` where they were disturbed; raises :class:`ProbeError` where no cache is known.
+    """
+    plan, kernels, reported = measured.plan, measured.kernels, measured.reported
+    summaries = summaries_of(measured.lines)
+    page_bytes = _page_bytes(plan.pages, measured.described)
+    maps = curves(summaries, kernels, page_bytes)
+    detected = detect_all(maps, len(reported) or 3)
+    noise = {**_noise(measured.lines, summaries), "patience_seconds": _patience_seconds(plan, measured.lines)}
+    hierarchy = geometry(reported, detected)
+    around = _Around() if surroundings is None else surroundings(maps, hierarchy, detected)
+    maps += around.maps
+    profile = MachineProfile(
+        name=measured.host,
+        hierarchy=hierarchy,
+        hierarchy_reported=reported if hierarchy != reported else (),
+        detected=detected,
+        cpu={**measured.described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
+        maps=maps,
+        huge_maps=curves(summaries_of(measured.huge_lines), kernels, _HUGE_PAGE_BYTES),
+        floating_point=throughputs(summaries, kernels),
+        core=measured.core,
+        kernel=measured.kernel,
+        neighbours=around.neighbours,
+        residency=around.residency,
+        contention=busy_hierarchies(maps, reported),
+        provenance=_provenance(measured, noise),
+    )
     if is_disturbed(share := noise["unstable_share"]):
         warnings.warn(
-            f"{share:.0%} of the points did not settle (load {before[0]:.1f}): probe again on a quiet machine.",
+            f"{share:.0%} of the points did not settle (load {measured.load_before[0]:.1f}): probe again on a quiet machine.",
             NoiseWarning,
             stacklevel=2,
         )

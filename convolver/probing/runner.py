@@ -76,11 +76,12 @@ def start(*options: str) -> subprocess.Popen[str]:
     return process
 
 
-def _command(plan: Plan, cpu: int) -> list[str]:
+def options_of(plan: Plan, cpu: int | str, largest: int | str | None = None) -> list[str]:
+    """Return the probe's options for a plan; the bundle's own words may stand for the CPU and the largest working set."""
     effort = plan.effort
     options: dict[str, Any] = {
         "cpu": cpu,
-        "bytes": max(plan.largest_bytes, 1 << 20),
+        "bytes": largest or max(plan.largest_bytes, 1 << 20),
         "pages": plan.pages,
         "sample": effort.sample_seconds,
         "limit": effort.limit_seconds,
@@ -93,7 +94,7 @@ def _command(plan: Plan, cpu: int) -> list[str]:
         options["beside"] = plan.beside
     if plan.other >= 0:
         options["other"] = plan.other
-    return [str(probe_binary()), *(text for key, value in options.items() for text in (f"--{key}", str(value)))]
+    return [text for key, value in options.items() for text in (f"--{key}", str(value))]
 
 
 def _boot() -> str:
@@ -123,7 +124,9 @@ def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
     with tempfile.TemporaryFile("w+") as todo, tempfile.TemporaryFile("w+") as errors:
         todo.writelines(f"{item.kernel} {item.working_set_bytes} {item.threads}\n" for item in items)
         todo.seek(0)
-        process = subprocess.Popen(_command(plan, cpu), stdin=todo, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            [str(probe_binary()), *options_of(plan, cpu)], stdin=todo, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
         try:
             assert process.stdout is not None
             for line in process.stdout:

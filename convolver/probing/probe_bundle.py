@@ -1,0 +1,235 @@
+"""The probe as one file, and what it prints on another machine: the same measurements as here, made without anybody who asks.
+
+The bundle is the probe without libraries with a plan behind its end (``probes/bundle.c``). It prints answers to everything that
+could be asked; reading them goes the way of a probe of this machine, with :class:`_Recorded` in the place of the running probe.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from convolver.errors import FormatError, HierarchyError, MachineError, ToolNotFoundError
+from convolver.locations import program
+from convolver.machine.profile import MachineProfile
+from convolver.machine.this_machine import describe_cpu, read_hierarchy
+from convolver.probing.core_probe import BYTES, MOST, WINDOWS, core_figures
+from convolver.probing.front import FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
+from convolver.probing.kernel import kernel_costs
+from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
+from convolver.probing.machine_probe import WITHOUT_HUGE, Measured, near_bytes, profile_of
+from convolver.probing.plan import QUICK_LARGEST_BYTES, Plan, quick_plan
+from convolver.probing.runner import Kernel, options_of
+from convolver.probing.samples import Line, steadied
+from convolver.schema import write_atomically
+
+MARK = b"CVBUNDLE"
+ROUNDS = 6
+"""Rounds of a bundle, which cannot see what has settled: as many as a disturbed probe has."""
+HUGE_ROUNDS = 2
+FILES = (
+    *("/proc/loadavg", "/sys/kernel/mm/transparent_hugepage/enabled"),
+    *("/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"),
+)
+_NEAR_COUNTS = 480
+"""Buffers up to so many entries are found to the entry, larger ones to :data:`_FAR_STEP`."""
+_FAR_STEP = 16
+
+
+def plan_of_bundle() -> Plan:
+    """Return what a bundle measures: the quick plan, for any machine."""
+    plan = quick_plan(QUICK_LARGEST_BYTES, cpus=2)
+    return msgspec.structs.replace(plan, rounds=ROUNDS, most_rounds=ROUNDS, patience_seconds=0.0)
+
+
+def _core_asks() -> list[str]:
+    """Return all that the probe of a core may ask for, in its order."""
+    asks = [f"{next(iter(WINDOWS))} 1"]
+    for name, step in WINDOWS.items():
+        counts = [*range(step, _NEAR_COUNTS, step), *range(_NEAR_COUNTS, MOST, _FAR_STEP), MOST, MOST, MOST]
+        asks += [f"{name} {count}" for count in (step, step, *counts)]
+    asks += [f"{JUMPS} {count}" for count in (FEW, *range(STEP, MANY + 1, STEP))]
+    asks += [f"{LINES} {count}" for count in range(LINE_STEP, MANY_LINES + 1, LINE_STEP)]
+    asks += [f"loop.1 {count}" for _ in range(PASSES) for count in (*range(SHORT, LONG + 1), *STEADY)]
+    asks += [
+        f"loop.{slots} {turns}" for slots in range(1, MOST_SLOTS + 1) for turns in (SHORT, LONG, *STEADY) for _ in range(LOOKS)
+    ]
+    return asks
+
+
+def _plan_text(plan: Plan) -> str:
+    """Return the plan as probes/bundle.c reads it."""
+    tasks: list[tuple[str, list[str], list[str]]] = [("kernels", ["--list"], [])]
+    for number in range(plan.rounds):
+        lines = [f"{item.kernel} {item.working_set_bytes} {item.threads}" for item in plan.items]
+        tasks.append((f"round-{number}", options_of(plan, "%c", "%b"), lines))
+    huge = plan.on_huge_pages()
+    lines = [f"{item.kernel} {item.working_set_bytes} {item.threads}" for item in huge.items]
+    tasks += [(f"huge-{number}", options_of(huge, "%c", "%b"), lines) for number in range(HUGE_ROUNDS)]
+    tasks.append(("core", ["--core", "--cpu", "%c", "--bytes", str(BYTES)], _core_asks()))
+    tasks.append(("system", ["--system", "--cpu", "%c"], []))
+    text = [f"file {name}" for name in FILES]
+    for name, options, lines in tasks:
+        text += [f"task {name} {plan.largest_bytes} {' '.join(options)}", *lines, "."]
+    return "\n".join([*text, "file /proc/loadavg", ""])
+
+
+def write_bundle(path: Path) -> None:
+    """Write the probe as one executable file; raises :class:`ToolNotFoundError` where it was not built without libraries."""
+    try:
+        binary = program("convolver-probe-static", "").read_bytes()
+    except ToolNotFoundError as error:
+        raise ToolNotFoundError(
+            "The probe without libraries is not built: install a static libc (Debian: libc6-dev, Fedora: glibc-static) and gcc, "
+            "and install Convolver again."
+        ) from error
+    plan = _plan_text(plan_of_bundle()).encode()
+    content = binary + plan + MARK + struct.pack("<Q", len(plan))
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    path.chmod(0o755)
+
+
+class _Recorded:
+    """The answers of a probe of a core that nobody asked; those to one question come round in turn."""
+
+    def __init__(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        first = next((number for number, line in enumerate(lines) if line["name"] in WINDOWS), len(lines))
+        self._bodies = [(str(line["name"]), sorted(map(float, line["cycles"]))) for line in lines[: first + 1]]
+        self._known: dict[str, dict[int, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+        for line in lines[first + 1 :]:
+            self._known[line["name"]][int(line["filled"])].append(sorted(map(float, line["cycles"])))
+        self._turn: dict[tuple[str, int], int] = defaultdict(int)
+        self._waiting: list[tuple[str, list[float]]] = []
+
+    def ask(self, line: str) -> None:
+        name, _, count = line.partition(" ")
+        if self._bodies:
+            self._waiting, self._bodies = [*self._bodies], []
+        else:
+            self._waiting.append((name, self.cycles(name, int(count))))
+
+    def answer(self) -> tuple[str, list[float]] | None:
+        return self._waiting.pop(0) if self._waiting else None
+
+    def cycles(self, name: str, count: int) -> list[float]:
+        """Return an answer to this count or to the nearest one; to one that was asked once, its neighbors take turns with it."""
+        known = self._known.get(name)
+        if not known:
+            return []
+        turn = self._turn[name, count]
+        self._turn[name, count] += 1
+        ordered = sorted(known, key=lambda one: (abs(one - count), one))
+        if len(known[ordered[0]]) == 1 and name in WINDOWS:
+            return known[ordered[turn % min(LOOKS, len(ordered))]][0]
+        answers = known[ordered[0]]
+        return answers[turn % len(answers)]
+
+
+def _parts(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        for line in path.read_text().splitlines():
+            one = json.loads(line)
+            if not isinstance(one, dict):
+                raise ValueError("a line is no object")
+            yield one
+    except (OSError, ValueError) as error:
+        raise FormatError(
+            f"{path} is not what a bundled probe prints ({error}); run the file that `convolver probe --bundle` wrote."
+        ) from error
+
+
+def read_measurements(path: Path) -> MachineProfile:
+    """Return the profile of the machine on which a bundled probe printed this file, not calibrated yet.
+
+    Raises :class:`FormatError` for something else or a run that did not end.
+    """
+    about: dict[str, Any] = {}
+    files: list[tuple[str, str]] = []
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    ended: dict[str, int] = {}
+    now = ""
+    for one in _parts(path):
+        if "bundle" in one:
+            about = one
+        elif "file" in one:
+            files.append((str(one["file"]), str(one["text"])))
+        elif "task" in one and "status" in one:
+            ended[one["task"]] = int(one["status"])
+        elif "task" in one:
+            now = str(one["task"])
+            tasks[now] = []
+        elif now:
+            tasks[now].append(one)
+    if ended.get("system") != 0 or any(status and not name.startswith("huge") for name, status in ended.items()):
+        raise FormatError(f"{path} holds no whole run of a bundled probe; run it again, and keep all that it prints.")
+    try:
+        return _profile(about, files, tasks, ended)
+    except (KeyError, TypeError, ValueError, IndexError, msgspec.MsgspecError) as error:
+        raise FormatError(f"{path} is damaged or of another version: {type(error).__name__} {error}.") from error
+
+
+def _profile(
+    about: Mapping[str, Any],
+    files: Sequence[tuple[str, str]],
+    tasks: Mapping[str, list[dict[str, Any]]],
+    ended: Mapping[str, int],
+) -> MachineProfile:
+    cpu = int(about["cpu"])
+    with TemporaryDirectory(prefix="convolver-machine-") as folder:
+        root = Path(folder)
+        for name, text in files:
+            copy = root / name.lstrip("/")
+            if ".." not in copy.parts:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_text(text)
+        described = describe_cpu(cpu, root, about)
+        try:
+            reported = read_hierarchy(cpu, root / "sys/devices/system/cpu")
+        except (MachineError, HierarchyError):
+            reported = ()
+    first, *rows = tasks["kernels"]
+    kernels = {row["kernel"]: msgspec.convert(row, Kernel) for row in rows}
+
+    def lines(name: str) -> list[Line]:
+        found = [one for task, rows in tasks.items() if task.startswith(name) and not ended.get(task) for one in rows]
+        return [msgspec.convert(one, Line) for one in found]
+
+    plan = plan_of_bundle().restricted(name for name, kernel in kernels.items() if kernel.supported)
+    plan = msgspec.structs.replace(plan, near_bytes=near_bytes(reported))
+    measured, huge = lines("round"), lines("huge")
+    seen = {(one.kernel, one.working_set_bytes, one.threads) for one in measured}
+    plan = msgspec.structs.replace(plan, items=tuple(item for item in plan.items if tuple(item) in seen))
+    loads = [tuple(float(word) for word in text.split()[:3]) for name, text in files if name == "/proc/loadavg"] or [(0.0,) * 3]
+    started = datetime.datetime.fromtimestamp(int(about["started"]), datetime.UTC)
+    seconds = sum(one.elapsed_seconds for one in [*measured, *huge])
+    core, kernel = core_figures(_Recorded(tasks["core"])), kernel_costs(tasks["system"])
+    without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
+    name = str(about["host"]).split(".")[0].replace("/", "-") or "machine"
+    return profile_of(
+        Measured(
+            plan=plan,
+            cpu=cpu,
+            kernels=kernels,
+            compiler=str(first["compiler"]),
+            host=name,
+            described=described,
+            reported=reported,
+            lines=steadied(measured, plan.near_bytes),
+            huge_lines=steadied(huge, plan.near_bytes),
+            without_huge=without,
+            core=core,
+            kernel=kernel,
+            started=started,
+            duration_seconds=seconds,
+            load_before=loads[0],
+            load_after=loads[-1],
+        )
+    )

@@ -1,0 +1,86 @@
+"""The probe as one file: it runs where nothing else is, and what it prints becomes a profile."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from convolver.errors import FormatError
+from convolver.locations import program
+from convolver.machine.profile import MachineProfile
+from convolver.probing.probe_bundle import _Recorded, read_measurements, write_bundle
+
+
+def present():
+    try:
+        return program("convolver-probe-static", "").exists()
+    except Exception:
+        return False
+
+
+needs_static = pytest.mark.skipif(not present(), reason="needs a static libc when Convolver is installed")
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What the bundle printed in a folder that is its whole file system (as root, else in an empty environment)."""
+    folder = tmp_path_factory.mktemp("root")
+    write_bundle(folder / "probe.run")
+    alone = ["chroot", str(folder), "/probe.run"] if os.geteuid() == 0 else [str(folder / "probe.run")]
+    done = subprocess.run(alone, stdout=subprocess.PIPE, env={"PATH": "/usr/sbin:/usr/bin:/bin"}, timeout=600, check=True)
+    (folder / "raw.json").write_bytes(done.stdout)
+    return folder / "raw.json"
+
+
+@needs_static
+@pytest.mark.slow
+def test_a_bundle_measures_in_an_empty_root(printed, convolver, tmp_path):
+    done = convolver("machine", "add", printed, "-n", "elsewhere", "--no-calibrate", "-o", tmp_path / "e.machine.json")
+    if "no sample went undisturbed" in done.stderr:
+        pytest.skip("other work took the CPU during the whole probe")
+    assert done.returncode == 0, done.stderr
+    profile = MachineProfile.load(tmp_path / "e.machine.json")
+    assert profile.name == "elsewhere"
+    assert len(profile.hierarchy) >= 2
+    assert {"chase", "load", "copy"} <= {curve.kernel for curve in profile.maps}
+    assert {"latency.fp_add", "window.reorder_buffer"} & {figure.name for figure in profile.core}
+    assert profile.kernel
+
+
+@needs_static
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_is_refused(printed, tmp_path):
+    lines = printed.read_text().splitlines()
+    (tmp_path / "cut.json").write_text("\n".join(lines[: len(lines) // 2]))
+    with pytest.raises(FormatError, match="no whole run"):
+        read_measurements(tmp_path / "cut.json")
+
+
+@needs_static
+def test_a_bundle_needs_no_libraries(tmp_path):
+    write_bundle(tmp_path / "probe.run")
+    head = (tmp_path / "probe.run").read_bytes()
+    assert os.access(tmp_path / "probe.run", os.X_OK)
+    assert b"ld-linux" not in head[: 1 << 12]
+    listed = subprocess.run([tmp_path / "probe.run", "--list"], capture_output=True, text=True, env={}, check=True)
+    assert "compiler" in json.loads(listed.stdout.splitlines()[0])
+
+
+def test_recorded_answers_come_as_a_running_probe_gives_them():
+    lines = [{"name": "latency.add", "filled": 0, "cycles": [3, 1]}, {"name": "window.scheduler", "filled": 1, "cycles": [9]}]
+    lines += [{"name": "window.scheduler", "filled": count, "cycles": [count]} for count in (1, 2, 4)]
+    lines += [{"name": "loop.1", "filled": 16, "cycles": [turn]} for turn in (7, 5)]
+    process = _Recorded(lines)
+    process.ask("window.reorder_buffer 1")
+    assert [process.answer() for _ in range(3)] == [("latency.add", [1.0, 3.0]), ("window.scheduler", [9.0]), None]
+    assert [process.cycles("window.scheduler", 2)[0] for _ in range(4)] == [2, 1, 4, 2]
+    assert [process.cycles("loop.1", 16) for _ in range(3)] == [[7], [5], [7]]
+    assert process.cycles("front.jumps", 64) == []
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[]", '{"bundle": 1}', '{"task": "system", "status": 0}'])
+def test_what_no_probe_printed_is_refused(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(FormatError, match=r"bundled probe|damaged"):
+        read_measurements(tmp_path / "x.json")
