@@ -89,6 +89,11 @@ class MachineAnalysis:
             def known(name: str) -> bool:
                 return name in table.columns and not table[name].null_count()
 
+            def numbers(name: str) -> Array:
+                if not table.schema[name].is_float():
+                    raise TypeError(f"{name} holds no floats")
+                return table[name].to_numpy()
+
             falls = Falls(
                 sampled=table["sampled"].to_numpy(),
                 served=columns(*(f"served_{name}" for name in places)),
@@ -104,11 +109,7 @@ class MachineAnalysis:
                 near, waiting = (table[name].to_numpy() for name in ("near_cycles", "waiting_cycles"))
                 errors = table["cycle_error"].to_numpy() if known("cycle_error") else None
                 causes = [
-                    {
-                        name.removeprefix(kind): table[name].to_numpy()
-                        for name in table.columns
-                        if name.startswith(kind) and known(name)
-                    }
+                    {name.removeprefix(kind): numbers(name) for name in table.columns if name.startswith(kind) and known(name)}
                     for kind in CAUSE_COLUMNS
                 ]
                 seconds, error = float(document["cycle_seconds"]), document.get("cycle_error")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.limit_shares import grouped
+from convolver.convolution.limit_shares import LIMIT, grouped
 from convolver.convolution.system_time import SystemTime, ratio_with_system, with_system
 from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
@@ -83,7 +83,7 @@ def _check(table: pl.DataFrame) -> None:
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise SchemaError(f"A table of block times misses the column {missing[0]}.")
-    for name in NUMBERS:
+    for name in (*NUMBERS, *(name for name in table.columns if name.startswith(LIMIT))):
         if table.schema[name] != pl.Float64:
             raise SchemaError(f"A table of block times needs the column {name} as 64-bit floats.")
 

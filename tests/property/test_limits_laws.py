@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +13,13 @@ from convolver._native import core_walk as native
 from convolver._native.branch_predictor import MISPREDICTED
 from convolver._native.core_walk import FIRST_PLACE, FIRST_PORT, Code, Core, PortClass
 from convolver._native.path_builder import UNKNOWN, PathWindow
+from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.limit_shares import LIMIT
 from convolver.convolution.rates import contributions, joined
+from convolver.errors import SchemaError
 from tests.property.test_convolution_laws import M, programs
 from tests.property.test_core_model import ALU, PARAMS, SLOW, _op
-from tests.synthetic import convolved
+from tests.synthetic import convolved, hit_rates, loads, signature
 
 EXPONENTS = st.sampled_from([1.0, 1.7, 2.7, 8.0, np.inf])
 
@@ -39,6 +42,13 @@ def test_limits_of_random_blocks_add_up_to_their_seconds(method, program, overla
     table = convolved(*program, M, method=method, overlap=overlap).table
     sums = sum(table[name].to_numpy() for name in table.columns if name.startswith(LIMIT))
     np.testing.assert_allclose(sums, table["seconds"].to_numpy(), rtol=1e-9, atol=1e-300)
+
+
+def test_causes_that_are_no_numbers_are_refused():
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 100, 10)], M), M)
+    name = next(name for name in times.table.columns if name.startswith(LIMIT))
+    with pytest.raises(SchemaError, match=name):
+        BlockTimes(times.table.with_columns(pl.lit("much").alias(name)), times.header)
 
 
 def causes(ops, visits=400, warm=200, flags=None, sites=(), step=64, latency=4, latencies=None):
