@@ -1,5 +1,6 @@
 """Small files do not take much memory or time, whatever their writer thought of."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,20 @@ def _placed_as_a_chain(count: int) -> bytes:
         events += bytes([PLACED]) + varint(0) + varint(_zigzag(address - last)) + varint(8)
         last = address
     return bytes(events)
+
+
+@pytest.mark.parametrize("kind", [cvt.COUNTS, cvt.SEGMENTS, cvt.ADDRESSES, cvt.EVENTS, cvt.SIGNATURE, cvt.TRAILER])
+def test_the_largest_chunk_is_in_memory_once(tmp_path, kind):
+    path = tmp_path / "bomb.cvt"
+    meta = cvt.pack_chunk(cvt.META, b'{"schema":"convolver.trace","version":1}', cvt.CRITICAL)
+    path.write_bytes(cvt.pack_header() + meta + cvt.pack_chunk(kind, bytes(cvt.LONGEST_CONTENT), cvt.CRITICAL | cvt.ZSTD))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "convolver", "info", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 3)
+    assert used.ru_maxrss << 10 < 1.7 * cvt.LONGEST_CONTENT
 
 
 def test_events_in_the_order_of_known_priorities_take_no_longer():
