@@ -29,6 +29,8 @@ WARM_INTERVALS = STRETCH // 2
 """Of a stretch after a gap, that are not counted."""
 BURST_SHARE = 0.8
 """Of the budget, where the sets are sampled, too."""
+HALVED = 0.7
+"""Of its budget that a kind of samples fills in the mean whose halves go where it is above: half of it to all."""
 
 
 class Unit(NamedTuple):
@@ -90,10 +92,10 @@ class Samples:
         self.every *= 2
         self.units = [one for one in self.units if self.wants(one.interval)]
 
-    def trim(self) -> None:
-        """Leave out what is above the budget."""
+    def trim(self, part: float = 1.0) -> None:
+        """Leave out what is above this part of the budget."""
         stretches = sorted({unit.interval // self.every for unit in self.units})
-        share = min(1.0, self._budget / self._size) if self._size else 1.0
+        share = min(1.0, part * self._budget / self._size) if self._size else 1.0
         kept = {one for number, one in enumerate(stretches) if int((number + 1) * share) > int(number * share)}
         self.units = [unit for unit in self.units if unit.interval // self.every in (kept or set(stretches[:1]))]
 
@@ -120,6 +122,10 @@ class SetSamples(Samples):
             return
         self.classes *= 2
         self.units = [self._coarse(one) for one in self.units]
+
+    def trim(self, part: float = 1.0) -> None:
+        """Leave out stretches where there are too many, so that as much is left as in the mean of runs that have no gaps."""
+        super().trim(HALVED * part if self._size > self._budget else part)
 
     def wanted(self, content: bytes) -> bytes:
         """Return the part of a unit's content that is wanted now: the tracer hears late that fewer sets are."""
