@@ -85,8 +85,8 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
     from convolver.tracing.reader import Trace
-    from convolver.tracing.recording import signature_path
     from convolver.tracing.redact import redact_trace
+    from convolver.tracing.writer import signature_path
 
     if schema_of(source) != TRACE_SCHEMA:
         raise UsageError(f"{source} is no trace; a bundle is made of one, such as `convolver trace` records.")

@@ -76,8 +76,9 @@ class Chain:
         from convolver.tracing.launch import closed_off
         from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
-        from convolver.tracing.recording import objects_path, signature_path
+        from convolver.tracing.recording import objects_path
         from convolver.tracing.tracer import trace
+        from convolver.tracing.writer import signature_path
 
         check_command(argv, scan=sampling.engine == "valgrind")
         folder = self.output or Path(".")

@@ -17,7 +17,6 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import refused_on_abort
-from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import rebuild_blocks
 from convolver.tracing.definitions import Definitions
@@ -278,7 +277,5 @@ def _finish(writer: TraceWriter, decoder: Decoder, counters: bytes, meta: dict[s
     values = np.frombuffer(counters, dtype="<u8").astype(np.uint64)
     blocks = rebuild_blocks(Definitions.of(decoder), values)
     signature = assemble_signature(decoder, values, blocks, None, {**meta, **end}, {"trace": writer.id})
-    path = writer.path.with_name(writer.path.name.removesuffix(".cvt") + ".sig.parquet")
-    signature.save(path)
-    writer.put(cvt.SIGNATURE, path.read_bytes())
+    writer.put_signature(signature)
     writer.finish(end)

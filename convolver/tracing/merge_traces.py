@@ -190,9 +190,7 @@ def _finish(writer: TraceWriter, decoder: Decoder, first: Trace, header: dict[st
         names_of_blocks = resolve_names(first.definitions, first.blocks)
         inputs = {"trace": writer.id}
         signature = assemble_signature(decoder, first.counters, first.blocks, names_of_blocks, {**header, **end}, inputs)
-        path = writer.path.with_name(writer.path.name.removesuffix(".cvt") + ".sig.parquet")
-        signature.save(path)
-        writer.put(cvt.SIGNATURE, path.read_bytes())
+        writer.put_signature(signature)
         writer.finish(end)
     except OSError as error:
         raise FormatError(f"{writer.path} cannot be written: {error.strerror}.") from error

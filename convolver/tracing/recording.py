@@ -45,11 +45,6 @@ _RECORDED = ("recorded_references", "set_references", "windows")
 """What the header says of all that the file holds."""
 
 
-def signature_path(output: Path) -> Path:
-    """Return where the signature of a trace file lies: ``APP.sig.parquet`` beside ``APP.cvt``."""
-    return output.with_name(output.name.removesuffix(".cvt") + ".sig.parquet")
-
-
 def objects_path(output: Path) -> Path:
     """Return where the data objects of a trace file lie: ``APP.objects.parquet`` beside ``APP.cvt``."""
     return output.with_name(output.name.removesuffix(".cvt") + ".objects.parquet")
@@ -169,12 +164,10 @@ def finish(writer: TraceWriter, ended: Ended, ending: dict[str, Any]) -> None:
         raise
     trace_id = writer.id
     signature = ended.signature(trace_id)
-    path = signature_path(writer.path)
     try:
-        signature.save(path)
         if found is not None:
             ended.data_objects(found, trace_id).save(objects_path(writer.path))
-        writer.put(cvt.SIGNATURE, path.read_bytes())
+        writer.put_signature(signature)
         writer.finish(ending)
     except FormatError:
         writer.keep()

@@ -16,8 +16,7 @@ from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing import format as cvt
 from convolver.tracing.branch_code import Codes, transfers
 from convolver.tracing.reader import Trace, read_chunks
-from convolver.tracing.recording import signature_path
-from convolver.tracing.writer import TraceWriter
+from convolver.tracing.writer import TraceWriter, signature_path
 
 _WORD = 8
 _KIND, _LENGTH = np.uint64(56), np.uint64(0xFFFFFFFF)

@@ -21,12 +21,12 @@ from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
 from convolver.tracing.reader import Trace
-from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish, signature_path
+from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Session, raise_signal, stop_signals
 from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.thread_log import log_pieces
-from convolver.tracing.writer import TraceWriter
+from convolver.tracing.writer import TraceWriter, signature_path
 
 if TYPE_CHECKING:
     from convolver.signature.data_objects import DataObjects

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from convolver._native.trace_decoder import TracePayloads
 from convolver.artifact_kinds import KINDS
@@ -20,7 +20,15 @@ from convolver.errors import FormatError
 from convolver.foreign_text import json_text
 from convolver.tracing import format as cvt
 
+if TYPE_CHECKING:
+    from convolver.signature.signature import Signature
+
 _DEFINING = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS))
+
+
+def signature_path(output: Path) -> Path:
+    """Return where the signature of a trace file lies: ``APP.sig.parquet`` beside ``APP.cvt``."""
+    return output.with_name(output.name.removesuffix(".cvt") + ".sig.parquet")
 
 
 def _lock(file: io.FileIO) -> None:
@@ -154,6 +162,12 @@ class TraceWriter:
         """Append what the run says of its threads (:mod:`convolver.tracing.thread_log`)."""
         for piece in pieces:
             self.put(cvt.THREADS, piece, cvt.ZSTD)
+
+    def put_signature(self, signature: Signature) -> None:
+        """Write the signature, beside the trace as well."""
+        path = signature_path(self.path)
+        signature.save(path)
+        self.put(cvt.SIGNATURE, path.read_bytes())
 
     def finish(self, trailer: Mapping[str, Any]) -> None:
         """Write the trailer (JSON-able) with the id and move the file to its place."""

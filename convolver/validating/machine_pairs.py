@@ -7,8 +7,7 @@ from itertools import permutations
 from typing import Any
 
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.cpu_ratio import ratio_interval
-from convolver.convolution.system_time import ratio_with_system
+from convolver.convolution.choice import compared
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 
 
@@ -34,13 +33,11 @@ def pair_rows(
     rows = []
     for base, target in permutations(names, 2):
         first, second = times[base], times[target]
-        predicted = first.ratio_to(second)
-        if predicted is None:
+        if first.ratio_to(second) is None:
             continue
+        predicted, ends = compared(first, second)
         known = measured[base]["measured_seconds"] / measured[target]["measured_seconds"]
-        ends = ratio_interval(first, second)
-        systems = (first.system, second.system)
-        low, high = (ratio_with_system(end, second.seconds, systems) for end in ends) if ends else (None, None)
+        low, high = ends or (None, None)
         row: dict[str, Any] = {"program": job.program, "input": job.input, "origin": job.origin, "mode": mode, "method": method}
         row |= {"base": base, "target": target, "predicted": predicted, "low": low, "high": high, "measured": known}
         rows.append({**row, "error": predicted / known - 1})
