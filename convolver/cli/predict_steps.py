@@ -135,6 +135,17 @@ class Chain:
         wrote(path)
         return profile
 
+    def _say_missing_sets(self) -> None:
+        """Warn of targets that lack vector instructions which the program executed."""
+        used = set() if self.trace is None else set(self.trace.header.get("vector_sets", ()))
+        for target in self.targets:
+            missing = sorted(used - set(target.cpu.get("vector_sets", used)))
+            if missing:
+                say(
+                    f"Note: the program executed {' and '.join(missing)}, which {target.name} lacks; libraries that choose their "
+                    "code by the processor take another path there."
+                )
+
     def predict(
         self,
         measured: float | None,
@@ -144,6 +155,7 @@ class Chain:
         method: str = "calibrated",
     ) -> list[Prediction]:
         """Return one prediction a target."""
+        self._say_missing_sets()
         model = None
         if correct is not None:
             from convolver.modeling.model_artifact import Model

@@ -17,6 +17,8 @@ REFUSED = 125
 """Its exit status where the program has not run."""
 WENT_NATIVE = "native: "
 """How the lines of its log begin that say why a program ran on without the engine."""
+VECTOR_SETS = "vector sets:"
+"""How the line begins that names sets of vector instructions."""
 
 
 class Attachment(NamedTuple):
@@ -105,10 +107,19 @@ def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple
     return native.check(), f"Tracing with the native engine, because {why}."
 
 
-def went_native(log: Path) -> list[str]:
-    """Return why the program ran on without the engine, a phrase for each place."""
+def _said(log: Path, begin: str) -> list[str]:
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return []
-    return [line.removeprefix(WENT_NATIVE) for line in lines if line.startswith(WENT_NATIVE)]
+    return [line.removeprefix(begin) for line in lines if line.startswith(begin)]
+
+
+def went_native(log: Path) -> list[str]:
+    """Return why the program ran on without the engine, a phrase for each place."""
+    return _said(log, WENT_NATIVE)
+
+
+def vector_sets(log: Path) -> list[str]:
+    """Return which sets of vector instructions the program executed, of those that not every x86-64 processor has."""
+    return [name for line in _said(log, VECTOR_SETS) for name in line.split()]

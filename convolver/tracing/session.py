@@ -19,7 +19,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
-from convolver.tracing.native_engine import Attachment, engine_options, engine_program, went_native
+from convolver.tracing.native_engine import Attachment, engine_options, engine_program, vector_sets, went_native
 from convolver.tracing.pace import Pace
 from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
@@ -43,6 +43,8 @@ class Outcome:
     """Signal that stopped Convolver itself."""
     went_native: tuple[str, ...] = ()
     """Why parts of the run were not traced (the native engine only), a phrase for each place."""
+    vector_sets: tuple[str, ...] = ()
+    """Which of avx and avx512f it executed (the native engine only)."""
 
 
 @contextlib.contextmanager
@@ -189,7 +191,7 @@ class Session:
         outcome = outcome_of(self._decoder, status, self._interrupted_by, self._log)
         if self._attachment is not None and outcome.complete:
             outcome = replace(outcome, reason="only what ran while the engine was attached was traced")
-        return replace(outcome, went_native=tuple(went_native(self._log)))
+        return replace(outcome, went_native=tuple(went_native(self._log)), vector_sets=tuple(vector_sets(self._log)))
 
 
 def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path) -> Outcome:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../include/cv_wire.h"
+#include "x86_decode.h"
 
 #define COUNTING_STEP 0.02 /* seconds between two looks */
 #define COUNTERS_STEP 1.0
@@ -229,6 +230,8 @@ int main(int count, char **arguments)
     cv_wire_counters(1);
     cv_wire_system((uint64_t)usage.ru_minflt);
     say_why_native(&target);
+    const int sets = cv_wire_vector_sets();
+    cv_say("vector sets:%s%s", sets & 1 << CV_X86_VEX ? " avx" : "", sets & 1 << CV_X86_EVEX ? " avx512f" : "");
     if (options.dump && cv_wire_dump(options.dump))
         cv_say("%s could not be written", options.dump);
     if (WIFSIGNALED(status)) {

@@ -46,6 +46,7 @@ double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);
 void cv_wire_system(uint64_t page_faults);
 void cv_wire_end(int reason, int code);
+int cv_wire_vector_sets(void); /* 1 << enum cv_x86_encoding of the instructions that ran */
 void cv_wire_flush(void);
 int cv_wire_dump(const char *path); /* counts of segments as text, for tests */
 

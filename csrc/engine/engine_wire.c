@@ -437,6 +437,26 @@ void cv_wire_counters(int finished)
     header->finished = (uint64_t)finished;
 }
 
+int cv_wire_vector_sets(void)
+{
+    uint64_t *runs = calloc(2 * known + 2, sizeof *runs);
+    int found = 0;
+    if (!runs)
+        return 0;
+    count(runs, runs + known + 1);
+    for (uint64_t s = 0; s < known; s++) {
+        const uint8_t *code = target->memory + CV_OFF_CODE + segments[s].code;
+        struct cv_x86 x;
+        for (int at = 0; runs[s] && at < segments[s].bytes; at += x.length) {
+            if (!cv_x86_decode(code + at, segments[s].bytes - at, segments[s].address + (uint64_t)at, &x))
+                break;
+            found |= 1 << x.encoding;
+        }
+    }
+    free(runs);
+    return found;
+}
+
 int cv_wire_dump(const char *path)
 {
     FILE *out = fopen(path, "we");

@@ -275,6 +275,20 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
     recorded = trace([str(program)], output=tmp_path / "v4.cvt", sampling=SamplingPlan(engine="native"), scan=False)
     by_block = recorded.signature.table.select((pl.col("bytes") / (pl.col("loads") + pl.col("stores"))).alias("width"))["width"]
     assert by_block.max() == 64
+    assert "avx512f" in recorded.header["vector_sets"]
+    predict = [
+        sys.executable,
+        "-m",
+        "convolver",
+        "predict",
+        tmp_path / "v4.cvt",
+        "-b",
+        "cloud-epyc-genoa",
+        "-t",
+        "cloud-epyc-milan",
+    ]
+    said = subprocess.run(predict, capture_output=True, text=True, check=True).stderr
+    assert "executed avx512f, which cloud-epyc-milan lacks" in said
 
 
 def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> None:
