@@ -75,7 +75,7 @@ def _show_ratio(
 ) -> None:
     """Print, and write, the CPU ratio of a run on two machines, by function or block."""
     from convolver.convolution.cpu_ratio import cpu_ratio
-    from convolver.convolution.verdict import from_to, verdict
+    from convolver.convolution.verdict import CANNOT_TELL, from_to, verdict
     from convolver.reporting.console import out
     from convolver.reporting.metadata import about_times
     from convolver.reporting.tables import deciding, ratios
@@ -93,7 +93,9 @@ def _show_ratio(
     console.print(about_times([base, target]))
     console.print()
     console.print(ratios(result, by, top))
-    told = "" if result.interval is None else f" ({from_to(result.interval)}); {target.machine} is {verdict(result.interval)}"
+    words = verdict(result.interval)
+    words = f"{words} which is faster" if words == CANNOT_TELL else f"{target.machine} is {words}"
+    told = "" if result.interval is None else f" ({from_to(result.interval)}); {words}"
     console.print(f"CPU ratio of user time {base.machine} / {target.machine}: [bold]{result.total:.4g}[/bold]{told}")
 
 
