@@ -1,0 +1,130 @@
+"""Print how much slower programs run under the native engine, and under Valgrind: CPU time over native CPU time.
+
+``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
+and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
+``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is missing, so is the row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+from result_file import write_result
+from tracer_slowdown import KERNELS, calibrate, cpu_seconds, drain, traced_seconds
+
+from convolver.tracing.native_engine import engine_options, engine_program
+from convolver.tracing.sampling import SamplingPlan
+
+USUAL = SamplingPlan(budget=0)
+PLANS = {
+    "counts": SamplingPlan(mode="counts", engine="native"),
+    "bursts": SamplingPlan(sets=0, engine="native", budget=0),
+    "usual": SamplingPlan(engine="native", budget=0),
+}
+VALGRIND = {"Valgrind, counts": SamplingPlan(mode="counts").options(), "Valgrind, usual": USUAL.options()}
+COLUMNS = [*PLANS, *VALGRIND]
+JOIN = (
+    "create table a(x,y); with recursive c(i) as (select 1 union all select i+1 from c where i<60000) "
+    "insert into a select i,i*7919%60000 from c; create index k on a(y); select sum(a.x*b.x) from a join a b on a.y=b.x;"
+)
+DICTIONARY = "d={}\nfor i in range(300000): d[i%1000]=d.get(i%1000,0)+i"
+PRODUCT = "import numpy; a=numpy.ones((700,700)); [a@a for _ in range(8)]"
+OPENMP = """
+#include <stdio.h>
+int main(void)
+{
+    static double a[1 << 20];
+    double s = 0;
+    for (int k = 0; k < 150; k++)
+        #pragma omp parallel for reduction(+ : s)
+        for (int i = 0; i < 1 << 20; i++)
+            a[i] = a[i] * 0.5 + i, s += a[i];
+    printf("%g\\n", s);
+}
+"""
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    """Build kernels and write inputs; return the command of each program that is there."""
+    found = {}
+    for name in ("triad", "spmv"):
+        subprocess.run(["gcc", "-O2", "-o", folder / name, KERNELS / f"{name}.c", "-lm"], check=True)
+        found[name] = calibrate([str(folder / name)], 0.2)
+    (folder / "openmp.c").write_text(OPENMP)
+    subprocess.run(["gcc", "-O2", "-fopenmp", "-o", folder / "openmp", folder / "openmp.c"], check=True)
+    lines, zeros = folder / "lines", folder / "zeros"
+    lines.write_text("\n".join(str(k * 7919 % 1_000_003) for k in range(300_000)))
+    with zeros.open("wb") as file:
+        file.truncate(100_000_000)
+    programs = {
+        "OpenMP, 2 threads": [str(folder / "openmp")],
+        "sort": ["sort", "-n", "--parallel=1", str(lines)],
+        "sqlite3": ["sqlite3", ":memory:", JOIN],
+        "python3": ["/usr/bin/python3", "-c", DICTIONARY],
+        "numpy, matrix product": ["/usr/bin/python3", "-c", PRODUCT],
+        "openssl, SHA-256": ["openssl", "dgst", "-sha256", str(zeros)],
+    }
+    return found | {name: command for name, command in programs.items() if shutil.which(command[0])}
+
+
+def engine_seconds(command: list[str], plan: SamplingPlan, folder: Path) -> float:
+    """Run the command under the native engine, its stream drained; return its CPU time."""
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
+    reader = threading.Thread(target=drain, args=(read_end,))
+    reader.start()
+    options = [f"--wire-fd={write_end}", f"--counters={folder / 'counters'}", f"--log-file={folder / 'log'}"]
+    try:
+        engine = [str(engine_program()), *options, *engine_options(plan), "--"]
+        return cpu_seconds([*engine, *command], pass_fds=[write_end])
+    finally:
+        os.close(write_end)
+        reader.join()
+
+
+def row(name: str, command: list[str], repeats: int, folder: Path) -> list[str]:
+    """Measure one program; a cell is empty where the program does not run to its end."""
+    ratios: dict[str, list[float]] = {column: [] for column in COLUMNS}
+    natives = []
+    for _ in range(repeats):
+        natives.append(cpu_seconds(command))
+        for column in COLUMNS:
+            try:
+                if column in PLANS:
+                    seconds = engine_seconds(command, PLANS[column], folder)
+                else:
+                    seconds = traced_seconds(command, VALGRIND[column], folder)
+            except SystemExit:
+                continue
+            ratios[column].append(seconds / natives[-1])
+    cells = [f"{statistics.median(ratios[column]):.2f}" if ratios[column] else "" for column in COLUMNS]
+    return [name, f"{statistics.median(natives):.2f}", *cells]
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", help="programs, separated by ;")
+    parser.add_argument("--store", action="store_true", help="write benchmarks/results/engine-slowdown.json")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        for program, command in commands(Path(name)).items():
+            if options.only is None or program in options.only.split(";"):
+                rows.append(row(program, command, options.repeats, Path(name)))
+                print("  ".join(f"{cell:>10}" for cell in rows[-1]), flush=True)
+    if options.store:
+        write_result("engine-slowdown", ["program", "native, s", *COLUMNS], rows)
+
+
+if __name__ == "__main__":
+    main()
