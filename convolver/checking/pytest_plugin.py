@@ -68,7 +68,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def _check(item: pytest.Function) -> Checked:
-    from convolver.checking.baseline import Baseline
+    from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
     from convolver.checking.observed import observe
@@ -77,7 +77,7 @@ def _check(item: pytest.Function) -> Checked:
     update = item.config.getoption("--convolver-update")
     limits = Limits() if file is None else Limits.load(file)
     machine = limits.pinned()
-    baseline = Baseline.load(limits.baseline, machine, anew=update)
+    baseline = CheckBaseline.load(limits.baseline, machine, anew=update)
     own = limits.of(item.nodeid)
     marked = _limit(item)
     own = own if marked is None else own._replace(seconds=marked)

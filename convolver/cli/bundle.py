@@ -81,9 +81,9 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
     from convolver.cli.predict_steps import Chain
     from convolver.foreign_text import SHOW
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.bundle import gather
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
+    from convolver.reporting.report_input import gather
     from convolver.tracing.reader import Trace
     from convolver.tracing.redact import redact_trace
     from convolver.tracing.writer import signature_path

@@ -38,7 +38,7 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """Run the verb."""
-    from convolver.checking.baseline import Baseline
+    from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
     from convolver.checking.observed import observe, together
@@ -51,7 +51,7 @@ def check_command(
             new_file(path, force)
     known_as = name or Path(command[0]).name
     machine = allowed.pinned()
-    baseline = Baseline.load(allowed.baseline, machine, anew=update)
+    baseline = CheckBaseline.load(allowed.baseline, machine, anew=update)
     progress = terminal_progress()
     before, own = baseline.programs.get(known_as), allowed.of(known_as)
     now = together([observe(command, machine, progress=progress) for _ in range(RUNS if update else 1)])

@@ -99,7 +99,7 @@ def check_command(
       convolver machine check node.machine.json --json
     """
     from convolver.machine.catalog import find_machine
-    from convolver.machine.check import check_profile
+    from convolver.machine.profile_check import check_profile
     from convolver.reporting.machine_tables import print_findings
 
     profile = find_machine(machine)

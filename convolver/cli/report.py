@@ -10,7 +10,7 @@ import typer
 from convolver.cli.common import Csv, Json
 
 if TYPE_CHECKING:
-    from convolver.reporting.bundle import Bundle
+    from convolver.reporting.report_input import Bundle
 
 KERNEL = "(system time)"
 """Stands for a function in the row of ``--csv`` that no block has."""
@@ -43,7 +43,7 @@ def report(
 ) -> None:
     """Run the verb."""
     from convolver.cli.common import new_file, printed, wrote
-    from convolver.reporting.bundle import gather
+    from convolver.reporting.report_input import gather
 
     if html is not None:
         new_file(html, force)

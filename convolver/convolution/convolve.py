@@ -30,9 +30,9 @@ from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
-from convolver.machine.check import projection_doubt
 from convolver.machine.cores import choose_core
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile_check import projection_doubt
 from convolver.signature.features import sampled_share
 
 if TYPE_CHECKING:

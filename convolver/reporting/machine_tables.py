@@ -6,10 +6,10 @@ from typing import Any
 
 from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines, load_machine
-from convolver.machine.check import Finding
 from convolver.machine.cores import CoreTable
 from convolver.machine.maps import plateau
 from convolver.machine.profile import MEMORY, MachineProfile
+from convolver.machine.profile_check import Finding
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
 from convolver.reporting.sparkline import sparkline

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from convolver.reporting.bundle import gather
 from convolver.reporting.html.page import render
+from convolver.reporting.report_input import gather
 from tests.artifact_chain import make_chain
 from tests.chromium import dump_dom
 

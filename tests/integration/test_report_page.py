@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from convolver.reporting.bundle import gather
 from convolver.reporting.html.page import render
+from convolver.reporting.report_input import gather
 from tests.artifact_chain import make_chain, make_objects, make_timeline
 from tests.chromium import dump_dom, find_chromium, screenshot
 

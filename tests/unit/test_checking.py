@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.checking.baseline import Baseline
+from convolver.checking.check_baseline import CheckBaseline
 from convolver.checking.comparison import compare
 from convolver.checking.limits import Limits, ProgramLimits
 from convolver.checking.observed import FunctionTime, Observed, together
@@ -93,8 +93,8 @@ def test_reports_hold_verdict_and_cause():
 
 def test_a_baseline_reads_back_what_it_was_given(tmp_path):
     machine = Limits().pinned()
-    Baseline(machine, {"app": BASE}).save(tmp_path / "base.json")
-    (name, read), *rest = Baseline.load(tmp_path / "base.json", machine).programs.items()
+    CheckBaseline(machine, {"app": BASE}).save(tmp_path / "base.json")
+    (name, read), *rest = CheckBaseline.load(tmp_path / "base.json", machine).programs.items()
     assert (name, rest) == ("app", [])
     assert read.functions == BASE.functions
     assert read.seconds == pytest.approx(BASE.seconds, rel=1e-6)
@@ -102,18 +102,18 @@ def test_a_baseline_reads_back_what_it_was_given(tmp_path):
 
 def test_a_baseline_of_another_machine_is_refused_until_it_is_updated(tmp_path):
     path = tmp_path / "base.json"
-    Baseline(Limits().pinned(), {"app": BASE}).save(path)
+    CheckBaseline(Limits().pinned(), {"app": BASE}).save(path)
     other = Limits(machine="cloud-epyc-genoa").pinned()
     with pytest.raises(ProvenanceError, match="another machine"):
-        Baseline.load(path, other)
-    assert Baseline.load(path, other, anew=True).programs == {}
+        CheckBaseline.load(path, other)
+    assert CheckBaseline.load(path, other, anew=True).programs == {}
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"machine": 1', '{"machine":1,"machine_id":1,"convolver":1,"programs":{"a":{}}}'])
 def test_what_is_no_baseline_is_refused(tmp_path, text):
     (tmp_path / "base.json").write_text(text)
     with pytest.raises(FormatError, match="no baseline"):
-        Baseline.load(tmp_path / "base.json", Limits().pinned())
+        CheckBaseline.load(tmp_path / "base.json", Limits().pinned())
 
 
 def test_limits_are_read_by_program(tmp_path):

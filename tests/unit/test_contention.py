@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import PredictionError
-from convolver.machine.check import check_profile
 from convolver.machine.contention import busy_counts, contended, shares_core
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import Contention, DetectedLevel, MachineProfile, Neighbour, Residency, Throughput
+from convolver.machine.profile_check import check_profile
 from convolver.machine.this_machine import sibling_cpus
 from convolver.probing.detect import detect_all
 from convolver.probing.interference import busy_hierarchies, survival

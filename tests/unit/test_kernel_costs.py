@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from convolver.errors import SchemaError
-from convolver.machine.check import check_profile
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
+from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
 from convolver.probing.kernel import kernel_cost, measure_kernel
 from convolver.probing.machine_probe import default_cpu

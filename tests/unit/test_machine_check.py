@@ -5,11 +5,11 @@ import pytest
 
 from convolver.machine.calibration import Calibration
 from convolver.machine.catalog import find_machine
-from convolver.machine.check import check_profile
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
+from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
 from convolver.reporting.machine_tables import compare_rows
 

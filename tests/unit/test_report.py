@@ -14,9 +14,9 @@ from convolver.cli.app import app
 from convolver.errors import ProvenanceError, UsageError
 from convolver.reporting import tables
 from convolver.reporting.annotate import by_line, hot_files, read_source
-from convolver.reporting.bundle import gather
 from convolver.reporting.html.data import page_data, unpack
 from convolver.reporting.html.page import render
+from convolver.reporting.report_input import gather
 from convolver.units import format_seconds
 from tests.artifact_chain import CALLS, make_chain, make_objects, make_timeline
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from convolver.convolution.block_times import HIT_RATE
 from convolver.plotting.maps_picture import block_points, shown_curves
 from convolver.reporting.annotate import Source, hot_files, read_source
-from convolver.reporting.bundle import Bundle
 from convolver.reporting.limiters import largest_causes
+from convolver.reporting.report_input import Bundle
 
 if TYPE_CHECKING:
     import polars as pl

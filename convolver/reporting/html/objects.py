@@ -10,7 +10,7 @@ from convolver.signature.data_objects import HOW_TO
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from convolver.reporting.bundle import Bundle
+    from convolver.reporting.report_input import Bundle
 
 ROWS = 200
 """Data objects shown at most."""

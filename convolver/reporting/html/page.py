@@ -14,7 +14,6 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import BEST, choose, compared
 from convolver.convolution.verdict import CANNOT_TELL, from_to, seconds_from_to
 from convolver.plotting.labels import command_label, machine_label
-from convolver.reporting.bundle import Bundle
 from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
 from convolver.reporting.html.data import pack, page_data, sources
@@ -22,6 +21,7 @@ from convolver.reporting.html.objects import objects_section
 from convolver.reporting.limiters import LEAST, label, limited_by, sentence
 from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program_report import served_by
+from convolver.reporting.report_input import Bundle
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds
 

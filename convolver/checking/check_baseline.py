@@ -15,7 +15,7 @@ from convolver.schema import write_atomically
 _AGAIN = "`convolver check --update -- COMMAND` makes the baseline anew"
 
 
-class Baseline:
+class CheckBaseline:
     """Programs by name, and what their times rest on: the machine's id and the version of Convolver.
 
     The file is meant for version control: it has a line a number, and no id that a merge would break.
@@ -26,7 +26,7 @@ class Baseline:
         self.programs = programs or {}
 
     @classmethod
-    def load(cls, path: Path, machine: MachineProfile, *, anew: bool = False) -> Baseline:
+    def load(cls, path: Path, machine: MachineProfile, *, anew: bool = False) -> CheckBaseline:
         """Read a baseline, an empty one where there is no file or, with ``anew``, one for something else.
 
         Raises :class:`FormatError` for something else, :class:`ProvenanceError` for another machine or version of Convolver.
