@@ -30,7 +30,7 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-/* Adds row (x, y, z): 26 neighbours of weight -1, fewer at the border, and a diagonal that dominates them. */
+/* Adds row (x, y, z): 26 neighbors of weight -1, fewer at the border, and a diagonal that dominates them. */
 static int add_row(struct matrix *a, int side, int x, int y, int z, int at)
 {
     for (int dz = -1; dz <= 1; dz++)

@@ -1,5 +1,5 @@
 /* A small halo exchange on a ring: posted receives (one by wildcard), a persistent pair, Sendrecv, split communicator, collectives in
- * all forms. Argument 1: steps; 2: "abort" or "kill" to end early; prints the wall time between Init and Finalize. */
+ * all forms. Argument 1: steps; 2: "abort" or "kill" to end early; prints the elapsed time between Init and Finalize. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@ NAME = "convolver-probe"
 STATIC = "convolver-probe-static"
 """The same without libraries, to be copied to other machines (``convolver probe --bundle``); not built without a static libc."""
 
-# Vectorising or merging what a kernel does one by one would measure something else.
+# Vectorizing or merging what a kernel does one by one would measure something else.
 FLAGS = ["-std=gnu11", "-O2", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-lto", "-Wall", "-Wextra", "-pthread"]
 
 

@@ -1,5 +1,5 @@
 /* A bundle runs each task of its plan in a process of its own, as the caller of the plain probe does, and prints what they print,
- * each behind a line that says which it is; before, what the system says of the machine.
+ * each after a line that says which it is; before, what the system says of the machine.
  *
  * The plan is text: lines "files PATH", "task NAME LARGEST OPTION ..." followed by the task's input up to a line ".". Lines of the
  * input whose working set is beyond a quarter of the memory are left out, as are kernels that this CPU cannot run. %c is the CPU. */

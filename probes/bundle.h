@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-/* Returns the plan behind the end of this executable, or NULL; `argument` is argv[0], for where /proc is missing. */
+/* Returns the plan beyond the end of this executable, or NULL; `argument` is argv[0], for where /proc is missing. */
 char *cv_bundled_plan(const char *argument);
 
 /* Measures what the plan says and prints lines of JSON; returns the exit status. `self` runs one task in a process of its own. */

@@ -2,7 +2,7 @@
  *
  * With --record, or --run, it writes their references, or makes them, instead (recorder.h).
  *
- * An executable with a plan behind its end runs that (bundle.h).
+ * An executable with a plan beyond its end runs that (bundle.h).
  *
  * The order, the repetition in rounds and the combination of rounds are the caller's business: whoever stops reading or sends
  * SIGINT keeps every line printed so far. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.
@@ -24,7 +24,7 @@
 #include "system/system.h"
 #include "watch.h"
 
-#define CV_BESIDE_BYTES ((size_t)64 << 20) /* working set of another kernel on the other CPUs: far behind any share of a cache */
+#define CV_BESIDE_BYTES ((size_t)64 << 20) /* working set of another kernel on the other CPUs: far beyond any share of a cache */
 
 static volatile sig_atomic_t cv_interrupted;
 

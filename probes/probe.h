@@ -2,7 +2,7 @@
  *
  * A kernel is a function that makes at least `wanted` references and resumes where its last call stopped, so that the caches keep
  * their steady state from sample to sample. It returns the number of references (or, for kernels without memory, of
- * instructions) it really made. Every reference is one volatile access: the compiler can neither drop, merge nor vectorise it.
+ * instructions) it really made. Every reference is one volatile access: the compiler can neither drop, merge nor vectorize it.
  */
 #ifndef CV_PROBE_H
 #define CV_PROBE_H
@@ -30,7 +30,7 @@ struct cv_state {
     size_t position;          /* bytes or table entries, by kernel: where the next call resumes */
     uint32_t *offsets;        /* CV_OFFSETS random offsets, in units of 8 bytes */
     uint32_t flip, flip_mask; /* XORed to every offset; changes after each sweep of the table */
-    uint64_t random;          /* state of the generator behind `flip` */
+    uint64_t random;          /* state of the generator of `flip` */
     uint32_t *indices;        /* gather: indices in units of 8 bytes */
     size_t index_count;
     char *hot;                   /* CV_HOT_BYTES that stay in L1 */

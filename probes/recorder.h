@@ -19,7 +19,7 @@ void cv_record(uint64_t address, unsigned size, unsigned flags, unsigned site);
 void cv_record_begin(const struct cv_arena *arena);
 
 /* Writes `wanted` references of a prepared kernel, in whole turns of its loop. With `warm_lines`, those that fill caches of so many
- * lines come before, and further set samples behind. */
+ * lines come before, and further set samples after. */
 void cv_record_point(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, uint64_t warm_lines);
 
 /* Writes the end; nonzero when the stream could not be written. */

@@ -8,7 +8,7 @@ are drawn from the same folder, but for that of the validation.
 It needs gcc, Valgrind with callgrind_annotate, sqlite3, Open MPI's mpicc and mpirun, and a quiet machine: pages that measure
 run one at a time, the others afterwards, one a processor. What each page printed is kept in build/docs-outputs/. The same
 command goes on from there after an interruption: only pages that were not run since getting started was, or whose commands
-changed, are run. ``PAGES=cli/info.md`` runs these pages again, ``FRESH=1`` all of them. What fails is told at the end, and its
+changed, are run. ``PAGES=cli/info.md`` runs these pages again, ``FRESH=1`` all of them. What fails is named at the end, and its
 page stays as it is.
 
 A test runs the same commands on a smaller problem and compares loosely: numbers may differ, the words of most lines must not.

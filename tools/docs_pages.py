@@ -61,7 +61,7 @@ def commands(page: Path) -> list[Command]:
 
 
 def _end(lines: list[str], start: int) -> int:
-    """Return the line behind an output: it ends with the block, before the blank lines behind it, or at the next command."""
+    """Return the line after an output: it ends with the block, before the blank lines after it, or at the next command."""
     end = start
     for number in range(start, len(lines)):
         if lines[number].startswith(PROMPT) or (lines[number] and not lines[number].startswith(INDENT)):

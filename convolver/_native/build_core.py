@@ -1,4 +1,4 @@
-"""cffi build of the C core: every ``csrc/{common,trace,sim,replay,core}/*.c`` behind the declarations of ``csrc/include/*.h``."""
+"""cffi build of the C core: every ``csrc/{common,trace,sim,replay,core}/*.c`` after the declarations of ``csrc/include/*.h``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _depends() -> list[str]:
 
 
 def _headers() -> list[str]:
-    """Return the core's headers, each behind those that it includes."""
+    """Return the core's headers, each after those that it includes."""
     texts = {path.name: path.read_text() for path in INCLUDE.glob("*.h") if path.name not in FOREIGN}
     ordered: list[str] = []
 

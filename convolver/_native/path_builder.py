@@ -20,7 +20,7 @@ class PathWindow(NamedTuple):
 
     Visit ``i`` executed segment ``segments[i]`` with the references ``first_references[i]`` to ``first_references[i + 1]`` of
     ``addresses`` and ``sites``; masked references that did not happen are left out. The segment of visit ``i + 1`` is what the
-    thread executed next; behind the last visit it is ``following``, or :data:`UNKNOWN`. ``continues``: the piece goes on where
+    thread executed next; after the last visit it is ``following``, or :data:`UNKNOWN`. ``continues``: the piece goes on where
     the thread's last piece ended. The first ``warm_visits`` are warm-up.
     """
 
@@ -50,7 +50,7 @@ class Paths:
         decoder.build_paths(self)
 
     def thin(self, whole: int, every: int) -> None:
-        """Behind the first ``whole`` pieces of a window, build only one in ``every``."""
+        """After the first ``whole`` pieces of a window, build only one in ``every``."""
         lib.cv_paths_thin(self.handle, whole, every)
 
     def add_sink(self, sink: Any, context: Any, *owners: object) -> None:

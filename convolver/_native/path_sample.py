@@ -21,7 +21,7 @@ assert FOUND.itemsize == ffi.sizeof("cv_block_cycles")
 
 
 class SamplePlan(NamedTuple):
-    """What a window is: ``counted`` instructions behind (on average) ``warm`` ones that fill the pipeline. ``most`` windows,
+    """What a window is: ``counted`` instructions after (on average) ``warm`` ones that fill the pipeline. ``most`` windows,
     and as many more for code that the others show in fewer than ``shown`` visits."""
 
     counted: int

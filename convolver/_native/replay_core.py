@@ -47,7 +47,7 @@ DIM_ERRORS = {
     8: "a wildcard source must be resolved when the trace is made",
     9: "no such communicator",
     10: "unknown collective operation",
-    11: "invalid synchronisation field",
+    11: "invalid synchronization field",
 }
 
 

@@ -13,7 +13,7 @@ from convolver._native.status import check
 from convolver.errors import SimulationError
 
 GROUPS: int = lib.CV_SIM_GROUPS
-"""Groups that :meth:`Simulator.group_sets` and :meth:`Simulator.group_bursts` tell apart."""
+"""Groups that :meth:`Simulator.group_sets` and :meth:`Simulator.group_bursts` distinguish."""
 
 
 class Geometry(NamedTuple):

@@ -36,7 +36,7 @@ LEAST_ROWS = 60
 LIKE_KEY = "calibrated_like"
 """Key of a profile's provenance with the id of the profile that it was calibrated like."""
 FITTED = (*TUPLES, "between", "coming", "window", "near_exponent", "exponent")
-"""Coefficients that two states of one machine have in common where no row tells them apart."""
+"""Coefficients that two states of one machine have in common where no row distinguishes them."""
 _JACKKNIFE = 1.96
 
 
@@ -168,7 +168,7 @@ def calibrate(profile: MachineProfile, *, like: MachineProfile | None = None, pr
     """Return the profile with its calibration, and the last level that explains its curves best where that is uncertain.
 
     ``like`` is a calibrated profile of the same machine in another state (beside other work): what the curves
-    do not tell apart stays as it is there, so that a ratio of the two states holds what changed, not what two fits happened to
+    do not distinguish stays as it is there, so that a ratio of the two states holds what changed, not what two fits happened to
     find. One of another processor, or without a calibration, is left aside.
 
     A projected profile should be projected from a calibrated one instead, which scales the coefficients; where its base is

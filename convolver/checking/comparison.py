@@ -83,7 +83,7 @@ class Checked(NamedTuple):
 
     @property
     def culprits(self) -> list[str]:
-        """The functions behind a slower program: by themselves slower than the threshold, with much of the time."""
+        """The functions after a slower program: by themselves slower than the threshold, with much of the time."""
         if self.change is None or self.change.interval[0] <= 0:
             return []
         rows = self.functions.items()

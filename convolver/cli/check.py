@@ -26,7 +26,7 @@ RUNS = 3
 
 
 def check_command(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD ARGS", help="Command to check, behind '--'.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD ARGS", help="Command to check, after '--'.")],
     limits: Annotated[
         Path | None, typer.Option("--limits", help="TOML with machine, threshold, baseline, and limits of programs.")
     ] = None,

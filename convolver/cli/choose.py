@@ -14,7 +14,7 @@ from convolver.errors import UsageError
 HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
 
 Machines are compared by the ratio of their times, whose common errors cancel; those that the remaining errors cannot tell from
-the best are greyed. A machine is efficient if none is both faster and cheaper.
+the best are grayed. A machine is efficient if none is both faster and cheaper.
 
 \b
 Examples:

@@ -95,8 +95,8 @@ def _show_ratio(
     console.print(ratios(result, by, top))
     words = verdict(result.interval)
     words = f"{words} which is faster" if words == CANNOT_TELL else f"{target.machine} is {words}"
-    told = "" if result.interval is None else f" ({from_to(result.interval)}); {words}"
-    console.print(f"CPU ratio of user time {base.machine} / {target.machine}: [bold]{result.total:.4g}[/bold]{told}")
+    stated = "" if result.interval is None else f" ({from_to(result.interval)}); {words}"
+    console.print(f"CPU ratio of user time {base.machine} / {target.machine}: [bold]{result.total:.4g}[/bold]{stated}")
 
 
 def _about(sides: dict[str, Any]) -> None:

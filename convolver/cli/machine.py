@@ -214,7 +214,7 @@ def calibrate_command(
 ) -> None:
     """Fit the rate model on a profile's curves, whose kernels are simulated like any program. Nothing is measured again.
 
-    With --like, what the curves do not tell apart stays as in that profile, for CPU ratios between two states of one machine.
+    With --like, what the curves do not distinguish stays as in that profile, for CPU ratios between two states of one machine.
 
     \b
     Examples:

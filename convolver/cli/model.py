@@ -59,7 +59,7 @@ def fit_command(
     features: Annotated[str, typer.Option("--features", "-x", help="Parameters or metrics to model it with, at commas.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file; default NAME-KIND.model.json.")] = None,
     callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
-    centre: Annotated[str, typer.Option(help="Point of the repetitions: median, minimum, mean or none.")] = "median",
+    center: Annotated[str, typer.Option(help="Point of the repetitions: median, minimum, mean or none.")] = "median",
     option: Annotated[
         list[str] | None, typer.Option("--option", "-s", help="NAME=VALUE option of the model; repeatable.")
     ] = None,
@@ -81,7 +81,7 @@ def fit_command(
     names = [name.strip() for name in features.split(",") if name.strip()]
     options = parse_pairs(option or [])
     units = {name: str(value) for name, value in parse_pairs(unit or []).items()}
-    model = fit(kind, table, target=target, features=names, callpath=callpath, centre=centre, units=units, **options)
+    model = fit(kind, table, target=target, features=names, callpath=callpath, center=center, units=units, **options)
     model.save(path)
     show_model(model, json)
     wrote(path)
@@ -190,7 +190,7 @@ def residuals_command(
     names = [name for name in loaded.features if name not in loaded.tables]
     if feature is not None and feature not in names:
         raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, centre="none")
+    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, center="none")
     look = style.DARK if dark else style.LIGHT
     with style.drawing(look):
         style.save(residuals.draw(loaded, data, look, feature=feature), output)

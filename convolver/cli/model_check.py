@@ -37,7 +37,7 @@ def check_command(
     feature = by or names[0]
     if feature not in names:
         raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, centre="none")
+    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, center="none")
     rows = checked(data.x[feature], data.y, loaded.apply(data.x), feature)
     if not printed(json, csv, lambda: rows):
         out().print(grid_of(rows, f"{loaded.name} on {table.name}"))

@@ -32,7 +32,7 @@ def _write(events: Events, output: Path) -> None:
 
 @mpi.command("trace", context_settings={"allow_interspersed_args": False})
 def trace_command(
-    command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
+    command: Annotated[list[str], typer.Argument(help="Command with its launcher, after '--'.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the recording, or a *.dim or *.parquet file.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     cpu_clock: Annotated[bool, typer.Option(help="Measure bursts by thread CPU time too.")] = True,
@@ -85,7 +85,7 @@ def trace_command(
 
 @mpi.command("count", context_settings={"allow_interspersed_args": False})
 def count_command(
-    command: Annotated[list[str], typer.Argument(help="Command with its launcher, behind '--'.")],
+    command: Annotated[list[str], typer.Argument(help="Command with its launcher, after '--'.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Trace to write: .txt with smpirun, else .parquet.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -158,7 +158,7 @@ def convert_command(
 
 @mpi.command("network", context_settings={"allow_interspersed_args": False})
 def network_command(
-    launcher: Annotated[list[str], typer.Argument(help="Launcher of two tasks, behind '--', for example mpirun -np 2.")],
+    launcher: Annotated[list[str], typer.Argument(help="Launcher of two tasks, after '--', for example mpirun -np 2.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Machine profile to write.")],
     machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def play_command(
     trace: Annotated[Path, typer.Argument(help="MPI events, or a signature of 'convolver model scale --reduce'.")],
     launcher: Annotated[
-        list[str] | None, typer.Argument(help="Launcher of as many ranks, behind '--', e.g. mpirun -np 8.")
+        list[str] | None, typer.Argument(help="Launcher of as many ranks, after '--', e.g. mpirun -np 8.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Network: a machine profile with one, or a Dimemas .cfg.")] = None,
     actual: Annotated[float | None, typer.Option(help="Measured seconds of the program: prints the error (PETE).", min=0)] = None,
@@ -72,7 +72,7 @@ def _marks(events: Events, launcher: list[str], config: Path | None, mpicc: str 
     from convolver.mpi.sources import load_network
 
     if (config is None) == (not launcher):
-        raise UsageError("Give either a launcher behind '--' (mpirun -np 8), or --config NET to replay.")
+        raise UsageError("Give either a launcher after '--' (mpirun -np 8), or --config NET to replay.")
     if config is None:
         return play(events, launcher, mpicc=mpicc)
     return marks_of(Replayer(events).run(load_network(config, events.ranks), record=True), events)

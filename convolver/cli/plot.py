@@ -9,7 +9,7 @@ import typer
 
 from convolver.cli import completing
 
-HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in grey.
+HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
 
 \b
 Views and what they take:

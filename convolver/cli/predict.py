@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = """Predict a program's time on the base machine and its CPU ratio to targets.
 
-From a trace, or, with a command behind --, all in one: probe this machine where it has no profile, run the command natively to
+From a trace, or, with a command after --, all in one: probe this machine where it has no profile, run the command natively to
 measure it, trace it, simulate the caches of all machines in one pass, convolve.
 
 \b
@@ -38,7 +38,7 @@ WIDTH = 124
 
 def predict(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command behind --.")
+        list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
     base: Annotated[
         str,
@@ -75,7 +75,7 @@ def predict(
     ] = None,
     network: Annotated[Path | None, typer.Option("--network", help="--mpi: the base's network (.cfg or profile).")] = None,
     target_network: Annotated[Path | None, typer.Option("--target-network", help="--mpi: the targets' network.")] = None,
-    clusters: Annotated[int, typer.Option("--clusters", min=1, help="--mpi: kinds of bursts to tell apart.")] = 8,
+    clusters: Annotated[int, typer.Option("--clusters", min=1, help="--mpi: kinds of bursts to distinguish.")] = 8,
     events: Annotated[
         Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
     ] = None,
@@ -112,7 +112,7 @@ def predict(
         job = ParallelJob(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
         return predict_runs(job, as_json, as_csv)
     if not words:
-        raise UsageError("Nothing is given to predict; give a trace, a command behind --, or a parallel run with --mpi.")
+        raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.convolve import check_choices
 

@@ -179,7 +179,7 @@ def _attachment(process: int | None, seconds: str | None, command: list[str] | N
 
 
 def trace_command(
-    command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, behind '--'.")] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, after '--'.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
@@ -263,7 +263,7 @@ def trace_command(
         if engine != "native" or children or simulate:
             raise UsageError("--attach uses the native engine; leave out --engine, --trace-children and --simulate.")
     if not command:
-        raise UsageError("Nothing is given to trace; give a command behind --, or a running process with --attach.")
+        raise UsageError("Nothing is given to trace; give a command after --, or a running process with --attach.")
     earlier = Signature.load(source) if source else None
     choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
     blocks = chosen_blocks(choice, earlier, command[0])

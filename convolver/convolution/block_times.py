@@ -170,7 +170,7 @@ class BlockTimes(TableArtifact):
 
     @property
     def coverage(self) -> float:
-        """Share of the memops in blocks with a sample, 0..1."""
+        """Share of the memory accesses in blocks with a sample, 0..1."""
         return float(self.header["coverage"])
 
     @property
@@ -180,7 +180,7 @@ class BlockTimes(TableArtifact):
 
     @property
     def extrapolated_share(self) -> float:
-        """Share of the memops that were costed with the rate of other blocks, 0..1."""
+        """Share of the memory accesses that were costed with the rate of other blocks, 0..1."""
         return float(self.header["extrapolated_share"])
 
     @classmethod

@@ -249,7 +249,7 @@ def instruction_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
 def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
     """Return the floating-point time of each block: operations times the cost of one at the width of the block's operands.
 
-    The width is that of the block's mean reference, the best hint in the signature at whether its arithmetic is vectorised.
+    The width is that of the block's mean reference, the best hint in the signature at whether its arithmetic is vectorized.
     """
     flops = table["flops"].to_numpy().astype(float)
     if not costs.flop_seconds:

@@ -94,7 +94,7 @@ def _summed(given: Array, by_part: Sequence[Causes]) -> Causes:
 
 
 def ordered(levels: Sequence[str], causes: Sequence[str]) -> list[str]:
-    """Return names of causes from the core outwards, single ports behind dependent arithmetic."""
+    """Return names of causes from the core outwards, single ports after dependent arithmetic."""
     ports = sorted(name for name in causes if name.startswith(PORT))
     known = [*CORE, *ports, *levels, BANDWIDTH, LATENCY, PAGE_WALKS, KERNEL]
     return [name for name in known if name in causes]

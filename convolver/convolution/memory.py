@@ -166,8 +166,8 @@ def _groups(names: pl.DataFrame) -> list[NDArray[np.intp]]:
 
 
 def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], seconds: Array) -> Array:
-    """Return ``seconds``, shape (blocks, ...), with blocks that were not sampled filled in: their memops at the mean cost of a
-    memop in the sampled blocks of the same function, else of the same module, else of the program."""
+    """Return ``seconds``, shape (blocks, ...), with blocks that were not sampled filled in: theirs cost the mean of an
+    access in the sampled blocks of the same function, else of the same module, else of the program."""
     lacking = np.flatnonzero(~sampled)
     found, costed = np.array(seconds, dtype=float), np.where(sampled, memops, 0.0)
     columns = found.reshape(len(memops), math.prod(found.shape[1:]))

@@ -67,7 +67,7 @@ class Farther(NamedTuple):
 
 
 def farther(work: BlockWork, machine: Calibration) -> Farther:
-    """Return what the places behind the first level take."""
+    """Return what the places after the first level take."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
@@ -95,7 +95,7 @@ def of_loads(work: BlockWork) -> Array:
 
 
 def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:
-    """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the places behind the nearest, pages, serial,
+    """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the levels beyond the nearest, pages, serial,
     window, waiting (0 where it is not given)."""
     far = farther(work, machine)
     asked = far.streamed + far.scattered

@@ -11,7 +11,7 @@ FASTER, SLOWER, CANNOT_TELL = "faster", "slower", "cannot tell"
 
 
 def verdict(ends: Sequence[float] | None) -> str:
-    """Return what the 90 % interval of a CPU ratio says of the target; without an interval nothing can be told."""
+    """Return what the 90 % interval of a CPU ratio says of the target; without an interval nothing can be said."""
     if ends is None:
         return CANNOT_TELL
     low, high = ends

@@ -33,7 +33,7 @@ BUFFERS = ("queue", "reorder_buffer", "scheduler", "load_buffer", "store_buffer"
 WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
 """Parameters that the ``core_width`` of a projected machine scales."""
 PLAN = SamplePlan(counted=2000, warm=1000, most=4096, shown=8)
-"""Windows of 2000 instructions behind 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
+"""Windows of 2000 instructions after 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
 """A block that the windows show more rarely is estimated from its code: the first execution in a window fills the pipeline."""
 

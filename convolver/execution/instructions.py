@@ -31,7 +31,7 @@ class Instruction(NamedTuple):
     """One instruction. ``reads`` are data only, ``addresses`` the registers of its memory operand.
 
     ``move``: copies a register ("general", "vector" or ""). ``branch``: conditional, jump, indirect, call, return or "".
-    ``fuses``: becomes one with a conditional branch right behind. ``plain``: its address is one register and a displacement.
+    ``fuses``: becomes one with a conditional branch right after. ``plain``: its address is one register and a displacement.
     ``target``: where a direct branch goes, counted from its own first byte; 0 for all others.
     """
 

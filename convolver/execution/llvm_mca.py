@@ -1,4 +1,4 @@
-"""A core table from LLVM's scheduling models, for a machine that nobody has at hand: what ``llvm-mca`` says of each kind.
+"""A core table from LLVM's scheduling models, for a machine that nobody can log in to: what ``llvm-mca`` says of each kind.
 
 Widths, ports, latencies and buffers are the model's. What it does not know (forwarding, mispredictions, the loop buffer) and what
 it is known to have wrong on several cores (divisions and roots: integer ones spread over all ports, wide ones as fast as narrow
@@ -107,7 +107,7 @@ def _run(cpu: str, *options: str) -> str:
 def read_costs(text: str) -> tuple[dict[str, Cost], int]:
     """Return the cost of each example in llvm-mca's JSON, and how many micro-operations are dispatched in a cycle."""
     document = json.loads(text)
-    # Copies of a unit are told apart by a byte that is no character.
+    # Copies of a unit are distinguished by a byte that is no character.
     names = [
         re.sub(r"\.(.)$", lambda copy: str(ord(copy[1])), name, flags=re.DOTALL) for name in document["TargetInfo"]["Resources"]
     ]

@@ -21,7 +21,7 @@ _CODE_LINE = 64
 
 
 class Operations(NamedTuple):
-    """One operation for every instruction of the definitions, without what depends on its neighbours.
+    """One operation for every instruction of the definitions, without what depends on its neighbors.
 
     ``fuses`` and ``conditional`` say which pairs become one, ``target`` where direct branches go (see :class:`Instruction`);
     ``unknown`` marks what could not be decoded or has no kind.

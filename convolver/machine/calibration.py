@@ -1,4 +1,4 @@
-"""What a machine's probe kernels, simulated like any program, say of the costs behind its first cache level.
+"""What a machine's probe kernels, simulated like any program, say of the costs beyond its first cache level.
 
 Each measured point of a curve is a row: the lines that the simulated caches move for it, and its time. The coefficients of the
 rate model (:mod:`convolver.convolution.rates`) are fitted on these rows and kept in the profile, with the error that they have

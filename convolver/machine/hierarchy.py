@@ -38,7 +38,7 @@ class Prefetcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Level(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One cache level. ``size_bytes`` is the capacity one core sees; any number of sets is allowed.
 
-    The fields below ``policy`` are told in docs/cache-model.md; a level that has one of them is simulated by the detailed engine.
+    The fields below ``policy`` are explained in docs/cache-model.md; a level that has one is simulated by the detailed engine.
     """
 
     level: str
@@ -177,7 +177,7 @@ def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
 
 
 def resized(level: Level, size_bytes: float) -> Level:
-    """Return the level with about this size (within 1/32), and a number of sets of five binary digits and zeros behind them.
+    """Return the level with about this size (within 1/32), and a number of sets of five binary digits and zeros after them.
 
     So a sample of one set in 16 or 32 holds whole sets of it, also where ways or size are no power of two (105 MiB in 15 ways).
     """

@@ -1,6 +1,6 @@
 """MAPS curves: seconds per reference over the working set, and the plateau that each cache level makes in them.
 
-A curve is what one probe kernel measured (Snavely et al., "Memory Access Pattern Signature"): its points hold a robust centre and
+A curve is what one probe kernel measured (Snavely et al., "Memory Access Pattern Signature"): its points hold a robust center and
 every sample it came from. Between two points the curve is interpolated linearly in log(working set), log(seconds), where both a
 cache's plateaus and the ramps between them are close to straight lines; outside of the measured range the nearest end is held and
 the result is flagged as extrapolated.
@@ -19,9 +19,9 @@ from convolver.errors import PredictionError, SchemaError
 from convolver.machine.hierarchy import Level
 
 MEMORY = "memory"
-"""Name of the place behind the last cache level, in every lookup by level."""
+"""Name of the level beyond the last cache level, in every lookup by level."""
 
-_INSIDE = 0.7  # a working set above this share of a level already loses lines to conflicts and to page colouring
+_INSIDE = 0.7  # a working set above this share of a level already loses lines to conflicts and to page coloring
 _BEYOND = 2.0  # a working set below this multiple of a level still finds a good part of its lines in it
 
 

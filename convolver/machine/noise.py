@@ -26,7 +26,7 @@ def unsettled_share(timed: Iterable[Timed]) -> float:
 
 
 def told_unsettled_share(profile: MachineProfile) -> float:
-    """Return the share of its points that did not settle, as the profile's probe told it; 0 where it does not say."""
+    """Return the share of its points that did not settle, as the profile's probe reported it; 0 where it does not say."""
     return float(profile.provenance.get("noise", {}).get("unstable_share", 0.0))
 
 

@@ -2,7 +2,7 @@
 
 - ``probed``: as the probe found it; what a prediction for this very host wants;
 - ``alone``: the last level as large as the hardware reports, as where nobody else uses it; latencies and bandwidths, which no
-  probe beside neighbors can tell apart from theirs, stay;
+  probe beside neighbors can distinguish from theirs, stay;
 - ``usual``: medians over many hosts, which derived machines are (:mod:`convolver.machine.derived`).
 """
 

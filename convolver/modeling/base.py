@@ -1,6 +1,6 @@
 """The registry of models and ``fit``, the one entry to all of them.
 
-A modeller is a function ``(data: Observations, **options) -> Model``; a new one is one file and one line here.
+A modeler is a function ``(data: Observations, **options) -> Model``; a new one is one file and one line here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MODELERS: dict[str, str] = {
 
 
 def modeler(kind: str) -> Modeler:
-    """Return the modeller of a kind; raises :class:`ModelError` for an unknown one."""
+    """Return the modeler of a kind; raises :class:`ModelError` for an unknown one."""
     if kind not in MODELERS:
         raise ModelError(f"The model '{kind}' is unknown; use one of {', '.join(sorted(MODELERS))}.")
     module, _, function = MODELERS[kind].partition(":")
@@ -64,7 +64,7 @@ def fit(
     target: str,
     features: Sequence[str],
     callpath: str | None = None,
-    centre: str = "median",
+    center: str = "median",
     name: str = "",
     units: Mapping[str, str] | None = None,
     **options: Any,
@@ -72,12 +72,12 @@ def fit(
     """Fit a model of a metric over features and return the artifact, baselines and provenance included.
 
     ``table`` is a measurement table, a path to one, or plain columns (a frame or mapping of ``target`` and parameters);
-    ``centre`` makes one point of the repetitions (median, minimum, mean, none). ``units`` names those of the target and of
+    ``center`` makes one point of the repetitions (median, minimum, mean, none). ``units`` names those of the target and of
     parameters, which count as pure numbers otherwise. Further options belong to the model.
     """
     build = modeler(model)
     _check_options(model, build, options)
-    data = as_table(table, target).observations(target, features, callpath=callpath, centre=centre)
+    data = as_table(table, target).observations(target, features, callpath=callpath, center=center)
     data = _with_units(data, units or {})
     fitted = build(data, **options)
     return complete(fitted, data, name=name or f"{model}-{target}", options=options)

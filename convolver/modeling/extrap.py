@@ -67,7 +67,7 @@ def _json_line(path: str | Path, number: int, line: str) -> Iterator[dict[str, A
 
 
 def read_json(path: str | Path) -> Rows:
-    """Read Extra-P's JSON: measurements by callpath and metric (4), or lists with ids (3); JSON Lines are recognised too."""
+    """Read Extra-P's JSON: measurements by callpath and metric (4), or lists with ids (3); JSON Lines are recognized too."""
     text = _text(path)
     try:
         data = decode_json(text.encode(errors="replace"), str(path))

@@ -99,8 +99,8 @@ def _fits(x: Values, y: Values, number: int) -> tuple[Fit, ...]:
     scaled = relative / np.sqrt((relative**2).sum(axis=0))
     best: tuple[float, Parts] | None = None
     for _ in range(_STARTS if number > 1 else 1):
-        centres = z[rng.choice(len(y), number, replace=False)]
-        parts, lengths = _settled(scaled, ((z[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1), number)
+        centers = z[rng.choice(len(y), number, replace=False)]
+        parts, lengths = _settled(scaled, ((z[:, None] - centers[None]) ** 2).sum(axis=-1).argmin(axis=1), number)
         error = float(np.mean((lengths.max(axis=0) - 1) ** 2))
         if best is None or error < best[0]:
             best = (error, parts)

@@ -1,6 +1,6 @@
 """Regressions with honest errors: least squares, weighted, non-negative, elimination of terms.
 
-Columns are scaled before every solve, because a design holds ones beside 1e9 operations. R squared is always centred and in the
+Columns are scaled before every solve, because a design holds ones beside 1e9 operations. R squared is always centerd and in the
 units of the data, also for weighted fits and fits without a constant, so that it can be compared between models.
 """
 
@@ -75,7 +75,7 @@ def _weights(weights: npt.ArrayLike | None, count: int) -> Values:
 
 
 def relative_weights(y: npt.ArrayLike) -> Values:
-    """Return weights 1 / y^2, with which least squares minimises relative errors; raises :class:`ModelError` for a zero."""
+    """Return weights 1 / y^2, with which least squares minimizes relative errors; raises :class:`ModelError` for a zero."""
     values = np.asarray(y, dtype=np.float64)
     if (values == 0).any():
         raise ModelError("Relative errors are asked for, but a measured value is 0; fit absolute errors instead.")
@@ -137,7 +137,7 @@ def ols(y: npt.ArrayLike, design: npt.ArrayLike, names: Sequence[str], weights: 
     scaled, scale = _scaled(matrix * root[:, None])
     solution, _, rank, _ = np.linalg.lstsq(scaled, values * root, rcond=1e-12)
     if rank < len(names):
-        raise ModelError(f"The terms {', '.join(names)} cannot be told apart at these points; drop one or vary more features.")
+        raise ModelError(f"The terms {', '.join(names)} cannot be distinguished at these points; drop one or vary more features.")
     return _finish(values, matrix, root, names, solution / scale)
 
 

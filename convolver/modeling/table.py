@@ -27,12 +27,12 @@ Values = npt.NDArray[np.float64]
 SCHEMA = "convolver.table"
 _LOW, _ALIKE = 0.2, 3.0
 """A fifth of the repetitions below and above may differ; what lies between differs at most so many times."""
-CENTRES = ("median", "minimum", "mean", "none")
+CENTERS = ("median", "minimum", "mean", "none")
 
 
 @dataclass(frozen=True)
 class Observations:
-    """The points of one target: ``y`` of shape (points,), ``x`` with one array a feature, the centre that made a point of its
+    """The points of one target: ``y`` of shape (points,), ``x`` with one array a feature, the center that made a point of its
     repetitions and where the numbers come from; ``units`` of the features that have one."""
 
     target: str
@@ -185,9 +185,9 @@ class Table:
         return Table.of(frame, {"table": self.id})
 
     def observations(
-        self, target: str, features: Sequence[str], *, callpath: str | None = None, centre: str = "median"
+        self, target: str, features: Sequence[str], *, callpath: str | None = None, center: str = "median"
     ) -> Observations:
-        """Return the points of a metric over features, each the ``centre`` of its repetitions.
+        """Return the points of a metric over features, each the ``center`` of its repetitions.
 
         A feature is a parameter or another metric of the same run (a counter, say); metrics are joined by parameters and
         repetition. Warns with :class:`NoiseWarning` where a feature that is a metric differs so much among repetitions that they
@@ -195,8 +195,8 @@ class Table:
         """
         import polars as pl
 
-        if centre not in CENTRES:
-            raise ModelError(f"The centre '{centre}' is unknown; use one of {', '.join(CENTRES)}.")
+        if center not in CENTERS:
+            raise ModelError(f"The center '{center}' is unknown; use one of {', '.join(CENTERS)}.")
         frame = self._of_callpath(callpath)
         wanted = [name for name in features if name not in self.parameters]
         for name in (target, *wanted):
@@ -208,16 +208,16 @@ class Table:
         columns = [pl.col(target).alias("__y"), *(pl.col(name) for name in features)]
         points = wide.select(columns).drop_nulls()
         group = [name for name in features if name in self.parameters]
-        if centre != "none" and group:
+        if center != "none" and group:
             _check_alike(points, group, wanted)
-            points = _centred(points, group, centre)
+            points = _centerd(points, group, center)
         if points.height == 0:
             raise ModelError(f"No run has both {target} and {', '.join(features)}; check the table's rows.")
         units = dict(frame.filter(pl.col("metric").is_in([target, *wanted])).select("metric", "unit").reverse().iter_rows())
         x = {name: points[name].to_numpy().astype(np.float64) for name in features}
         y = points["__y"].to_numpy().astype(np.float64)
         unit = units.pop(target)
-        return Observations(target, unit, x, y, {"table": self.id, "centre": centre}, {k: u for k, u in units.items() if u})
+        return Observations(target, unit, x, y, {"table": self.id, "center": center}, {k: u for k, u in units.items() if u})
 
     def _of_callpath(self, callpath: str | None) -> pl.DataFrame:
         import polars as pl
@@ -258,10 +258,10 @@ def _check_alike(points: pl.DataFrame, group: list[str], metrics: Sequence[str])
             warnings.warn(message, NoiseWarning, stacklevel=4)
 
 
-def _centred(points: pl.DataFrame, group: list[str], centre: str) -> pl.DataFrame:
+def _centerd(points: pl.DataFrame, group: list[str], center: str) -> pl.DataFrame:
     import polars as pl
 
-    how = {"median": pl.Expr.median, "minimum": pl.Expr.min, "mean": pl.Expr.mean}[centre]
+    how = {"median": pl.Expr.median, "minimum": pl.Expr.min, "mean": pl.Expr.mean}[center]
     others = [name for name in points.columns if name not in group]
     return points.group_by(group, maintain_order=True).agg(*(how(pl.col(name)) for name in others))
 

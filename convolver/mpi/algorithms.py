@@ -83,7 +83,7 @@ def ring_allreduce(i: int, p: int, root: int, size: int) -> list[Step]:
 
 
 def _folded(i: int, p: int, size: int, inner: Callable[[int, int], list[Step]]) -> list[Step]:
-    """Run ``inner`` on a power of two of members; the others hand their part to a neighbour and get the result back."""
+    """Run ``inner`` on a power of two of members; the others hand their part to a neighbor and get the result back."""
     power = 1 << (p.bit_length() - 1)
     extra = p - power
     if i < 2 * extra and i % 2 == 0:
@@ -118,7 +118,7 @@ def rabenseifner(i: int, p: int, root: int, size: int) -> list[Step]:
 
 
 def pairwise_alltoall(i: int, p: int, root: int, size: int) -> list[Step]:
-    """p - 1 exchanges, in step k with the members k before and behind; ``size`` is one block."""
+    """p - 1 exchanges, in step k with the members k before and after; ``size`` is one block."""
     return [((i + k) % p, size, (i - k) % p, size) for k in range(1, p)]
 
 

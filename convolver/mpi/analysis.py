@@ -147,7 +147,7 @@ def phase_bounds(events: Events, timeline: Timeline) -> NDArray[np.float64]:
 def efficiency(replayer: Replayer, network: Network, ratio: Ratio = 1.0) -> dict[str, float]:
     """Return the parallel efficiency and its factors, each in 0..1 (Rosas, Gimenez, Labarta 2014; the POP metrics).
 
-    load_balance = mean / longest compute time; serialisation = longest compute time / time on an ideal network (no latency,
+    load_balance = mean / longest compute time; serialization = longest compute time / time on an ideal network (no latency,
     infinite bandwidth, no contention); transfer = time on the ideal network / predicted time. Their product is the
     parallel efficiency: mean compute time / predicted time.
     """
@@ -165,7 +165,7 @@ def efficiency(replayer: Replayer, network: Network, ratio: Ratio = 1.0) -> dict
         "ideal_network_seconds": on_ideal,
         "parallel_efficiency": share(float(compute.mean()), predicted),
         "load_balance": share(float(compute.mean()), longest),
-        "serialisation": share(longest, on_ideal),
+        "serialization": share(longest, on_ideal),
         "transfer": share(on_ideal, predicted),
     }
 

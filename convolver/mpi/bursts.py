@@ -19,7 +19,7 @@ _CHUNK = struct.Struct("<QQQ")
 
 @dataclass(frozen=True)
 class BurstCounts:
-    """Counters by groups of neighbouring bursts of one rank.
+    """Counters by groups of adjacent bursts of one rank.
 
     Group g covers the bursts before the records ``first[g]`` to ``last[g]`` of the rank's recording; its executions are
     ``counts[k]`` of counter ``counters[k]`` for k from ``bounds[g]`` to ``bounds[g + 1]``.

@@ -134,7 +134,7 @@ def record(
     if not argv:
         raise UsageError("No command is given; write for example: convolver mpi trace -o OUT -- mpirun -np 4 ./app.")
     if shutil.which(argv[0]) is None:
-        raise TracerError(f"{argv[0]} is not an executable; check the command behind --.")
+        raise TracerError(f"{argv[0]} is not an executable; check the command after --.")
     folder = Path(folder).resolve()
     library = build_interposer(find_mpicc(argv[0], mpicc))
     folder.mkdir(parents=True, exist_ok=True)

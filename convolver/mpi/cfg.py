@@ -120,7 +120,7 @@ def _split(text: str, where: str) -> Iterator[str]:
     while at < len(text.rstrip()):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise FormatError(f"{where}: the fields cannot be told apart from '{text[at : at + 30]}' on.")
+            raise FormatError(f"{where}: the fields cannot be distinguished from '{text[at : at + 30]}' on.")
         yield match[1].strip()
         at = match.end()
 

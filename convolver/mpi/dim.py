@@ -75,7 +75,7 @@ class _Reader:
             raise self.wrong("a task has not exactly one thread; such traces are not supported")
         offset = int(match[3] or 0)
         if offset >= 1 << 63:
-            raise self.wrong(f"the header's table offset {offset} lies behind the end of any file")
+            raise self.wrong(f"the header's table offset {offset} lies beyond the end of any file")
         return match[1].decode(errors="replace"), offset, tasks, comms
 
     def _communicators(self, tasks: int, count: int) -> dict[int, NDArray[np.int32]]:
@@ -119,7 +119,7 @@ class _Reader:
             if newline:
                 yield head + b"\n"
         if left > 0:
-            raise self.wrong(f"the header's table offset {end} lies behind the end of the file", 1)
+            raise self.wrong(f"the header's table offset {end} lies beyond the end of the file", 1)
         if rest:
             yield rest + b"\n"
 

@@ -59,7 +59,7 @@ class Op(IntEnum):
 
 
 class Sync(IntEnum):
-    """How a collective record synchronises."""
+    """How a collective record synchronizes."""
 
     NONBLOCKING = 0
     BLOCKING = 1

@@ -91,7 +91,7 @@ def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) 
     """Group bursts that execute blocks in the same proportions; return a label for each.
 
     ``mixes`` (bursts x blocks) counts the executions of each block in each burst; only proportions matter. K-means on the
-    normalised rows, with a fixed seed; there are never more labels than distinct rows.
+    normalized rows, with a fixed seed; there are never more labels than distinct rows.
     """
     from scipy.cluster.vq import kmeans2
 

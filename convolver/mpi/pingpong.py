@@ -36,7 +36,7 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
     try:
         done = subprocess.run([*launcher, str(binary)], capture_output=True, text=True, timeout=600, check=False)
     except FileNotFoundError as error:
-        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library behind --.") from error
+        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library after --.") from error
     except subprocess.TimeoutExpired as error:
         raise ProbeError(f"The ping-pong under {launcher[0]} did not end within ten minutes; are two processors free?") from error
     if done.returncode != 0:

@@ -79,7 +79,7 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
     if not launcher:
         raise UsageError("No launcher is given; write for example: convolver mpi play app.parquet -- mpirun -np 4.")
     if shutil.which(launcher[0]) is None:
-        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library behind --.")
+        raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library after --.")
     # A trace that would block for ever is refused in a sentence: real ranks would only never end.
     Replayer(events).seconds(flat_configuration(events.ranks, latency_seconds=0.0, bandwidth_bytes_per_second=1e12))
     sources = sorted((program("mpi", "build the package again.") / "player").glob("*.[ch]"))

@@ -157,7 +157,7 @@ class _Numbering:
 def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progress = SILENT) -> Events:
     """Read a folder of ``convolver mpi trace`` as events.
 
-    ``clock`` says what a burst lasts: the thread's CPU time (immune to other load) or wall time. Wildcard receives are resolved
+    ``clock`` says what a burst lasts: the thread's CPU time (whatever else runs) or elapsed time. Wildcard receives are resolved
     by their completions; sends whose completion is waited for are immediate; synchronous sends are rendezvous. A burst of a
     counted recording (:func:`convolver.mpi.counted_runs.count`) lasts one nanosecond an instruction. Raises :class:`FormatError`
     when files are damaged or ranks are missing.

@@ -90,7 +90,7 @@ def write_ti(events: Events, folder: str | Path) -> Path:
 
 
 def format_platform(network: Network, ranks: int) -> str:
-    """Return a SimGrid platform of the network: one cluster behind a crossbar, one host a node; nodes must be equal."""
+    """Return a SimGrid platform of the network: one cluster with a crossbar, one host a node; nodes must be equal."""
     config = network.configuration
     if len({(g.ratio, g.latency_inter_seconds) for g in config.nodes}) != 1:
         raise UsageError("A SimGrid cluster has equal nodes, but the configuration's differ; write the platform by hand.")

@@ -57,7 +57,7 @@ def record_blocks(
 ) -> MpiRecording:
     """Run an MPI command under the tracer and the interposer into ``folder/traced``: a trace and the bursts' counts a rank.
 
-    ``options`` go to ``convolver trace``; ``executions`` is how finely bursts are told apart (1: each on its own). Raises what
+    ``options`` go to ``convolver trace``; ``executions`` is how finely bursts are distinguished (1: each on its own). Raises what
     :func:`convolver.mpi.capture.record` raises, and :class:`TracerError` when a rank left no trace.
     """
     target = Path(folder).resolve() / FOLDER

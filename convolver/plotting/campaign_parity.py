@@ -1,4 +1,4 @@
-"""Parity plot of a campaign: predicted over measured, one colour a condition, the stated intervals as bars."""
+"""Parity plot of a campaign: predicted over measured, one color a condition, the stated intervals as bars."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
 
 
 def _condition(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str, index: int, look: Look) -> None:
-    centre = np.array([row["predicted_seconds"] for row in rows])
+    center = np.array([row["predicted_seconds"] for row in rows])
     ends = np.array([(row["low_seconds"], row["high_seconds"]) for row in rows])
     axes.errorbar(
         [row["measured_seconds"] for row in rows],
-        centre,
-        yerr=np.maximum([centre - ends[:, 0], ends[:, 1] - centre], 0),
+        center,
+        yerr=np.maximum([center - ends[:, 0], ends[:, 1] - center], 0),
         fmt=style.MARKERS[index % len(style.MARKERS)],
-        color=look.colour(index),
+        color=look.color(index),
         markersize=5,
         capsize=2,
         linewidth=1,

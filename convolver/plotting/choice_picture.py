@@ -47,10 +47,10 @@ def draw(choices: Sequence[RankedMachine], look: Look) -> Figure:
 def _dots(
     axes: Axes, values: Sequence[tuple[float, tuple[float, float], str]], look: Look, places: Sequence[int] | None = None
 ) -> None:
-    """Draw values with their intervals, one a row; what cannot be told from the best is muted."""
+    """Draw values with their intervals, one a row; what cannot be distinguished from the best is muted."""
     for place, (value, (low, high), words) in zip(places if places is not None else range(len(values)), values, strict=True):
-        colour = look.series[5] if words == CANNOT_TELL else look.colour(0)
-        axes.plot((low, high), (place, place), color=colour, linewidth=2.5, solid_capstyle="butt")
-        axes.plot((value,), (place,), "o", color=colour, markersize=8)
+        color = look.series[5] if words == CANNOT_TELL else look.color(0)
+        axes.plot((low, high), (place, place), color=color, linewidth=2.5, solid_capstyle="butt")
+        axes.plot((value,), (place,), "o", color=color, markersize=8)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)

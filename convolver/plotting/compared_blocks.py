@@ -55,7 +55,7 @@ def draw(base: BlockTimes, target: BlockTimes, look: Look, *, top: int = 12) -> 
             ys + (index - 0.5) * 0.38,
             [row[field] for row in rows],
             0.36,
-            color=look.colour(index),
+            color=look.color(index),
             hatch=style.HATCHES[index],
             label=f"{machine_label(times.machine, bool(times.header.get('projected')))}: {format_seconds(times.seconds)}",
         )
@@ -75,7 +75,7 @@ def draw(base: BlockTimes, target: BlockTimes, look: Look, *, top: int = 12) -> 
     style.note(
         axes,
         look,
-        "Largest difference first; the number behind the bars is base time / target time, above 1 the target is faster.",
+        "Largest difference first; the number at the bars is base time / target time, above 1 the target is faster.",
     )
     axes.legend(loc="lower right")
     return drawn

@@ -117,7 +117,7 @@ def draw(machine: MachineProfile, times: BlockTimes | None, look: Look, *, top: 
         axes.plot(
             sizes,
             rates,
-            color=look.colour(index),
+            color=look.color(index),
             linestyle=style.LINES[index],
             marker=style.MARKERS[index],
             markersize=3.5,

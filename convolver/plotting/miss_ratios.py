@@ -70,7 +70,7 @@ def draw(rates: HitRates, look: Look) -> Figure:
     simulated = f"{format_count(rates.references)} simulated references."
     if varied is None:
         named = [
-            (row["size_bytes"], row["miss_ratio"], row["level"], look.colour(index))
+            (row["size_bytes"], row["miss_ratio"], row["level"], look.color(index))
             for index, rows in enumerate(lines.values())
             for row in rows
         ]
@@ -84,7 +84,7 @@ def _lines(axes: Axes, lines: dict[str, list[dict[str, Any]]], look: Look) -> No
         axes.plot(
             [row["size_bytes"] for row in rows],
             [row["miss_ratio"] for row in rows],
-            color=look.colour(index),
+            color=look.color(index),
             linestyle=style.LINES[index % len(style.LINES)],
             marker=style.MARKERS[index % len(style.MARKERS)],
             label=name,

@@ -51,7 +51,7 @@ def parity_axes(axes: Axes, measured: NDArray[np.float64], predicted: NDArray[np
     axes.plot(line, line, color=look.muted, linewidth=1.2)
     for band, alpha in zip(reversed(BANDS), (0.2, 0.5), strict=True):
         ends = (line * (1 - band), line * (1 + band))
-        axes.fill_between(line, *ends, color=look.colour(5), alpha=alpha, linewidth=0, label=f"±{band:.0%}")
+        axes.fill_between(line, *ends, color=look.color(5), alpha=alpha, linewidth=0, label=f"±{band:.0%}")
     for set_scale, set_limits in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
         set_scale("log")
         set_limits(low, high)
@@ -73,13 +73,13 @@ def _points(axes: Axes, known: Sequence[Prediction], look: Look) -> None:
         groups.setdefault(f"{command_label(one.document.get('command'))} on {one.document['base']['machine']}", []).append(one)
     for index, (label, members) in enumerate(groups.items()):
         ends = np.array([one.document["base"]["interval_seconds"] for one in members])
-        centre = np.array([one.base_seconds for one in members])
+        center = np.array([one.base_seconds for one in members])
         axes.errorbar(
             [float(one.measured_seconds or 0) for one in members],
-            centre,
-            yerr=np.maximum([centre - ends[:, 0], ends[:, 1] - centre], 0),
+            center,
+            yerr=np.maximum([center - ends[:, 0], ends[:, 1] - center], 0),
             fmt=style.MARKERS[index % len(style.MARKERS)],
-            color=look.colour(index),
+            color=look.color(index),
             markersize=7,
             capsize=3,
             label=label,

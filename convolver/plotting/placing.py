@@ -21,7 +21,7 @@ CIRCLE_POINTS2 = 3000
 """Area of the circle of a block with all of the time, in points squared."""
 
 Label = tuple[float, float, str, str]
-"""Where a label belongs (in data), its text and its colour."""
+"""Where a label belongs (in data), its text and its color."""
 
 
 def place_labels(axes: Axes, labels: Sequence[Label], look: Look, *, size: float = 9.0, bold: bool = False) -> None:
@@ -33,7 +33,7 @@ def place_labels(axes: Axes, labels: Sequence[Label], look: Look, *, size: float
     scale = 72 / axes.figure.dpi
     points = [tuple(scale * axes.transData.transform((x, y))) for x, y, _, _ in labels]
     taken = [(x - 2, y - 2, x + 2, y + 2) for x, y in points]
-    for (x, y, text, colour), at in zip(labels, points, strict=True):
+    for (x, y, text, color), at in zip(labels, points, strict=True):
         wide, high = _LETTER * size * len(text), _LINE * size
         offset = next(
             (offset for offset in _offsets(wide, high) if not any(_meet(_box(at, offset, wide, high), box) for box in taken)),
@@ -48,7 +48,7 @@ def place_labels(axes: Axes, labels: Sequence[Label], look: Look, *, size: float
             textcoords="offset points",
             fontsize=size,
             fontweight="bold" if bold else "normal",
-            color=colour,
+            color=color,
             bbox={"boxstyle": "round,pad=0.1", "facecolor": look.paper, "edgecolor": "none", "alpha": 0.75},
             arrowprops={"arrowstyle": "-", "color": look.muted, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 2} if far else None,
             zorder=6,

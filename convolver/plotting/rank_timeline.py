@@ -70,7 +70,7 @@ def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
             rows["length"].to_numpy(),
             0.78,
             left=rows["begin"].to_numpy(),
-            color=look.colour(order[state]) if state in order else look.grid,  # computation is the pale background, in grey, too
+            color=look.color(order[state]) if state in order else look.grid,  # computation is the pale background, in gray, too
             hatch=style.HATCHES[(state - 1) % len(style.HATCHES)] if rows.height <= 2000 else None,
             linewidth=0,
             label=name,

@@ -40,15 +40,15 @@ def draw(model: Model, data: Observations, look: Look, *, feature: str | None = 
     above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     size = 6.0 if len(x) <= _MANY else 3.0
     left, right = _beside(x)
-    above.plot(left, data.y, "o", markersize=size, markerfacecolor="none", color=look.colour(0), label="measured")
-    above.plot(right, predicted.values, "x", markersize=size, color=look.colour(1), label="predicted")
+    above.plot(left, data.y, "o", markersize=size, markerfacecolor="none", color=look.color(0), label="measured")
+    above.plot(right, predicted.values, "x", markersize=size, color=look.color(1), label="predicted")
     if (data.y > 0).all() and data.y.max() / data.y.min() > 10:
         style.log_values(above)
     above.set_ylabel(f"{model.target} [{model.unit}]" if model.unit else model.target)
     known = data.y != 0
     residual = predicted.values[known] / data.y[known] - 1
     below.axhline(0, color=look.muted, linewidth=1)
-    below.plot(x[known], 100 * residual, ".", markersize=size, color=look.colour(3))
+    below.plot(x[known], 100 * residual, ".", markersize=size, color=look.color(3))
     below.set_ylabel("error [%]")
     unit = model.feature_units.get(name, "")
     below.set_xlabel(name if unit in ("", "1") else f"{name} [{unit}]")

@@ -77,7 +77,7 @@ def draw(machine: MachineProfile, signature: Signature, times: BlockTimes, look:
         axes.plot(
             xs,
             np.minimum(rate * xs, highest),
-            color=look.colour(index),
+            color=look.color(index),
             linestyle=style.LINES[index],
             linewidth=1.8,
             label=f"{name}  {format_count(rate)}B/s",

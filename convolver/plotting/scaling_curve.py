@@ -52,15 +52,15 @@ def draw(model: Model, look: Look, *, at: Mapping[str, float] | None = None, to:
         baselines = model.baseline_values(grid)
     drawn, axes = style.figure(10.5)
     known = xs <= model.domain.get(feature, (xs[0], xs[-1]))[1]
-    axes.plot(xs[known], predicted.values[known], color=look.colour(0), linewidth=2, label=f"{model.kind} model")
+    axes.plot(xs[known], predicted.values[known], color=look.color(0), linewidth=2, label=f"{model.kind} model")
     if not known.all():
         first = max(int(known.sum()) - 1, 0)
         beyond = xs[first:], predicted.values[first:]
-        axes.plot(*beyond, color=look.colour(0), linewidth=2, linestyle=(0, (4, 2)), label="extrapolated")
+        axes.plot(*beyond, color=look.color(0), linewidth=2, linestyle=(0, (4, 2)), label="extrapolated")
     if np.isfinite(predicted.low).any():
-        axes.fill_between(xs, predicted.low, predicted.high, color=look.colour(0), alpha=0.18, linewidth=0, label="95 % interval")
+        axes.fill_between(xs, predicted.low, predicted.high, color=look.color(0), alpha=0.18, linewidth=0, label="95 % interval")
     for index, (name, values) in enumerate(baselines.items(), 1):
-        axes.plot(xs, values, color=look.colour(index), linestyle=style.LINES[index % 7], linewidth=1.2, label=name)
+        axes.plot(xs, values, color=look.color(index), linestyle=style.LINES[index % 7], linewidth=1.2, label=name)
     _frame(axes, model, feature, xs, predicted.values, look)
     return drawn
 
@@ -75,7 +75,7 @@ def _frame(axes: object, model: Model, feature: str, xs: Values, values: Values,
     steep = bool((values > 0).all() and values.max() / values.min() > 10)
     known = model.domain.get(feature)
     if known is not None and xs[-1] > known[1]:
-        axes.axvspan(known[1], xs[-1], color=look.colour(5), alpha=0.14, linewidth=0, label="beyond the data")
+        axes.axvspan(known[1], xs[-1], color=look.color(5), alpha=0.14, linewidth=0, label="beyond the data")
     positive = values[values > 0]
     if len(positive):
         # Baselines and intervals may run away; the model decides what is seen.

@@ -1,4 +1,4 @@
-"""Speed-up and efficiency over process counts, with the threshold under which more processes are not advised."""
+"""Speedup and efficiency over process counts, with the threshold under which more processes are not advised."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, adv
     counts = [point.processes for point in points]
     known = [point for point in points if point.processes <= last_traced]
     beyond = [point for point in points if point.processes >= last_traced]
-    above.plot(counts, counts, color=look.colour(5), linewidth=1.2, linestyle=style.LINES[1], label="ideal")
+    above.plot(counts, counts, color=look.color(5), linewidth=1.2, linestyle=style.LINES[1], label="ideal")
     for axes, name in ((above, "speedup"), (below, "efficiency")):
         for part, line, label in ((known, "-", "traced counts"), (beyond, (0, (4, 2)), "predicted")):
             values = [getattr(point, name) for point in part]
             said = label if axes is above else None
-            axes.plot([point.processes for point in part], values, color=look.colour(0), linestyle=line, marker="o", label=said)
-    below.axhline(threshold, color=look.colour(1), linewidth=1.2, label=f"threshold {100 * threshold:.0f} %")
+            axes.plot([point.processes for point in part], values, color=look.color(0), linestyle=line, marker="o", label=said)
+    below.axhline(threshold, color=look.color(1), linewidth=1.2, label=f"threshold {100 * threshold:.0f} %")
     above.set_xscale("log", base=2)
     above.set_yscale("log", base=2)
     above.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -37,7 +37,7 @@ def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, adv
     below.set_ylim(0, max(1.05, *(1.05 * point.efficiency for point in points)))
     below.set_xticks(counts)
     below.minorticks_off()
-    above.set_title("Speed-up and efficiency over processes")
+    above.set_title("Speedup and efficiency over processes")
     above.set_ylabel("speedup")
     below.set_ylabel("efficiency")
     below.set_xlabel("processes")

@@ -1,6 +1,6 @@
-"""What all pictures share: a light and a dark look that stay readable in grey, text sizes, saving without a trace of the moment.
+"""What all pictures share: a light and a dark look that stay readable in gray, text sizes, saving without a trace of the moment.
 
-Series differ in lightness, line style and marker or hatch as well as in hue, so that a grey print and a colour-blind reader lose
+Series differ in lightness, line style and marker or hatch as well as in hue, so that a gray print and a color-blind reader lose
 nothing. matplotlib is imported lazily and without pyplot: drawing touches no global state.
 """
 
@@ -28,7 +28,7 @@ DPI = 160
 
 @dataclass(frozen=True)
 class Look:
-    """Colours of a picture; ``series`` alternate in lightness."""
+    """Colors of a picture; ``series`` alternate in lightness."""
 
     paper: str
     ink: str
@@ -36,8 +36,8 @@ class Look:
     grid: str
     series: tuple[str, ...]
 
-    def colour(self, index: int) -> str:
-        """Return the colour of the series of this number."""
+    def color(self, index: int) -> str:
+        """Return the color of the series of this number."""
         return self.series[index % len(self.series)]
 
 

@@ -20,8 +20,8 @@ def draw(found: Sequence[WhatIf], machine: str, look: Look) -> Figure:
     known = [(one, one.seconds, one.interval) for one in found if one.seconds is not None and one.interval is not None]
     drawn, axes = style.figure(9, 1.6 + 0.42 * len(known))
     for place, (one, seconds, (low, high)) in enumerate(known):
-        colour = look.muted if one.verdict is None else look.series[5] if one.verdict == CANNOT_TELL else look.colour(0)
-        axes.barh(place, seconds, 0.62, color=colour)
+        color = look.muted if one.verdict is None else look.series[5] if one.verdict == CANNOT_TELL else look.color(0)
+        axes.barh(place, seconds, 0.62, color=color)
         axes.plot((low, high), (place, place), color=look.paper, linewidth=3.5)
         axes.plot((low, high), (place, place), color=look.ink, linewidth=1.2)
     axes.axvline(known[0][1], color=look.ink, linewidth=1.1, linestyle=":")

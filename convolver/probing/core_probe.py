@@ -23,7 +23,7 @@ from convolver.progress import SILENT, Progress
 WINDOWS = {"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1}
 """Kinds of buffers, and the instructions in a piece that fills them."""
 BYTES = 32 << 20
-"""Of the two chains: far behind the second level of any core we know."""
+"""Of the two chains: far beyond the second level of any core we know."""
 MOST = 1280
 """Instructions that no core holds between two loads."""
 REPEATS = 3
@@ -155,7 +155,7 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
     found = []
-    process.ask("window.reorder_buffer 1")  # answered behind all bodies
+    process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
         found.append(_figure(*answer))
     if answer is not None:

@@ -90,7 +90,7 @@ def detect_levels(curve: Curve, most_levels: int = 3) -> tuple[DetectedLevel, ..
 
 
 def _capacity(curve: Curve, inner_bytes: int) -> float | None:
-    """Return the capacity behind ``inner_bytes`` that explains the rise to memory; None where the curve does not rise.
+    """Return the capacity beyond ``inner_bytes`` that explains the rise to memory; None where the curve does not rise.
 
     In a cache of C bytes a random walk over w > C bytes finds the share C / w, so its time is mem - (mem - hit) C / w. Each point
     on the ramp gives a C; their median is what the whole ramp says, where an edge would jump with the noise of single points.
@@ -152,7 +152,7 @@ def effective_hierarchy(reported: Sequence[Level], detected: Sequence[DetectedLe
 
     Far means by more than a factor of two, and the detection must have found every level and be sure of this one. Associativity
     and line size stay as reported. A level is never made smaller than twice the one before it: on a busy machine the edge of the
-    last level can drown in the noise behind the one before.
+    last level can drown in the noise of the one before.
     """
     if len(detected) != len(reported):
         return tuple(reported)

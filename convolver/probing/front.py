@@ -1,7 +1,7 @@
 """The front end of a core: what taken branches and lines of code cost, and how many of them it has near.
 
 The probe makes rows of jumps, each to the next. Few of them are followed at the core's best pace; more than its nearest table of
-targets holds, at that of the table behind; more lines of code than the first level holds, at that of the second level.
+targets holds, at that of the table after; more lines of code than the first level holds, at that of the second level.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def front_figures(cycles: Cycles, capacity: Capacity, figure: Figure) -> list[Co
     few, many, lines = (list(cycles(*asked)) for asked in ((JUMPS, FEW), (JUMPS, MANY), (LINES, MANY_LINES)))
     if not few or not many or not lines:
         return []
-    # A line costs at least what the target of its jump does, so lines are told from jumps that are far.
+    # A line costs at least what the target of its jump does, so lines are distinguished from jumps that are far.
     return [
         figure("front.near", few),
         figure("front.far", many),

@@ -1,7 +1,7 @@
 """The loop buffer of a core: small loops that come round often are fetched no more, and their ends are mispredicted.
 
 The probe makes loops of so many slots and turns. The end of a short one is known from the branches before it; one that the buffer
-took over runs on behind its end, which costs a misprediction (on the Intel server core at hand: beyond 34 turns of up to about 40
+took over runs on beyond its end, which costs a misprediction (on an Intel server core: beyond 34 turns of up to about 40
 slots, while the end of a larger loop is foreseen up to some 190 turns, the length of its history).
 """
 
@@ -24,10 +24,10 @@ WRONG = 8.0
 REPEATS = 3
 LOOKS = 3
 PASSES = 10
-"""Sweeps over all counts of turns. The least of each count stands: a neighbour on the core's other thread only adds misses."""
+"""Sweeps over all counts of turns. The least of each count stands: a neighbor on the core's other thread only adds misses."""
 MISSED = 0.7
-"""Share of a misprediction from which on an end counts as missed. On the core at hand ends behind some 21 turns take a third of
-it already, and beside a busy neighbour more and more."""
+"""Share of a misprediction from which on an end counts as missed. On that core ends after some 21 turns take a third of
+it already, and beside a busy sibling more and more."""
 ASTRAY = 3
 """Counts that may lie on the wrong side of the edge; where more do, there is none."""
 

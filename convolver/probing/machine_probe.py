@@ -91,7 +91,7 @@ def geometry(reported: tuple[Level, ...], detected: tuple[DetectedLevel, ...]) -
 
 
 def _patience_seconds(plan: Plan, lines: Sequence[Line]) -> float:
-    """Return how long the probe went on measuring behind its budget because the machine was disturbed."""
+    """Return how long the probe went on measuring beyond its budget because the machine was disturbed."""
     if not plan.patience_seconds or len(lines) <= plan.rounds * len(plan.items):
         return 0.0
     return round(max(sum(line.elapsed_seconds for line in lines) - plan.budget_seconds, 0.0), 2)
@@ -159,7 +159,7 @@ def _provenance(measured: Measured, noise: dict[str, Any]) -> dict[str, Any]:
     return {**known, **({"without_huge_pages": measured.without_huge} if measured.without_huge else {})}
 
 
-WITHOUT_HUGE = "Memory's latency and a page walk's are told apart by small pages alone: "
+WITHOUT_HUGE = "Memory's latency and a page walk's are distinguished by small pages alone: "
 
 
 def _huge_lines(plan: Plan, cpu: int, page_bytes: int, progress: Progress) -> tuple[list[Line], str]:

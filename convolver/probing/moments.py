@@ -31,10 +31,10 @@ def usual(seconds: Sequence[float]) -> tuple[float, float, bool]:
 
     The deviation is robust: the median distance from the median, scaled to a standard deviation (of two, half their distance).
     """
-    centre = median(seconds)
-    apart = median(abs(one - centre) for one in seconds)
-    spread = (apart if len(seconds) < 3 else _NORMAL * apart) / centre
-    return centre, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
+    center = median(seconds)
+    apart = median(abs(one - center) for one in seconds)
+    spread = (apart if len(seconds) < 3 else _NORMAL * apart) / center
+    return center, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
 
 
 def merge_points(points: Sequence[Point], factors: Sequence[float], *, near: bool) -> Point:
@@ -45,13 +45,13 @@ def merge_points(points: Sequence[Point], factors: Sequence[float], *, near: boo
     """
     if near:
         pairs = list(zip(points, factors, strict=True))
-        centres = [point.seconds_per_reference * factor for point, factor in pairs]
+        centers = [point.seconds_per_reference * factor for point, factor in pairs]
         samples = [sample * factor for point, factor in pairs for sample in point.samples_seconds]
-        seconds, spread, stable = quietest(centres)
+        seconds, spread, stable = quietest(centers)
     else:
-        centres = [median(point.samples_seconds or (point.seconds_per_reference,)) for point in points]
+        centers = [median(point.samples_seconds or (point.seconds_per_reference,)) for point in points]
         samples = [sample for point in points for sample in point.samples_seconds]
-        seconds, spread, stable = usual(centres)
+        seconds, spread, stable = usual(centers)
     one = len(points) == 1
     return Point(
         working_set_bytes=points[0].working_set_bytes,
@@ -60,6 +60,6 @@ def merge_points(points: Sequence[Point], factors: Sequence[float], *, near: boo
         references_per_sample=points[0].references_per_sample,
         spread=points[0].spread if one else round(spread, 5),
         stable=points[0].stable if one else stable,
-        rounds_seconds=tuple(centres),
+        rounds_seconds=tuple(centers),
         rejected_samples=sum(point.rejected_samples for point in points),
     )

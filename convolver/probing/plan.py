@@ -43,7 +43,7 @@ _HUGE = ("chase",)
 _HUGE_SMALLEST_BYTES = 4 << 20
 """What is also measured on huge pages, and from where on: below it the translations of small pages are near, too."""
 _DENSE_BYTES = 64 << 20
-"""Behind this memory only gets larger: one point an octave, as the calibration takes; the full plan has two for the chase."""
+"""Beyond this, memory only gets larger: one point an octave, as the calibration takes; the full plan has two for the chase."""
 
 
 class Item(NamedTuple):
@@ -148,7 +148,7 @@ def working_sets(largest_bytes: int, per_octave: int, smallest_bytes: int = SMAL
 
 
 def largest_working_set(levels: Sequence[Level], available_bytes: int, cap_bytes: int) -> int:
-    """Return a power of two well behind the last level, but at most ``cap_bytes`` and a quarter of the available memory."""
+    """Return a power of two well beyond the last level, but at most ``cap_bytes`` and a quarter of the available memory."""
     wanted = max(8 * levels[-1].size_bytes if levels else 0, 64 << 20)
     limit = max(min(wanted, cap_bytes, available_bytes // 4), SMALLEST_BYTES)
     return 1 << (limit.bit_length() - 1)
@@ -197,7 +197,7 @@ def full_plan(
     largest_bytes: int = FULL_LARGEST_BYTES, *, pages: str = "default", threads: Sequence[int] = (1,), cpus: int = 1
 ) -> Plan:
     """Return the plan for about ninety seconds: all kernels, two points an octave (four for the chase) up to 64 MiB, half as
-    many behind, two rounds and more.
+    many after, two rounds and more.
 
     ``threads`` beyond 1 adds the curves of a busy node, at one point an octave: all CPUs with the same kernel, and some kernels
     beside CPUs that copy memory.

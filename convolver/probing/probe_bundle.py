@@ -1,6 +1,6 @@
 """The probe as one file, and what it prints on another machine: the same measurements as here, made without anybody who asks.
 
-The bundle is the probe without libraries with a plan behind its end (``probes/bundle.c``). It prints answers to everything that
+The bundle is the probe without libraries with a plan beyond its end (``probes/bundle.c``). It prints answers to everything that
 could be asked; reading them goes the way of a probe of this machine, with :class:`_Recorded` in the place of the running probe.
 """
 

@@ -1,4 +1,4 @@
-"""The references that probe kernels make, told by the kernels themselves and read by the tools that read any program's.
+"""The references that probe kernels make, reported by the kernels themselves and read by the tools that read any program's.
 
 The probe holds every kernel with memory twice: as it is timed, and compiled from the same source to write its references in the
 tracer's format (``probes/recorder.h``). Tracing a run of the first gives the same references; that is a test.

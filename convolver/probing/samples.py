@@ -1,6 +1,6 @@
-"""From samples to a number: centre, spread, and whether to trust it.
+"""From samples to a number: center, spread, and whether to trust it.
 
-Disturbances only ever add time, and they come in bursts that outlast a point. So each round is summarised by its 10th percentile
+Disturbances only ever add time, and they come in bursts that outlast a point. So each round is summarized by its 10th percentile
 (which survives a burst shorter than the round) and the rounds by their minimum (which survives one that is longer).
 """
 
@@ -79,10 +79,10 @@ def by_point(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
 
 def spread(rounds: Sequence[Line]) -> float:
     """Return how far, relative to it, the second best round lies from the best; infinite for a single one."""
-    return quietest(_centres(rounds))[1] if len(rounds) > 1 else math.inf
+    return quietest(_centers(rounds))[1] if len(rounds) > 1 else math.inf
 
 
-def _centres(rounds: Sequence[Line]) -> list[float]:
+def _centers(rounds: Sequence[Line]) -> list[float]:
     return [low_percentile(line.samples_seconds) for line in rounds]
 
 
@@ -96,14 +96,14 @@ def combine(rounds: Sequence[Line]) -> Summary:
 
     ``spread`` is the relative distance of the second best round from the best, or the confidence interval of the only one.
     """
-    centres = _centres(rounds)
-    best = rounds[centres.index(min(centres))]
+    centers = _centers(rounds)
+    best = rounds[centers.index(min(centers))]
     apart = spread(rounds) if len(rounds) > 1 else best.interval
     return Summary(
-        seconds=min(centres),
+        seconds=min(centers),
         spread=round(max(apart, 0.0), 5),
         stable=0 <= apart < STABLE_SPREAD,
-        rounds_seconds=tuple(centres),
+        rounds_seconds=tuple(centers),
         samples_seconds=tuple(sample for line in rounds for sample in line.samples_seconds),
         references=best.references,
         rejected=sum(line.rejected for line in rounds),

@@ -36,7 +36,7 @@ class Source:
 def by_line(times: BlockTimes) -> pl.DataFrame:
     """Return file, line, executions, memops, misses_LEVEL and seconds, summed over the blocks that begin on the line.
 
-    Misses are memops times simulated miss ratios; a block without a sample adds none. Blocks without a known line are left out.
+    Misses are accesses times simulated miss ratios; a block without a sample adds none. Blocks without a known line are left out.
     """
     import polars as pl
 

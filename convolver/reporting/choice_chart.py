@@ -29,7 +29,7 @@ def bar(value: float, ends: tuple[float, float], most: float) -> str:
 
 
 def chart(choices: Sequence[RankedMachine]) -> Table:
-    """Return the machines by rising time, those that the intervals cannot tell from the best greyed."""
+    """Return the machines by rising time, those that the intervals cannot tell from the best grayed."""
     priced = any(one.price is not None for one in choices)
     heads = ["time", "90 % interval", "than the best"]
     table = grid(["machine"], [*heads, *(["cost of 1000 runs", "cost is"] if priced else [])], "Machines by time")
@@ -55,7 +55,7 @@ def than_the_best(one: RankedMachine) -> str:
 
 
 def conclusion(choices: Sequence[RankedMachine]) -> str:
-    """Return one sentence: the machine to take, and what it cannot be told from."""
+    """Return one sentence: the machine to take, and what it cannot be distinguished from."""
     best, *others = choices
     near = [one.machine for one in others if one.verdict == CANNOT_TELL]
     text = f"Fastest: {best.machine}, {format_seconds(best.seconds)} a run"

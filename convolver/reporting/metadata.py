@@ -73,7 +73,7 @@ def machine_names(times: Sequence[BlockTimes]) -> str:
 
 def coverage_words(coverage: float | None, sampled: float | None, extrapolated: float | None = None) -> str:
     """Return what the numbers rest on as one sentence."""
-    parts = [] if coverage is None else [f"{percent(coverage)} of the memops lie in blocks with a sample"]
+    parts = [] if coverage is None else [f"{percent(coverage)} of the memory accesses lie in blocks with a sample"]
     parts += [] if sampled is None else [f"sampled share {percent(sampled)}"]
     parts += [] if extrapolated is None else [f"extrapolated share {percent(extrapolated)}"]
     return "; ".join(parts)
@@ -111,7 +111,7 @@ def about_program(
     from convolver.signature.features import sampled_share
 
     header, totals = signature.header, signature.totals
-    counts = f"{format_count(totals['instructions'])} instructions, {format_count(totals['memops'])} memops"
+    counts = f"{format_count(totals['instructions'])} instructions, {format_count(totals['memops'])} memory accesses"
     return metadata(
         ("program", command_words(header.get("command"))),
         ("machines", machines),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from convolver.simulation.object_hits import ObjectHits
 
 COUNT = 15
-"""Rows shown unless told otherwise."""
+"""Rows shown unless asked otherwise."""
 
 
 def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
@@ -35,7 +35,7 @@ def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
             percent(row["share"]),
         )
     shown = percent(float(rows["share"].head(count).sum()))
-    table.caption = f"{shown} of the memops shown; {percent(objects.attributed_share)} are in blocks with a recorded reference"
+    table.caption = f"{shown} of the memory accesses shown; {percent(objects.attributed_share)} are in blocks with a recorded one"
     return table
 
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def threshold(times: BlockTimes, count: int) -> str:
-    """Return which share of memops and time the hottest ``count`` blocks hold."""
+    """Return which share of memory accesses and time the hottest ``count`` blocks hold."""
     shown = times.table.head(count)
     memops, whole = int(shown["memops"].sum()), int(times.table["memops"].sum())
     share = float(shown["seconds"].sum()) / times.seconds if times.seconds else 0.0
     counted = f"{min(count, times.table.height)} of {times.table.height} blocks"
-    return f"{counted}: {percent(share)} of the time, {percent(memops / whole if whole else 0.0)} of the memops shown"
+    return f"{counted}: {percent(share)} of the time, {percent(memops / whole if whole else 0.0)} of the memory accesses shown"
 
 
 def hot_functions(times: BlockTimes, count: int) -> Table:
@@ -84,7 +84,7 @@ def totals(times: BlockTimes, base: BlockTimes) -> dict[str, Any]:
 
 
 def served_by(times: BlockTimes, level: str) -> float | None:
-    """Return the share of the memops of sampled blocks that a level or a nearer one serves; None where it has no such level."""
+    """Return the share of the accesses of sampled blocks that a level or a nearer one serves; None where it has no such level."""
     column = f"hit_rate_{level}"
     if column not in times.table.columns:
         return None

@@ -58,7 +58,7 @@ def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
     """Return one answer a machine, the base first; ``documents`` are predictions with one base.
 
     ``time`` is measured / CPU ratio where the base's time was measured, else the prediction; the prediction, and the system time
-    in it, stand behind.
+    in it, stand after.
     """
     heads = ["time", "90 % interval", "CPU ratio", "90 % interval", "target is", "predicted", "system"]
     table = grid(["machine"], heads, "Predicted times")

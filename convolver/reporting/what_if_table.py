@@ -19,7 +19,7 @@ LEAST = 0.02
 
 
 def chart(found: Sequence[WhatIf], machine: str) -> Table:
-    """Return the changes as bars of time, those greyed whose errors cannot tell them from the machine as it is."""
+    """Return the changes as bars of time, those grayed whose errors cannot tell them from the machine as it is."""
     table = grid([f"{machine} with"], ["time", "90 % interval", "saves", "is"], "What would help")
     table.add_column("", no_wrap=True)
     most = max(one.seconds for one in found if one.seconds is not None)

@@ -54,7 +54,7 @@ def block_schema() -> dict[str, pl.DataType]:
 
 
 def conform(table: pl.DataFrame, where: str = "The signature") -> pl.DataFrame:
-    """Return the table with the required columns first, in their types; further columns are kept behind them.
+    """Return the table with the required columns first, in their types; further columns are kept after them.
 
     Integers of another width are converted. Raises :class:`SchemaError` for a missing column, a type or a value that does not
     fit, blocks that are not numbered 0..n-1, or counts that contradict each other.

@@ -74,7 +74,7 @@ class _Counted:
 def with_counts(features: Signature, counts: Signature) -> Signature:
     """Return the signature of ``features`` with the exact counts of ``counts``, a run of the same binaries.
 
-    Blocks keep their numbers, so hit rates of the features' trace fit; code that only the counts pass executed follows behind
+    Blocks keep their numbers, so hit rates of the features' trace fit; code that only the counts pass executed follows after
     them. Code outside files (JIT) has no identity and keeps its own counts. Raises :class:`ProvenanceError` when no block is in
     both.
     """

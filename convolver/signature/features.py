@@ -33,7 +33,7 @@ def pattern_shares() -> list[pl.Expr]:
 
 
 def sampled_share(table: pl.DataFrame) -> float:
-    """Return sampled references / all memops of a signature's table, 0..1 (0 where nothing was executed)."""
+    """Return sampled references / all memory accesses of a signature's table, 0..1 (0 where nothing was executed)."""
     memops = int(table["memops"].sum())
     return min(1.0, int(table["sampled_references"].sum()) / memops) if memops else 0.0
 
@@ -62,7 +62,7 @@ def line_capacities(shares: NDArray[Any], width_bytes: NDArray[Any], line_bytes:
     """Return how many lines a reference could bring at most, by pattern; ``shares`` has a row (sequential, strided, random,
     dependent) for every block or site, ``width_bytes`` the mean width of its references.
 
-    A unit-stride reference shares its line with its neighbours; the others touch one line each.
+    A unit-stride reference shares its line with its neighbors; the others touch one line each.
     """
     capacities = np.array(shares, dtype=np.float64)
     capacities[:, 0] *= np.minimum(1.0, np.asarray(width_bytes) / line_bytes)

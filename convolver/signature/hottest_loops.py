@@ -11,7 +11,7 @@ SHOWN = 10
 
 
 def hottest_loops(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return function, line, depth, blocks, turns, instructions and memops of the loops with the most executed instructions.
+    """Return function, line, depth, blocks, turns, instructions and memory accesses of the hottest loops.
 
     Blocks count for their innermost loop; ``turns`` is how often its head was executed. Empty for a table without loops.
     """

@@ -24,7 +24,7 @@ def _check(signature: Signature, rates: HitRates) -> None:
 
 
 def _level_misses(rows: pl.DataFrame, reach: NDArray[np.float64], memops: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a level's misses by block; multiplies ``reach``, the share of the memops that get there, with its miss rate."""
+    """Return a level's misses by block; multiplies ``reach``, the share of the accesses that get there, with its miss rate."""
     blocks, accesses, misses = (rows[name].to_numpy().astype(float) for name in ("block", "accesses", "misses"))
     where = blocks.astype(np.intp)
     whole = misses.sum() / accesses.sum() if accesses.sum() else 0.0
@@ -41,7 +41,7 @@ def _level_misses(rows: pl.DataFrame, reach: NDArray[np.float64], memops: NDArra
 def block_misses(signature: Signature, rates: HitRates, machine: str) -> pl.DataFrame:
     """Return block, and one column per level of the machine, caches and TLB: its misses in the whole run.
 
-    Exact where all references were simulated. From a sample, the block's memops times the product of its local miss rates; a
+    Exact where all references were simulated. From a sample, the block's accesses times the product of its local miss rates; a
     block that the sample missed has the rates of the whole program. Raises :class:`ProvenanceError` for those of another trace.
     """
     import polars as pl

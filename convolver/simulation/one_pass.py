@@ -129,7 +129,7 @@ def _simulated(
     by_object: bool = False,
     paths: PathReader | None = None,
 ) -> tuple[HitRates, SimulatedRuns, Decoded, int]:
-    """Return hit rates by block, the runs that they are from, what decoding told, and how many owners there are."""
+    """Return hit rates by block, the runs that they are from, what decoding reported, and how many owners there are."""
     if not isinstance(trace, Fed):
         raise UsageError(f"{type(trace).__name__} is no trace; load one with convolver.load.")
     holds = sampled(trace.header.get("sampling"))

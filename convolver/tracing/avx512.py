@@ -1,6 +1,6 @@
 """Finds AVX-512 (EVEX-coded) instructions before a program runs: Valgrind ends with SIGILL at the first one.
 
-Looked at are the program and those libraries it needs that do not belong to the system (the system's have such code behind
+Looked at are the program and those libraries it needs that do not belong to the system (the system's have such code after
 dispatch by CPU, and Valgrind's CPU has no AVX-512). Two steps: bytes that look like an EVEX prefix are searched in the executable
 sections, quickly and with false alarms; then objdump decodes the functions around them. Without objdump nothing is found: rather
 a late SIGILL than a refusal by mistake. Functions whose names tell that they are chosen at run time, and objects that ask the CPU

@@ -18,7 +18,7 @@ _ENDS = np.isin(np.arange(256), list(b"\xc2\xc3\xca\xcb\xcf\xf4"))
 
 
 class Codes(NamedTuple):
-    """Instructions, one a row: bytes, zeros behind them (shape (n, 15)), and the number of bytes, 0 where they are not known."""
+    """Instructions, one a row: bytes, zeros after them (shape (n, 15)), and the number of bytes, 0 where they are not known."""
 
     rows: NDArray[np.uint8]
     lengths: NDArray[np.int64]
@@ -32,7 +32,7 @@ class Codes(NamedTuple):
 
 
 class CodeBranches(NamedTuple):
-    """Where instructions jump, from the address behind each, where ``known``, and whether they can go on there."""
+    """Where instructions jump, from the address after each, where ``known``, and whether they can go on there."""
 
     distance: NDArray[np.int64]
     known: NDArray[np.bool_]
@@ -40,7 +40,7 @@ class CodeBranches(NamedTuple):
 
 
 def _opcodes(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the rows without prefixes, with room behind them, and how many bytes are left in each."""
+    """Return the rows without prefixes, with room after them, and how many bytes are left in each."""
     count = len(codes.lengths)
     padded = np.concatenate([codes.rows, np.zeros((count, 8), dtype=np.uint8)], axis=1)
     at, each = np.zeros(count, dtype=np.int64), np.arange(count)
@@ -55,7 +55,7 @@ def _opcodes(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def transfers(codes: Codes) -> NDArray[np.bool_]:
-    """Return where an instruction can continue elsewhere than behind itself; unknown code can."""
+    """Return where an instruction can continue elsewhere than after itself; unknown code can."""
     body, left = _opcodes(codes)
     first, second = body[:, 0], body[:, 1]
     found = _TRANSFERS[first]

@@ -1,7 +1,7 @@
 """Traces a command with all processes that it starts: one stream, one decoder and one file for each.
 
 Every process makes a FIFO and a counter file in one folder (csrc/tracer/stream.c) and waits there for its reader, a thread of
-this one. A process that replaces itself by another program (exec) makes another FIFO: programs are told apart, not processes.
+this one. A process that replaces itself by another program (exec) makes another FIFO: programs are distinguished, not processes.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class _Family:
         self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
 
     def _pass_on(self, root: subprocess.Popen[bytes]) -> None:
-        """End all processes after Convolver was told to stop: Ctrl-C reaches them anyway, after a grace time they are killed."""
+        """End all processes after Convolver was asked to stop: Ctrl-C reaches them anyway, after a grace time they are killed."""
         if self.stopped_by is None:
             return
         waited = time.monotonic() - self._stopped_at

@@ -29,7 +29,7 @@ def read_counters(path: Path) -> bytes:
 
 
 def thin_out(path: Path, bursts: int, stretches: int, sets: int) -> None:
-    """Tell the tracer what to record from now on; one that is gone is told nothing.
+    """Tell the tracer what to record from now on; nothing is sent to one that is gone.
 
     One of ``bursts`` intervals has a burst, one of ``stretches`` begins a stretch of set samples, which hold 1/``sets`` of all.
     """

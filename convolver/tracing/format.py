@@ -96,7 +96,7 @@ def read_header(file: BinaryIO, where: str) -> None:
 
 
 def read_chunks(file: BinaryIO, where: str, *, kinds: frozenset[bytes] | None = None) -> Iterator[Chunk]:
-    """Yield the chunks behind the header, up to the end or to the place where the file was cut.
+    """Yield the chunks after the header, up to the end or to the place where the file was cut.
 
     With ``kinds``, only those are yielded; the payloads of other known ones are passed over unread. Unknown kinds are
     passed over too, or refused with :class:`UnsupportedVersionError` when they are critical. Without ``kinds``, all are yielded.

@@ -1,4 +1,4 @@
-"""Data objects of a run: what the tracer told of them, with the names of their places, one entry for all that are the same."""
+"""Data objects of a run: what the tracer reported of them, with the names of their places, one entry for equal ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     **{"line": int, "module": str},
     **dict.fromkeys(("offset", "thread", "size_bytes", "places", "placed_bytes", "peak_bytes"), int),
 }
-"""What is told of a data object (docs/formats/data_objects.md)."""
+"""What is known of a data object (docs/formats/data_objects.md)."""
 KEPT = (HEAP, STACK, MAPPING)
 """Kinds that are listed even where no reference was recorded; symbols are too many for that."""
 
@@ -96,7 +96,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Calls of one line, and variables of one name, are told apart by a number in the order of the code."""
+    """Calls of one line, and variables of one name, are distinguished by a number in the order of the code."""
     labels = [_label(row) for row in rows]
     again: dict[str, int] = {}
     numbers = Counter(labels)

@@ -164,7 +164,7 @@ def read_csv(path: Path, file: IO[str] | None) -> Iterator[Event]:
         for number, row in enumerate(rows, 2):
             yield _row(row, str(path), number)
     except csv.Error as error:
-        raise FormatError(f"{path} cannot be read as CSV behind line {rows.line_num}: {error}.") from error
+        raise FormatError(f"{path} cannot be read as CSV after line {rows.line_num}: {error}.") from error
 
 
 def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
@@ -206,7 +206,7 @@ def guess_format(path: Path) -> str:
     """Return the format that a file's name tells; raises :class:`UsageError` when it tells none."""
     name = _SUFFIXES.get(path.suffix)
     if name is None:
-        raise UsageError(f"The format of {path} cannot be told from its name; choose one with --format: {', '.join(IMPORTERS)}.")
+        raise UsageError(f"The format of {path} cannot be inferred from its name; choose with --format: {', '.join(IMPORTERS)}.")
     return name
 
 

@@ -57,7 +57,7 @@ class _Phase:
 
     @property
     def last(self) -> int:
-        """Sort key of the last record that is there; everything in later chunks comes behind it, or is a control beside it."""
+        """Sort key of the last record that is there; everything in later chunks comes after it, or is a control beside it."""
         return int(self._keys()[-1])
 
     def _keys(self) -> NDArray[np.uint64]:

@@ -23,13 +23,13 @@ def find_program(name: str) -> str:
     if os.sep in name:
         path = Path(name)
         if not path.exists():
-            raise UsageError(f"There is no program {name}; check the path behind '--'.")
+            raise UsageError(f"There is no program {name}; check the path after '--'.")
         if path.is_dir() or not os.access(path, os.X_OK):
             raise UsageError(f"{name} cannot be executed; is it a program, and is it allowed (chmod +x)?")
         return name
     found = shutil.which(name)
     if found is None:
-        raise UsageError(f"There is no program '{name}' on the path; give its file name behind '--'.")
+        raise UsageError(f"There is no program '{name}' on the path; give its file name after '--'.")
     return found
 
 
@@ -53,7 +53,7 @@ def resolve_command(argv: Sequence[str]) -> list[str]:
     Raises :class:`UsageError` for a command or an interpreter that is missing or cannot be executed.
     """
     if not argv:
-        raise UsageError("There is nothing to trace; give a command behind '--'.")
+        raise UsageError("There is nothing to trace; give a command after '--'.")
     command = [find_program(argv[0]), *argv[1:]]
     for _ in range(DEEPEST_SCRIPT):
         head = _head(Path(command[0]))

@@ -81,7 +81,7 @@ def _recorded(trace: Trace) -> NDArray[np.bool_]:
     for chunk in read_chunks(trace.path):
         (decoder.replay if chunk.kind == cvt.ADDRESSES else decoder.define)(chunk.content(str(trace.path)))
     decoder.flush()
-    generated = np.array([not path for path in trace.definitions.paths])  # told apart by its code alone
+    generated = np.array([not path for path in trace.definitions.paths])  # distinguished by its code alone
     return np.asarray((decoder.visits() > 0) | generated[trace.definitions.segments["module"]])
 
 

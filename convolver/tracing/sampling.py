@@ -86,7 +86,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
                 "A budget thins out bursts; leave it out with --full, --counts-only, --phase, --block-limit and --data-objects."
             )
         if self.data_objects and (self.mode == "counts" or self.phase is not None):
-            raise UsageError("Data objects are told from recorded addresses of one run; leave out --counts-only and --phase.")
+            raise UsageError("Data objects are derived from recorded addresses of one run; leave out --counts-only and --phase.")
         if self.allocators and not self.data_objects:
             raise UsageError("Allocation functions belong to data objects; add --data-objects.")
         if any(not name or "," in name for name in self.allocators):

@@ -167,7 +167,7 @@ class Session:
             self._pass_on(process)
 
     def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
-        """End the program after Convolver was told to stop: Ctrl-C reaches it anyway, other signals are passed on."""
+        """End the program after Convolver was asked to stop: Ctrl-C reaches it anyway, other signals are passed on."""
         if self.stopped_by is None or process.poll() is not None:
             return
         waited = time.monotonic() - self._stopped_at

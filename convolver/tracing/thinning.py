@@ -3,7 +3,7 @@
 Intervals of the run count from 0. Each may have a burst. When the bytes of bursts pass twice their part of the budget, only every
 other one is kept from then on, and of those that are there every other is dropped: a systematic sample of the run stays one
 (Cochran, Sampling Techniques, chapter 8). Of set samples half of the sets go first, which leaves no gap in time, down to 1/256 of
-all; then every other of their stretches of intervals. The tracer is told, so that it slows down as little as it records. At the
+all; then every other of their stretches of intervals. The tracer learns of it and slows down as little as it records. At the
 end what is above the budget goes, evenly too: long runs leave the same, however long they are.
 
 The first half of a stretch after a gap only fills the caches: what lay in them before is not known.

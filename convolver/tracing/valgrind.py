@@ -33,7 +33,7 @@ def tool_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def tool_command(options: list[str]) -> list[str]:
-    """Return the command that runs the tool with these options; the traced command and its arguments go behind it.
+    """Return the command that runs the tool with these options; the traced command and its arguments go after it.
 
     Valgrind itself is kept quiet. Raises ToolNotFoundError where Valgrind is not installed.
     """

@@ -22,7 +22,7 @@ Effort = Literal["quick", "full"]
 class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program and its inputs.
 
-    ``inputs`` maps a name to the words behind ``command``. ``source`` is a C file that is compiled to ``./NAME`` first;
+    ``inputs`` maps a name to the words after ``command``. ``source`` is a C file that is compiled to ``./NAME`` first;
     ``package`` names what to install where the command is missing; ``origin`` says who wrote it. ``quick`` lists the inputs
     of a quick campaign (default: the first), ``full`` those that are traced with every reference, too. Words may hold
     ``{here}`` (the campaign's folder), ``{python}`` and ``{input}``.

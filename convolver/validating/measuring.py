@@ -1,8 +1,8 @@
-"""Native runs of a whole campaign, interleaved: every round runs every program once under each condition, one behind another.
+"""Native runs of a whole campaign, interleaved: every round runs every program once under each condition, one after another.
 
 So a drift of the machine's speed reaches all conditions of a program alike, and its runs of one round can be compared as a
 pair. A run waits until its core is alone (:mod:`convolver.validating.sharing`); where too few were, the program gets more rounds.
-Each run is kept in a file as it ends; an interrupted campaign goes on behind the last one.
+Each run is kept in a file as it ends; an interrupted campaign goes on after the last one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from convolver.validating.warming import warm_huge_pages
 VISITS_A_ROUND = 2
 """How often the machine is probed in each of a campaign's rounds; once more at the end."""
 TRIES = 3
-"""Runs of a program under a condition in one round, at most, until one went undisturbed: half of them may meet a neighbour on the
+"""Runs of a program under a condition in one round, at most, until one went undisturbed: half of them may meet a neighbor on the
 core, and a pair of conditions counts only where both did not."""
 REPEATED_ROUNDS = 1
 """Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""
@@ -90,7 +90,7 @@ def measure_all(
     """Make the runs that are missing, each up to ``tries`` times until one goes undisturbed, and up to ``repeated`` rounds more
     of programs that lack such runs; returns why a condition could not be had, by its name.
 
-    ``visit`` is called :data:`VISITS_A_ROUND` times a round, evenly among the jobs, and behind the last run, with numbers from 0
+    ``visit`` is called :data:`VISITS_A_ROUND` times a round, evenly among the jobs, and after the last run, with numbers from 0
     up; it says which conditions cannot be had.
     """
     refused: dict[str, str] = {}

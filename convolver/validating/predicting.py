@@ -27,7 +27,7 @@ from convolver.validating.tracing import trace_job
 from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
-"""The ways to predict that are compared, and what :func:`convolve` is told for each."""
+"""The ways to predict that are compared, and what :func:`convolve` is asked for each."""
 
 
 class JobRows(NamedTuple):

@@ -51,7 +51,7 @@ class NativeRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_environment(condition: Condition, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the program's environment; with huge pages, glibc's allocator is told to ask for them."""
+    """Return the program's environment; with huge pages, glibc's allocator is set to ask for them."""
     merged = {**os.environ, **environment}
     if condition.pages == "thp":
         tunables = [merged.get("GLIBC_TUNABLES", ""), "glibc.malloc.hugetlb=1"]

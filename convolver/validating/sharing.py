@@ -49,9 +49,9 @@ class Watch(msgspec.Struct):
 
 @contextmanager
 def watched(cpu: int) -> Iterator[Watch]:
-    """Look at the core every 3 ms while the body runs, for 10 us, from the same CPU; the result is filled in behind the body.
+    """Look at the core every 3 ms while the body runs, for 10 us, from the same CPU; the result is filled in after the body.
 
-    Neighbours come and go within a run, so that looks before and behind it miss half of them. Nothing is seen where the probe
+    Neighbors come and go within a run, so that looks before and after it miss half of them. Nothing is seen where the probe
     does not run.
     """
     seen = Watch()

@@ -27,7 +27,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def errors(signed: Iterable[float]) -> Errors | None:
-    """Summarise signed relative errors; None without any."""
+    """Summarize signed relative errors; None without any."""
     sizes = [abs(error) for error in signed]
     if not sizes:
         return None
@@ -46,7 +46,7 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     Measured is the median over the rounds in which the program ran undisturbed under both, where there was one, else the quotient
     of the medians. ``error`` is relative: predicted ratio / measured ratio - 1. ``spread``: half the range of the rounds' ratios
     over their median, None for a quotient of medians.
-    Where either is timed by the clock on the wall, both are, and both wait for as long as the base was measured to.
+    Where either is timed as elapsed time, both are, and both wait for as long as the base was measured to.
     """
     keep = ("program", "input", "mode", "method")
     rows = list(rows)
@@ -67,7 +67,7 @@ def ratios(rows: Iterable[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     return found
 
 
-def summarise(rows: Sequence[dict[str, Any]], base: str) -> list[dict[str, Any]]:
+def summarize(rows: Sequence[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     """Return errors, coverage and CPU-ratio errors by condition, mode and method: of all programs, and by origin."""
     ratio_rows = ratios(rows, base)
     origin_of = {(row["program"], row["input"]): row["origin"] for row in rows}

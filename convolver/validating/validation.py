@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError, SchemaError
 from convolver.schema import TableArtifact, load_table, save_document, table_header
-from convolver.validating.statistics import ratios, summarise
+from convolver.validating.statistics import ratios, summarize
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +95,7 @@ class Validation(TableArtifact):
 
     def statistics(self) -> list[dict[str, Any]]:
         """Return errors, coverage and CPU-ratio errors by condition, mode, method and origin."""
-        return summarise(self.rows, self.base)
+        return summarize(self.rows, self.base)
 
     def cpu_ratios(self) -> list[dict[str, Any]]:
         """Return predicted and measured CPU ratios of every program between the base and each other condition."""

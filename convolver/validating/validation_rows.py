@@ -46,7 +46,7 @@ def measured_fields(
 ) -> dict[str, Any] | None:
     """Return the medians of a job's runs under a condition that count (:func:`chosen_runs`); None where there is none.
 
-    User and system time are compared together, or the time on the wall (:func:`timed_by`).
+    User and system time are compared together, or the elapsed time (:func:`timed_by`).
     """
     if elsewhere is not None:
         times = {"measured_seconds": elsewhere, "wall_seconds": None, "user_seconds": None, "system_seconds": None}
@@ -100,7 +100,7 @@ def row(
 ) -> dict[str, Any]:
     """Return one row: what was predicted, what was measured, and how far they lie apart; ``pairs`` are the CPU ratios of single
     rounds, ``predicted`` what stands for the totals of ``times`` where it is given, ``waited`` the :func:`waited_seconds`, which
-    belong to a time on the wall."""
+    belong to an elapsed time."""
     scale, wall = 1 / condition.cpu_quota, measured["timed"] == "wall"
     total, system = predicted or PredictedSeconds.of(times)
     seconds, low, high = (value * scale + (waited if wall else 0.0) for value in total)

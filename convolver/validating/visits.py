@@ -2,7 +2,7 @@
 
 The last cache and memory are shared with other guests of the host and change within minutes. A profile of one moment would
 differ from the median of a program's runs by what that moment was like, so each condition is probed many times, shortly, all
-conditions right behind one another, between the runs; the visits are merged as :func:`convolver.probing.merge_probes.merge` does.
+conditions right after one another, between the runs; the visits are merged as :func:`convolver.probing.merge_probes.merge` does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST = 3
 MORE = 2
 """Visits at the end, at most."""
 _LOOKED = "instruction_cycles"
-"""Key of a visit's provenance: cycles of an instruction right before or behind it, the larger."""
+"""Key of a visit's provenance: cycles of an instruction right before or after it, the larger."""
 
 
 def is_visited(condition: Condition, campaign: Campaign) -> bool:

@@ -31,7 +31,7 @@ void cv_call_mpi_place(struct cv_call_place *place)
     PMPI_Bcast(place->run, sizeof place->run, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
-static const char *open_mpi(void) { return running() ? NULL : "MPI is not initialised; begin the first region after MPI_Init"; }
+static const char *open_mpi(void) { return running() ? NULL : "MPI is not initialized; begin the first region after MPI_Init"; }
 
 static void read_mpi(double *values)
 {

@@ -1,4 +1,4 @@
-/* Walks paths and follows loaded values. A value is how many loads of the stretch at hand had to come before it, and the last of them;
+/* Walks paths and follows loaded values. A value is how many loads of the stretch in question had to come before it, and the last of them;
  * both in one word, so that the greater word is the longer chain. */
 #include "cv_chains.h"
 

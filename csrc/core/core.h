@@ -88,7 +88,7 @@ struct cv_core {
     uint32_t decoded_slots; /* since it was entered */
     int decodes;            /* it is not in the cache of decoded code */
     uint64_t window;        /* piece of code_window bytes in which the last instruction that was fetched ends */
-    uint32_t taken;         /* cycles from a branch's fetch to its target's, behind a taken branch; 0: behind another */
+    uint32_t taken;         /* cycles from a branch's fetch to its target's, after a taken branch; 0: after another */
     uint64_t block_fetched; /* cycle in which the last target was fetched */
     uint32_t lines_missing; /* lines of code to wait for before the next instruction */
     int restarted;          /* nothing was fetched since a mispredicted branch */

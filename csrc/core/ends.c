@@ -75,7 +75,7 @@ static enum cv_end_kind kind_of(opcode op)
     }
 }
 
-/* The displacement of a direct branch lies at its end: 4 bytes behind 0F xx, E8 and E9, else one. */
+/* The displacement of a direct branch lies at its end: 4 bytes after 0F xx, E8 and E9, else one. */
 static uint64_t target_of(opcode op, uint64_t behind)
 {
     size_t opcodes = op.at[0] == 0x0f ? 2 : 1;

@@ -1,4 +1,4 @@
-/* Stores that loads behind them can read from: the last one of each eight bytes, in a table that forgets the older of two that collide. */
+/* Stores that loads after them can read from: the last one of each eight bytes, in a table that forgets the older of two that collide. */
 #ifndef CV_CORE_FORWARDING_H
 #define CV_CORE_FORWARDING_H
 

@@ -213,7 +213,7 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
             continue;
-        load_place(c, path, at); /* nothing waits for a store's line, but the lines behind it follow */
+        load_place(c, path, at); /* nothing waits for a store's line, but the lines after it follow */
         const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
         queue_put(&c->stores, cached, cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);

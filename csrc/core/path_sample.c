@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
     uint64_t stretch;
     uint32_t thread, following, visits, warm_visits, references, courses;
-    uint64_t *addresses;  /* the allocation; the others lie behind it */
+    uint64_t *addresses;  /* the allocation; the others lie after it */
     owner_course *course; /* of the owners whose references bring lines out of order here */
     uint32_t *sites, *segments, *first_reference;
     uint8_t *out_of_order, *flags;

@@ -1,4 +1,4 @@
-/* The predictors behind cv_branch.h. All of them start empty and are deterministic. */
+/* The predictors of cv_branch.h. All of them start empty and are deterministic. */
 #ifndef CV_PREDICTORS_H
 #define CV_PREDICTORS_H
 

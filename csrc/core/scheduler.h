@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     waiting_entry *entry;
-    uint64_t *late; /* those that leave behind the wheel: a binary heap, the first to leave on top: cycle * SCHEDULER_PORTS + port */
+    uint64_t *late; /* those that leave beyond the wheel: a binary heap, the first to leave on top: cycle * SCHEDULER_PORTS + port */
     uint32_t size, count, late_count;
     uint64_t past; /* all that left up to this cycle is gone */
     uint32_t bucket[WHEEL], spare;
@@ -116,7 +116,7 @@ static inline uint32_t *wheel_first(scheduler *s, uint32_t *bucket)
     return first;
 }
 
-/* The first one leaves, of those that leave at once that of the least port; returns when. *why stays for one from behind the wheel. */
+/* The first one leaves, of those that leave at once that of the least port; returns when. *why stays for one from after the wheel. */
 static inline uint64_t scheduler_pop(scheduler *s, blame *why)
 {
     uint64_t near = UINT64_MAX, cycle = s->past + 1;

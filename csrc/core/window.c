@@ -4,7 +4,7 @@
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Time goes on behind all that was: what buffers, ports and lines on their way hold of it is past and need not be cleared. */
+/* Time goes on after all that was: what buffers, ports and lines on their way hold of it is past and need not be cleared. */
 static void empty_pipeline(cv_core *c)
 {
     const uint64_t now = later(later(c->retired, c->issued), later(c->fetched, c->committed / 2)) + (c->walked ? 2 * CALENDAR : 0);
@@ -39,7 +39,7 @@ static void issue_from(cv_core *c, uint64_t cycle, uint32_t slots, blame why)
 }
 
 /* The cycles until lines of code are there that were not near. Fetch runs ahead along the predicted path, so lines come one after the
- * other; only the first one behind a mispredicted branch is waited for from beginning to end. */
+ * other; only the first one after a mispredicted branch is waited for from beginning to end. */
 static uint32_t code_cycles(cv_core *c)
 {
     const uint32_t missing = c->lines_missing, waited = c->restarted && missing;
@@ -48,7 +48,7 @@ static uint32_t code_cycles(cv_core *c)
     return waited ? c->params.code_latency + (missing - 1) * c->params.code_line_cycles : missing * c->params.code_line_cycles;
 }
 
-/* Behind a taken branch, or at a line of code that is not near. Targets are looked up while the block before is fetched, so a slow one
+/* After a taken branch, or at a line of code that is not near. Targets are looked up while the block before is fetched, so a slow one
  * costs what that block was too short to hide. */
 static void follow(cv_core *c, uint32_t late)
 {
@@ -83,7 +83,7 @@ static void look_up_decoded(cv_core *c, uint64_t line, uint32_t slots)
         c->decodes = !near_use(&c->decoded, line, line << 4 | (part & 15));
 }
 
-/* Fetch groups end at taken branches; the queue behind them lets fetch run ahead of issue. */
+/* Fetch groups end at taken branches; the queue after them lets fetch run ahead of issue. */
 static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 {
     c->loop_slots += slots;
@@ -308,7 +308,7 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
     }
 }
 
-/* A taken branch whose bytes end at `behind` goes to `target`. */
+/* A taken branch whose bytes end at `after` goes to `target`. */
 static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target)
 {
     const int near = near_use(&c->targets, behind >> c->line_shift, behind);

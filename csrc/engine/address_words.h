@@ -5,7 +5,7 @@
 
 #include "x86_decode.h"
 
-/* Words behind those of its references that a repeated instruction has: turns before, turns behind, and its pointer behind. */
+/* Words after those of its references that a repeated instruction has: turns before, turns after, and its pointer after. */
 #define CV_REPEAT_WORDS 3
 
 /* An operand without registers is always at the same place. */

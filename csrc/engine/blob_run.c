@@ -209,8 +209,7 @@ uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
 /* What the controller asks for that neither needs the program's registers nor changes them. */
 static void do_requests(struct cv_slot *slot)
 {
-    const uint64_t flag =
-        __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE | CV_WANT_BURST), __ATOMIC_ACQ_REL);
+    const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE | CV_WANT_BURST), __ATOMIC_ACQ_REL);
     if (slot->mode != CV_COUNTING && slot->mode != CV_FILTERING)
         return;
     if (flag & CV_WANT_MODE && SHARED->mode != slot->mode)
@@ -233,7 +232,7 @@ uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
     return cv_find(slot, slot->target);
 }
 
-/* From native code, where the controller put the thread; or behind a signal's handler. */
+/* From native code, where the controller put the thread; or after a signal's handler. */
 uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
 {
     (void)registers;

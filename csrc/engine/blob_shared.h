@@ -29,7 +29,7 @@ enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, C
 
 /* What a thread recorded lies in parts of its buffer, which it hands to the controller one after the other. A part holds visits, or hits:
  * pairs of words, (segment << 8 | reference, address), of references that may lie in the class. A repeated instruction adds pairs with its
- * turns before and behind, and its pointer behind. */
+ * turns before and after, and its pointer after. */
 enum cv_blob_part_kind { CV_PART_VISITS, CV_PART_HITS };
 enum cv_blob_hit { CV_HIT_BEFORE = 253, CV_HIT_BEHIND, CV_HIT_POINTER };
 
@@ -42,7 +42,7 @@ struct cv_blob_part {
     uint64_t interval;
 };
 
-/* A run of instructions with one entry that ends at its first branch, call, return or system call, before and behind a repeated string
+/* A run of instructions with one entry that ends at its first branch, call, return or system call, before and after a repeated string
  * instruction, or after 48 instructions. */
 struct cv_blob_segment {
     uint64_t address;
@@ -57,7 +57,7 @@ struct cv_blob_segment {
 };
 
 /* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
- * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 behind it. */
+ * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 after it. */
 struct cv_blob_exit {
     uint32_t first;
     int16_t sign;
@@ -110,7 +110,7 @@ struct cv_blob_call {
 struct cv_slot {
     uint64_t self, a, b, c, target, jump, rsp, link; /* 0 8 16 24 32 40 48 56 */
     uint64_t left, buffer, flag, mode;               /* 64 72 80 88 */
-    uint64_t next, child, started, again;            /* 96 104 112 120: continue here behind a system call; a new thread's slot */
+    uint64_t next, child, started, again;            /* 96 104 112 120: continue here after a system call; a new thread's slot */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;

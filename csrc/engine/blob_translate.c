@@ -577,9 +577,7 @@ static void load_address(const struct cv_x86 *x, int reference)
         CODE_BYTES("\x0f\xb6\xc0"); /* movzx eax, al */
         address_of(RAX, RBX, RAX, 1, 0);
         break;
-    default:
-        address_of_constant((uint64_t)x->displacement);
-        break;
+    default: address_of_constant((uint64_t)x->displacement); break;
     }
     if (x->segment && (r->where == CV_X86_OPERAND || r->where == CV_X86_ABSOLUTE || r->where == CV_X86_SOURCE)) {
         CODE_BYTES("\xf3\x48\x0f\xae\xc1"); /* rdfsbase rcx */
@@ -590,7 +588,9 @@ static void load_address(const struct cv_x86 *x, int reference)
 /* ---- filtering code ---- */
 
 #define MOST_HITS 512
-#define SET_LINES 128 /* that a test of an address finds: those of the class, and behind each the next one, which a reference may straddle */
+#define SET_LINES                                                                                                           \
+    128 /* that a test of an address finds: those of the class, and after each the next one, which a reference may straddle \
+         */
 
 /* Code beside the superblock that records a hit. */
 static struct hit {
@@ -638,7 +638,7 @@ static void put_register(int reg, uint32_t first)
     load(RCX, O_B);
 }
 
-/* Where the last byte of a reference lies behind the class's line, into rcx; 0: not by one instruction. */
+/* Where the last byte of a reference lies beyond the class's line, into rcx; 0: not by one instruction. */
 static int test_address(const struct cv_x86 *x, const struct cv_x86_reference *r)
 {
     const int64_t more = r->size - 1 - 64 * (int64_t)SHARED->set_class, displacement = x->displacement + more;

@@ -22,7 +22,7 @@
 #define SHORTEST_STEP 0.0001
 #define RATE_STEP 0.0005
 #define LONGEST_PERIOD 0.05 /* from an interval's beginning to its burst */
-#define REFUSED 125 /* exit status: the program has not run */
+#define REFUSED 125         /* exit status: the program has not run */
 
 static volatile sig_atomic_t told; /* to stop */
 

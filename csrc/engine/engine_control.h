@@ -40,7 +40,7 @@ int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
 void cv_wire_definitions(void);
 int cv_wire_parts(void); /* one of each thread, in turns, as they ran; 0: there was none */
 void cv_wire_last_parts(void);
-void cv_wire_interval(uint64_t number); /* begins, where intervals are told */
+void cv_wire_interval(uint64_t number); /* begins, where intervals are informed */
 uint64_t cv_wire_every(enum cv_every what);
 double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);

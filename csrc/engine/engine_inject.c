@@ -302,7 +302,8 @@ static void say_why_not(pid_t process)
     if (error == ESRCH || error == ENOENT)
         cv_say("there is no process %d", process);
     else if (scope > 0 && geteuid())
-        cv_say("process %d may not be traced, because /proc/sys/kernel/yama/ptrace_scope is %d; run as root, or set it to 0", process, scope);
+        cv_say("process %d may not be traced, because /proc/sys/kernel/yama/ptrace_scope is %d; run as root, or set it to 0", process,
+               scope);
     else
         cv_say("process %d may not be traced; is it another user's, or is a debugger attached already?", process);
 }

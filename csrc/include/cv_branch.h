@@ -16,7 +16,7 @@
 
 /* How a segment ends. */
 enum cv_end_kind {
-    CV_END_FALL = 0,        /* goes on behind itself: the tracer cut it there; or its code is not known */
+    CV_END_FALL = 0,        /* goes on after itself: the tracer cut it there; or its code is not known */
     CV_END_CONDITIONAL = 1, /* jcc, loop, jrcxz */
     CV_END_JUMP = 2,
     CV_END_CALL = 3,
@@ -29,7 +29,7 @@ enum cv_end_kind {
 
 typedef struct {
     uint64_t branch; /* address of the last instruction */
-    uint64_t behind; /* address behind it */
+    uint64_t behind; /* address after it */
     uint64_t target; /* of a direct branch, else 0 */
     uint32_t kind;   /* enum cv_end_kind */
     uint32_t turn;   /* 1: a turn of a repeated string instruction that the segment before began */
@@ -40,7 +40,7 @@ cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct c
 
 enum cv_visit_flags {
     CV_VISIT_KNOWN = 1,       /* it is known what came next */
-    CV_VISIT_TAKEN = 2,       /* a branch, and control did not go on behind it */
+    CV_VISIT_TAKEN = 2,       /* a branch, and control did not go on after it */
     CV_VISIT_MISPREDICTED = 4 /* its branch was mispredicted */
 };
 
@@ -48,7 +48,7 @@ enum cv_visit_flags {
 typedef struct {
     uint64_t visits;
     uint64_t known;                 /* visits of which it is known what came next */
-    uint64_t taken;                 /* ... and that a branch ended which did not go on behind itself */
+    uint64_t taken;                 /* ... and that a branch ended which did not go on after itself */
     uint64_t mispredicted;          /* conditional branches */
     uint64_t indirect_mispredicted; /* indirect jumps and calls, returns */
     uint64_t repeats;               /* executions of the repeated string instruction that ends the segment, seen from begin to end */
@@ -71,7 +71,7 @@ void cv_branches_free(cv_branches *branches);
 cv_status cv_branches_walk(cv_branches *branches, const cv_path *path, uint8_t *flags);
 /* The same as a reader of paths (cv_paths_add_sink). */
 cv_status cv_branches_sink(void *branches, const cv_path *path);
-/* The flags of the last piece that cv_branches_sink was given: for readers that were added behind it. */
+/* The flags of the last piece that cv_branches_sink was given: for readers that were added after it. */
 const uint8_t *cv_branches_flags(const cv_branches *branches);
 
 /* Arrays that stay valid until the next walk. */

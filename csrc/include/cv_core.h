@@ -1,7 +1,7 @@
 /* Core time: how many cycles a path takes on an out-of-order core, block by block (docs/theory.md, "Core time").
  *
  * A windowed dataflow model: the executed instructions pass in order. Each is issued within the issue width, the reorder buffer and
- * the scheduler, starts when its registers, its memory and a port are there, and retires in order. Nothing wrong-path is modelled:
+ * the scheduler, starts when its registers, its memory and a port are there, and retires in order. Nothing wrong-path is modeled:
  * after a mispredicted branch the front end starts again a fixed number of cycles after the branch was resolved. */
 #ifndef CV_CORE_H
 #define CV_CORE_H
@@ -30,8 +30,8 @@ enum cv_core_op_flags {
     CV_CORE_VECTOR = 32,    /* its loads and forwards take the vector side's latency */
     CV_CORE_PLAIN = 64,     /* its address is one register and a displacement: the fast way of store forwarding */
     CV_CORE_ELEMENTS = 128, /* every reference is a load of its own: gather */
-    CV_CORE_SERIAL = 256,   /* waits for all before it, as all behind it wait for it: cpuid, locked instructions */
-    CV_CORE_REPEATED = 512, /* a string instruction: right behind itself, a turn that costs only what it moves */
+    CV_CORE_SERIAL = 256,   /* waits for all before it, as all after it wait for it: cpuid, locked instructions */
+    CV_CORE_REPEATED = 512, /* a string instruction: right after itself, a turn that costs only what it moves */
     CV_CORE_RETURN = 1024,  /* its target comes from the stack of returns */
     CV_CORE_NEW_LINE = 2048 /* in another line of code than the instruction before it */
 };
@@ -66,7 +66,7 @@ typedef struct {
     uint32_t far_taken_cycles; /* fetch cycles that another one ends */
     uint32_t code_bytes;       /* of the first level that holds code; 0: all code is near */
     uint32_t code_line_cycles; /* of fetch for a line of code from the next level, while fetch runs ahead */
-    uint32_t code_latency;     /* of such a line right behind a mispredicted branch */
+    uint32_t code_latency;     /* of such a line right after a mispredicted branch */
     uint32_t reorder_buffer;   /* slots */
     uint32_t scheduler;        /* instructions that wait for operands or a port */
     uint32_t load_buffer, store_buffer;
@@ -117,7 +117,7 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
 void cv_core_free(cv_core *core);
 
 /* Where lines that come out of order are found: of the references of owner o the share rates[o * places + k] brings one from place k
- * beyond the first level, which takes latencies[o * places + k] cycles behind the walks[o] that the translation of its page takes. `owner`
+ * beyond the first level, which takes latencies[o * places + k] cycles after the walks[o] that the translation of its page takes. `owner`
  * has one number below `owners` for each site. */
 typedef struct {
     uint32_t places;
@@ -139,7 +139,7 @@ typedef struct {
     uint16_t gap[CV_CORE_COURSE], phase;
 } cv_core_course;
 
-/* Owe an owner's references the lines that they would be owed behind this course. */
+/* Owe an owner's references the lines that they would be owed after this course. */
 void cv_core_owe(cv_core *core, size_t owner, const cv_core_course *course);
 
 /* Walk a piece of a path. `flags` (one enum cv_visit_flags a visit) tell the mispredicted branches; `latency` (one a reference; 0: the

@@ -101,7 +101,7 @@ void cv_detailed_warm(cv_detailed *d, int on);
 /* Keep the counts of each owner in CV_SIM_GROUPS groups, by the number of the burst that is fed modulo the groups; before the first
  * feed. */
 cv_status cv_detailed_group_bursts(cv_detailed *d);
-/* What is fed from now on belongs to this burst; means nothing where bursts are not told apart. */
+/* What is fed from now on belongs to this burst; means nothing where bursts are not distinguished. */
 void cv_detailed_burst(cv_detailed *d, uint64_t number);
 
 /* Simulate references of one core, one after another. */

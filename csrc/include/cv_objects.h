@@ -31,7 +31,7 @@ typedef struct {
  * set-sampled reference is known by its line: it belongs to the block that its site referred to last, or else the first one in the line. */
 void cv_trace_attribute(cv_trace *trace, int owners);
 
-/* Queue the payload of an EVNT chunk, for the marks in the ADDR chunks behind it. */
+/* Queue the payload of an EVNT chunk, for the marks in the ADDR chunks after it. */
 cv_status cv_trace_events(cv_trace *trace, const void *bytes, size_t size);
 
 /* Arrays that stay valid until the next call that decodes. */

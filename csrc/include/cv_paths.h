@@ -38,7 +38,7 @@ cv_paths *cv_paths_new(size_t max_visits, int warmup);
 void cv_paths_free(cv_paths *paths);
 /* Sinks are called in the order in which they were added. */
 cv_status cv_paths_add_sink(cv_paths *paths, cv_path_sink sink, void *context);
-/* Of long windows a part tells shares as well: behind the first `whole` pieces of a window, only one in `every` is built. */
+/* Of long windows a part tells shares as well: after the first `whole` pieces of a window, only one in `every` is built. */
 void cv_paths_thin(cv_paths *paths, size_t whole, size_t every);
 /* Build paths from what `trace` decodes from now on; the builder must live as long. */
 void cv_trace_build_paths(cv_trace *trace, cv_paths *paths);

@@ -1,4 +1,4 @@
-/* Replay of MPI events on a parameterised network with the semantics of Dimemas (docs/theory/replay.md).
+/* Replay of MPI events on a parameterized network with the semantics of Dimemas (docs/theory/replay.md).
  *
  * cv_replay_new packs the events of all ranks once: messages are bound to channels and collectives to instances, so that a run does
  * no look-ups. A run changes nothing in the packed trace except the effective burst durations (cv_replay_scale), so one handle can
@@ -223,7 +223,7 @@ typedef struct {
 } cv_dim_columns;
 
 /* Parses whole lines of text; consumed: bytes of the lines that were parsed, lines: their number. On an error the offending line is
- * number lines (from 0) behind the text's first. Comment (#) and empty lines are skipped. */
+ * number lines (from 0) after the text's first. Comment (#) and empty lines are skipped. */
 enum cv_dim_error cv_dim_parse(const char *text, size_t bytes, cv_dim_columns *columns, size_t *consumed, size_t *lines);
 
 #endif

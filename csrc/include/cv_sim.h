@@ -52,7 +52,7 @@ cv_status cv_sim_select(cv_sim *sim, uint64_t mask, uint64_t value);
 #define CV_SIM_GROUPS 8
 cv_status cv_sim_group(cv_sim *sim, uint32_t first_bit);
 cv_status cv_sim_group_bursts(cv_sim *sim);
-/* What is fed from now on belongs to this burst; means nothing where bursts are not told apart. */
+/* What is fed from now on belongs to this burst; means nothing where bursts are not distinguished. */
 void cv_sim_burst(cv_sim *sim, uint64_t number);
 
 /* Refuse references whose owner is `owners` or more with CV_ERROR_LIMIT, since tables are as large as the largest owner. */

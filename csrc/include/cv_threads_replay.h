@@ -14,20 +14,20 @@
 
 /* Seconds that events take. */
 typedef struct {
-    double create;     /* of a thread, for the one that makes it */
-    double start;      /* from there until it runs */
-    double join;       /* of a thread that has ended */
-    double wake;       /* from a call that wakes a sleeping thread until it runs */
-    double spin;       /* how long runtimes of OpenMP look before they sleep */
-    double fork;       /* of a parallel region with one more thread */
-    double fork_each;  /* ... for each further one */
-    double barrier;    /* of two threads */
+    double create;    /* of a thread, for the one that makes it */
+    double start;     /* from there until it runs */
+    double join;      /* of a thread that has ended */
+    double wake;      /* from a call that wakes a sleeping thread until it runs */
+    double spin;      /* how long runtimes of OpenMP look before they sleep */
+    double fork;      /* of a parallel region with one more thread */
+    double fork_each; /* ... for each further one */
+    double barrier;   /* of two threads */
     double barrier_each;
-    double lock;       /* lock and unlock, free */
-    double handover;   /* of a lock to one that spins */
-    double chunk;      /* of a loop that is shared out */
-    double call;       /* a system call */
-    double fault;      /* a page that the process gets */
+    double lock;     /* lock and unlock, free */
+    double handover; /* of a lock to one that spins */
+    double chunk;    /* of a loop that is shared out */
+    double call;     /* a system call */
+    double fault;    /* a page that the process gets */
 } cv_threads_costs;
 
 typedef struct {
@@ -56,16 +56,16 @@ enum cv_threads_cause {
 
 typedef struct {
     double elapsed;
-    double work;      /* seconds of all intervals, with the machine to themselves */
-    double serial;    /* elapsed seconds in which exactly one thread ran ... */
-    double idle;      /* ... and in which none did */
-    double saturated; /* thread seconds lost to others' use of memory */
-    double queued;    /* thread seconds lost to more threads than cores */
+    double work;                      /* seconds of all intervals, with the machine to themselves */
+    double serial;                    /* elapsed seconds in which exactly one thread ran ... */
+    double idle;                      /* ... and in which none did */
+    double saturated;                 /* thread seconds lost to others' use of memory */
+    double queued;                    /* thread seconds lost to more threads than cores */
     double waited[CV_THREADS_CAUSES]; /* thread seconds */
     uint64_t events;
     uint32_t threads;
-    uint32_t widest;  /* most threads that ran at a time */
-    uint32_t forced;  /* waits that nothing in the trace would have ended */
+    uint32_t widest; /* most threads that ran at a time */
+    uint32_t forced; /* waits that nothing in the trace would have ended */
 } cv_threads_totals;
 
 /* What was waited for at one lock. */

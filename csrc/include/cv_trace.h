@@ -35,7 +35,7 @@ typedef cv_status (*cv_batch_sink)(void *context, const cv_refs *refs, const cv_
 
 typedef struct {
     uint64_t words;     /* wire words decoded so far */
-    uint64_t intervals; /* begun, as the tracer told them (CV_WIRE_INTERVAL) */
+    uint64_t intervals; /* begun, as the tracer reported them (CV_WIRE_INTERVAL) */
     uint64_t windows;   /* bursts opened */
     uint64_t window_references;
     uint64_t set_references;
@@ -63,7 +63,7 @@ typedef struct {
     uint64_t lines[3]; /* lines brought: sequential, strided, random */
     uint64_t between;  /* lines left out between those of strided streams */
     uint64_t coming;   /* references to lines that were brought just before */
-    uint64_t alone;    /* sequential lines behind a line of the same stream: no other stream had one in between */
+    uint64_t alone;    /* sequential lines after a line of the same stream: no other stream had one in between */
 } cv_site_features;
 
 cv_trace *cv_trace_new(void);

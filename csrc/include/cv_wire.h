@@ -22,7 +22,7 @@
  * (convolver/tracing). Each static memory reference of a segment is a site; site ids are first_site + k.
  *
  * Exact execution counts do not travel in the stream: they lie in the counter file, shared memory that survives the tracer's
- * death. Counter number i is word i behind the header page.
+ * death. Counter number i is word i after the header page.
  */
 #ifndef CV_WIRE_H
 #define CV_WIRE_H
@@ -46,18 +46,18 @@
 
 enum cv_wire_kind {
     CV_WIRE_THREAD = 1,       /* argument: thread id (from 1; those of ended threads are used again) that executes what follows */
-    CV_WIRE_WINDOW_OPEN = 2,  /* a burst begins; argument: memops executed before it (low 56 bits) */
-    CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: memops executed before this point */
+    CV_WIRE_WINDOW_OPEN = 2,  /* a burst begins; argument: references executed before it (low 56 bits) */
+    CV_WIRE_WINDOW_CLOSE = 3, /* a burst ends; argument: references executed before this point */
     CV_WIRE_SETS_LOST = 4,    /* a set-sampled site id does not fit in 22 bits; argument: site; one more word follows, its address */
     CV_WIRE_PASSED = 5,       /* never in the tracer's stream: a recorder left out as many visits and sampled references here */
-    CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: memops executed before this point */
+    CV_WIRE_WINDOW_WARM = 6,  /* what the window has held so far was warm-up (--warmup); argument: references executed before this point */
     CV_WIRE_EVENTS = 7,       /* never in the tracer's stream: as many events of data objects, which a file keeps apart, happened here */
     CV_WIRE_INTERVAL = 8, /* with --stretch: an interval begins, in which a burst or set samples may be left out; argument: its number */
     CV_WIRE_UNIT = 9,     /* never in the tracer's stream: what a recorder keeps or drops as one begins; argument: enum cv_wire_unit */
     CV_WIRE_MODULE = 32,  /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33, /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
     CV_WIRE_END = 34,     /* payload: struct cv_wire_end; the stream is complete */
-    CV_WIRE_FLOW = 35,    /* payload: struct cv_wire_flow[], behind the definition of its segment */
+    CV_WIRE_FLOW = 35,    /* payload: struct cv_wire_flow[], after the definition of its segment */
     /* Data objects, with --data-objects=yes only: */
     CV_WIRE_OBJECT = 36,  /* payload: struct cv_wire_object, then its text */
     CV_WIRE_SYMBOLS = 37, /* payload: one or more times struct cv_wire_symbol, then its name; each defines an object */
@@ -122,7 +122,7 @@ struct cv_wire_segment {
 
 /* Where the values in a segment come from. `registers`: bits 63..62 kind, bits 61..40 index, bits 32..0 a set of the registers with
  * which the segment begins (general ones in the order of their encoding, vector ones, the flags). `references`: a set of the segment's
- * own loads by number, those behind the 64th left out. The first element is a head: `registers` is the segment's id. Addresses and
+ * own loads by number, those after the 64th left out. The first element is a head: `registers` is the segment's id. Addresses and
  * stored values without an element depend on nothing (a constant), registers without an element are left as they were. */
 enum cv_wire_flow_kind {
     CV_WIRE_FLOW_ADDRESS = 0, /* of the reference with this index */

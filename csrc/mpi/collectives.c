@@ -168,7 +168,7 @@ BOTH(Scan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c
      cvm_bytes(n, t))
 BOTH(Exscan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
      cvm_bytes(n, t))
-/* Neighbourhood collectives count as their global counterparts with the bytes of one neighbour. */
+/* Neighborhood collectives count as their global counterparts with the bytes of one neighbor. */
 BOTH(Neighbor_allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
      c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
 BOTH(Neighbor_alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),

@@ -16,7 +16,7 @@ enum cvm_end { CVM_RUNNING = 0, CVM_FINALIZED = 1, CVM_ABORTED = 2 };
 struct cvm_header {
     char magic[8]; /* "CVMPI01\n" */
     uint32_t version, rank, size, pid;
-    uint64_t used;     /* bytes of records behind the header page */
+    uint64_t used;     /* bytes of records after the header page */
     uint64_t begin_ns; /* monotonic clock when MPI_Init returned */
     uint64_t end_ns;   /* when MPI_Finalize was called, else of the last record */
     uint32_t end;      /* enum cvm_end */
@@ -56,7 +56,7 @@ struct cvm_record {
     uint32_t polled_ns;              /* inside calls without a record since the record before; at most 4.29 s */
     int64_t bytes;                   /* collective: sent */
     int64_t extra;                   /* collective: received */
-    uint64_t burst_ns, burst_cpu_ns; /* computation before the call: wall clock, thread CPU time (or instructions) */
+    uint64_t burst_ns, burst_cpu_ns; /* computation before the call: elapsed time, thread CPU time (or instructions) */
     uint64_t call_ns;                /* inside the call */
 };
 

@@ -29,7 +29,7 @@ static struct {
     struct cvm_header *header;
     char *window;
     size_t filled;   /* of the window */
-    uint64_t mapped; /* file offset behind the window */
+    uint64_t mapped; /* file offset after the window */
     bool on, cpu_clock, instructions, threads;
     uint64_t wall, cpu;        /* where the current burst began */
     uint64_t burst, burst_cpu; /* of it, before calls that leave no record */
@@ -82,8 +82,8 @@ void cvm_put_raw(const void *bytes)
 /* The clock of what a thread has computed: its CPU time or, under the tracer with --total=yes, its instructions. */
 static uint64_t computed(void) { return r.instructions ? cv_bursts_request(CV_BURSTS_EXECUTED, 0, 0) : clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-/* Thread CPU time since the last call of this function, `gap` of wall time ago. The CPU clock is a system call: what took less than
- * two microseconds was not interrupted, and the wall clock says the same. Instructions are always asked for. */
+/* Thread CPU time since the last call of this function, `gap` of elapsed time ago. The CPU clock is a system call: what took less than
+ * two microseconds was not interrupted, and the elapsed time says the same. Instructions are always asked for. */
 static uint64_t cpu_after(uint64_t gap)
 {
     uint64_t before = r.cpu;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects of different uses at one address are told apart. */
+/* Objects of different uses at one address are distinguished. */
 #define TEAM (UINT64_C(1) << 63) /* of a barrier */
 
 enum space { LOCKS = 1, CONDITIONS, BARRIERS, SEMAPHORES, FUTEXES, TEAMS, POOLS, STARTS, ENDS };
@@ -76,11 +76,11 @@ static enum space space_of(const struct cv_thread_record *r)
 
 /* What a thread has met so far, in the pass over the records. */
 struct met {
-    uint32_t filled;    /* records packed */
-    uint32_t waits;     /* record of the last WAIT */
-    uint32_t forked;    /* object of the team that it began last */
-    uint64_t loop;      /* loops of the team so far */
-    uint32_t made;      /* pool's threads since the last fork */
+    uint32_t filled; /* records packed */
+    uint32_t waits;  /* record of the last WAIT */
+    uint32_t forked; /* object of the team that it began last */
+    uint64_t loop;   /* loops of the team so far */
+    uint32_t made;   /* pool's threads since the last fork */
 };
 
 static void pack_team(cv_threads *t, const struct cv_thread_record *r, struct met *met, uint32_t object)
@@ -196,7 +196,7 @@ static bool pack_order(cv_threads *t, struct met *met)
     return true;
 }
 
-/* A thread that comes to a loop goes on in its own stream behind the record that says that nothing was left. */
+/* A thread that comes to a loop goes on in its own stream after the record that says that nothing was left. */
 static void pack_loop_ends(cv_threads *t)
 {
     for (uint32_t i = 0; i < t->n_threads; i++) {

@@ -12,21 +12,21 @@
 /* A lock, condition, barrier, semaphore, futex, team or pool of chunks. */
 struct sync_object {
     uint64_t key;
-    uint32_t parties;      /* of a barrier; members of a team */
-    uint32_t made;         /* threads that were made for this team */
-    bool spins;            /* those that wait for a lock look at it first */
-    bool own;              /* a barrier of pthreads: those that wait sleep */
-    int64_t at_first;      /* of a semaphore */
-    bool ordered;          /* a mutex of a condition: taken in the order of the trace */
-    uint32_t first, n;     /* a pool's chunks in `chunks` */
+    uint32_t parties;  /* of a barrier; members of a team */
+    uint32_t made;     /* threads that were made for this team */
+    bool spins;        /* those that wait for a lock look at it first */
+    bool own;          /* a barrier of pthreads: those that wait sleep */
+    int64_t at_first;  /* of a semaphore */
+    bool ordered;      /* a mutex of a condition: taken in the order of the trace */
+    uint32_t first, n; /* a pool's chunks in `chunks` */
     /* in a run */
-    uint32_t holder;       /* of a lock */
-    uint32_t head, tail;   /* threads that wait, linked by `next` */
-    uint32_t arrived;      /* at a barrier, or at a team's end */
-    uint32_t next_turn;    /* of an ordered lock */
+    uint32_t holder;     /* of a lock */
+    uint32_t head, tail; /* threads that wait, linked by `next` */
+    uint32_t arrived;    /* at a barrier, or at a team's end */
+    uint32_t next_turn;  /* of an ordered lock */
     uint32_t next_chunk;
-    int64_t count;         /* of a semaphore */
-    bool open;             /* a team has begun, a thread was made or has ended */
+    int64_t count; /* of a semaphore */
+    bool open;     /* a team has begun, a thread was made or has ended */
     double taken_at;
     cv_threads_lock sums;
 };
@@ -54,13 +54,13 @@ struct running {
     enum thread_state state;
     enum cv_threads_cause cause;
     bool granted;        /* what it waits for is its own now */
-    bool worked;         /* the work before the event at hand is done */
+    bool worked;         /* the work before the event in question is done */
     uint32_t stream, at; /* what it executes: a position in a thread's stream */
     uint32_t back;       /* where it goes on in its own stream when the pool is empty; NEVER: in no loop */
     uint32_t pool;
     uint32_t waits_for; /* object */
     uint32_t next;
-    double since, until; /* WAITING, ASLEEP */
+    double since, until;               /* WAITING, ASLEEP */
     double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
     double busy;
 };

@@ -6,14 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#define STEPS 40       /* of the search for how much slower memory is */
-#define SLOWEST 1e6    /* ... at most */
-#define NOTHING 1e-15  /* seconds: rounding */
+#define STEPS 40      /* of the search for how much slower memory is */
+#define SLOWEST 1e6   /* ... at most */
+#define NOTHING 1e-15 /* seconds: rounding */
 
-static struct packed *current(const cv_threads *t, const struct running *th)
-{
-    return &t->packed[t->streams[th->stream].first + th->at];
-}
+static struct packed *current(const cv_threads *t, const struct running *th) { return &t->packed[t->streams[th->stream].first + th->at]; }
 
 static uint32_t number_of(const cv_threads *t, const struct running *th) { return (uint32_t)(th - t->threads); }
 
@@ -253,7 +250,7 @@ static bool joined(cv_threads *t, struct running *th, uint32_t object)
     return false;
 }
 
-/* The thread asks for a part of a loop: goes on with one of the pool, or in its own stream behind the loop. */
+/* The thread asks for a part of a loop: goes on with one of the pool, or in its own stream after the loop. */
 static void next_chunk(cv_threads *t, struct running *th, const struct packed *p)
 {
     if (th->back == NEVER) {
@@ -303,7 +300,7 @@ static bool happens(cv_threads *t, struct running *th, const struct packed *p, d
     }
 }
 
-/* Begins the work before the event at hand; returns false where there is none. */
+/* Begins the work before the event in question; returns false where there is none. */
 static bool begin_work(cv_threads *t, struct running *th)
 {
     const struct cv_thread_record *r = &t->records[current(t, th)->record];

@@ -21,7 +21,7 @@ ALWAYS uint64_t record_of(cv_pack_job *job, size_t i)
 ALWAYS uint32_t differing8(const cv_pack_job *job, size_t i, unsigned lag);
 ALWAYS uint64_t *emit8(cv_pack_job *job, size_t i, uint32_t keep, uint64_t *out);
 
-/* Fetch from memory what the next batch needs while this one is worked on. A prefetch behind an array's end does nothing. */
+/* Fetch from memory what the next batch needs while this one is worked on. A prefetch beyond an array's end does nothing. */
 ALWAYS void prefetch_next(const cv_pack_job *job, size_t i, size_t step)
 {
     for (size_t j = i; j < i + step; j += 8)

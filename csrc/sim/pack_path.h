@@ -1,5 +1,5 @@
 /* The functions of a path (simd.h), made of those of pack.h, select.h, survey.h and tally_few.h for its instruction set. Included
- * once, behind them, with PATH(name) as the name of a function of the path. */
+ * once, after them, with PATH(name) as the name of a function of the path. */
 size_t PATH(pack)(cv_pack_job *job, unsigned lag, uint64_t *records)
 {
     /* A copy in registers: the records that are written could otherwise be its fields. */

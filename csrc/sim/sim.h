@@ -27,7 +27,7 @@
 #define LABEL_SHIFT (LINE_BITS + 1)
 #define LABELS (UINT64_C(1) << (64 - LABEL_SHIFT))
 #define BATCH 8192  /* references of a batch; at most LABELS */
-#define PREFETCH 32 /* records behind the end of an array that are read to prefetch for them: zeros */
+#define PREFETCH 32 /* records beyond the end of an array that are read to prefetch for them: zeros */
 #define HISTORY 8   /* references before a batch that a filter may look at */
 #define CACHE_LINE 64
 
@@ -204,7 +204,7 @@ typedef struct {
  * first one on. */
 typedef struct {
     const cv_simd *simd;
-    cv_stage *stages; /* each behind the one that it gets its records from, and all that get theirs from there (stages.c) */
+    cv_stage *stages; /* each after the one that it gets its records from, and all that get theirs from there (stages.c) */
     uint32_t n_stages;
     uint32_t line_shift;
     cv_regions regions;

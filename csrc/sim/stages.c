@@ -1,7 +1,7 @@
-/* The levels behind a front. What leaves a level depends on its geometry, its policy and what comes in, so hierarchies that begin with
+/* The levels after a front. What leaves a level depends on its geometry, its policy and what comes in, so hierarchies that begin with
  * equal levels share these: each is simulated once, and what leaves it goes to every level that follows it in some hierarchy.
  *
- * The levels stand in the order of a walk that goes down first: behind a level come those that get their records from it, each followed
+ * The levels stand in the order of a walk that goes down first: after a level come those that get their records from it, each followed
  * by its own. So the records that leave the levels of one depth need one place only. */
 #include "level.h"
 

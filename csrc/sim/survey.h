@@ -1,4 +1,4 @@
-/* What must be known of a batch before it is simulated, as plain loops that the compiler vectorises for each instruction set. */
+/* What must be known of a batch before it is simulated, as plain loops that the compiler vectorizes for each instruction set. */
 #ifndef CV_SIM_SURVEY_H
 #define CV_SIM_SURVEY_H
 

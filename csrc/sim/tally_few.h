@@ -8,7 +8,7 @@
 #include "tally.h"
 
 #define MANY 12 /* different ones of 64 that are compared; the others are counted one by one */
-#define REST 8  /* groups of 64 that are counted one by one behind a group with many */
+#define REST 8  /* groups of 64 that are counted one by one after a group with many */
 
 ALWAYS uint64_t equal64(const uint16_t *number, uint16_t wanted);
 

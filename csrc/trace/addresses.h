@@ -49,7 +49,7 @@ void cv_address_begin(cv_address_state *state); /* a new chunk */
 cv_status cv_address_know(cv_address_state *state, const cv_definitions *definitions);
 
 /* Each writes at `to` (room for CV_ADDRESS_BYTES per word and head) and returns the end. The words of one visit of a run lie
- * `count` + 1 behind those of the one before. */
+ * `count` + 1 after those of the one before. */
 uint8_t *cv_address_put_visits(cv_address_state *state, uint8_t *to, uint32_t segment, const uint64_t *words, size_t count, size_t visits);
 uint8_t *cv_address_put_sampled(cv_address_state *state, uint8_t *to, uint32_t site, uint64_t line);
 uint8_t *cv_address_put_control(uint8_t *to, unsigned kind, uint64_t argument);

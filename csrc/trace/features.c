@@ -107,6 +107,6 @@ cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch)
     if (number < WHOLE_BATCHES || number % EVERY == 0)
         add_patterns(trace, batch);
     else
-        trace->stretch++; /* what follows is no neighbour of what was */
+        trace->stretch++; /* what follows is no neighbor of what was */
     return add_lines(trace, batch, batch->lined, batch->count);
 }

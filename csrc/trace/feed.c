@@ -66,7 +66,7 @@ static cv_status digest(cv_trace *trace)
     return status;
 }
 
-/* Make room behind the pending bytes: at least for the rest of the record that began. */
+/* Make room after the pending bytes: at least for the rest of the record that began. */
 static cv_status make_room(cv_trace *trace)
 {
     size_t needed = cv_record_words(trace, trace->pending, trace->pending_bytes / 8) + 1;

@@ -102,7 +102,7 @@ static uint32_t cut(cv_intervals *map, uint32_t at, uint64_t start, uint64_t end
     return node_end > end ? make(map, end, node_end - end, node.what) : 0;
 }
 
-/* Take [start, end) out: what lies before it and behind it. */
+/* Take [start, end) out: what lies before it and after it. */
 static void take_out(cv_intervals *map, uint64_t start, uint64_t end, cv_interval_gone gone, void *context, uint32_t *before,
                      uint32_t *behind)
 {

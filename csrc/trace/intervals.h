@@ -29,7 +29,7 @@ void cv_intervals_free(cv_intervals *map);
 /* From now on [start, start + length) is `what`, whatever was there; the range does not wrap around. */
 cv_status cv_intervals_assign(cv_intervals *map, uint64_t start, uint64_t length, uint32_t what, cv_interval_gone gone, void *context);
 cv_status cv_intervals_clear(cv_intervals *map, uint64_t start, uint64_t length, cv_interval_gone gone, void *context);
-/* The last range that begins at or before an address, and the first behind it; 0 where there is none. */
+/* The last range that begins at or before an address, and the first after it; 0 where there is none. */
 void cv_intervals_around(const cv_intervals *map, uint64_t address, uint32_t *before, uint32_t *after);
 
 /* Does the range of a node (which may be 0, or may have changed since) hold the address? */

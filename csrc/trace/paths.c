@@ -136,7 +136,7 @@ static cv_status reserve(cv_paths *paths, size_t references)
     return CV_OK;
 }
 
-/* The references of one visit, behind those that are there; returns their number. */
+/* The references of one visit, after those that are there; returns their number. */
 static size_t unpack(const cv_hot_site *hot, size_t sites, uint32_t first_site, const uint64_t *words, uint64_t *restrict addresses,
                      uint32_t *restrict owners)
 {

@@ -94,7 +94,7 @@ static cv_status begin_unit(cv_trace *trace, uint64_t interval)
     return CV_OK;
 }
 
-/* Units know their thread from their beginning: a switch before it need not be told. */
+/* Units know their thread from their beginning: a switch before it need not be reported. */
 static cv_status put_in_units(cv_trace *trace, unsigned kind, const uint64_t *words, size_t count)
 {
     if (kind == CV_WIRE_INTERVAL)

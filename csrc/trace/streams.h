@@ -1,4 +1,4 @@
-/* Which lines come in streams: what a reference brings into a small cache, told apart as a prefetcher would.
+/* Which lines come in streams: what a reference brings into a small cache, distinguished as a prefetcher would.
  *
  * A site alone does not tell: in an unrolled loop each of its loads jumps by the length of a turn, and together they walk line by line.
  * So lines that were not used lately are compared with the last ones of CV_STREAMS streams, whoever brought these. */

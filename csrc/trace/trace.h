@@ -66,7 +66,7 @@ struct cv_trace {
     size_t hot_site_capacity, hot_segment_capacity, feature_capacity, site_segment_capacity, site_line_capacity, register_capacity;
     uint64_t window_batches; /* of the present window */
     cv_streams streams;
-    uint64_t stretch; /* references of one stretch are neighbours in time */
+    uint64_t stretch; /* references of one stretch are neighbors in time */
 
     cv_batch_arrays batch[2]; /* by enum cv_batch_kind */
     cv_batch now;

@@ -108,7 +108,7 @@ static void follow_preloaded(UInt number, const UWord *arguments, SysRes result)
 
 /* ---- memory ---- */
 
-static Addr heap_start, heap_end; /* as the program was told first and last */
+static Addr heap_start, heap_end; /* as the program saw them first and last */
 
 static Addr page_end(Addr address) { return (address + PAGE - 1) & ~(PAGE - 1); }
 

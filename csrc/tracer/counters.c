@@ -40,7 +40,7 @@ static void add_chunk(void)
     header->capacity = (ULong)n_chunks * CHUNK_COUNTERS;
 }
 
-static HChar file_path[4096]; /* with room for what is put behind */
+static HChar file_path[4096]; /* with room for what is put after */
 
 static void open_file(const HChar *path)
 {
@@ -121,7 +121,7 @@ ULong cv_counters_every(enum cv_every which)
     return every ? every : at_first[which];
 }
 
-/* Inline code holds the addresses, so the parent's pages are replaced in place, behind Valgrind's address space manager: a mapping
+/* Inline code holds the addresses, so the parent's pages are replaced in place, after Valgrind's address space manager: a mapping
  * of the same size and rights differs in nothing that it relies on. */
 static void replace_chunks(Int from)
 {

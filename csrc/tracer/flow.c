@@ -2,7 +2,7 @@
  * Where a segment's addresses, stored values and final registers come from: from the registers with which it begins and from what its
  * own references load. Whoever walks the executed segments with this can follow a pointer through any number of them.
  *
- * Temporaries live on behind an exit into the next segment of the block. Such a one counts as a register where it is a copy of one that
+ * Temporaries live on after an exit into the next segment of the block. Such a one counts as a register where it is a copy of one that
  * was not written since; otherwise its origin is forgotten, which only loses a dependence. */
 #include "tracer.h"
 #include "libvex_guest_amd64.h"
@@ -20,7 +20,7 @@
 
 struct origin {
     ULong registers;  /* one bit each: enum cv_wire_flow_register */
-    ULong references; /* loads of the segment, by number; those behind the 64th are not followed */
+    ULong references; /* loads of the segment, by number; those after the 64th are not followed */
 };
 
 struct flow {

@@ -121,7 +121,7 @@ static UInt object_of(const NSegment *mapping)
     Bool allocating;
     if (path && path[0] == '/')
         return cv_object(CV_WIRE_FILE, 0, kept_path(path));
-    if (VG_(DebugInfo_sect_kind)(&path, mapping->start) == Vg_SectBSS) /* zero-filled data behind what the file holds */
+    if (VG_(DebugInfo_sect_kind)(&path, mapping->start) == Vg_SectBSS) /* zero-filled data after what the file holds */
         return cv_object(CV_WIRE_FILE, 0, kept_path(path));
     if (!cv_objects_caller(&site, &allocating))
         return cv_object(CV_WIRE_MAPPING, 0, mmap_name);

@@ -89,7 +89,7 @@ static void grow(void)
         VG_(free)(old);
 }
 
-/* Names are told apart by address: they are those of the list of functions, or were kept. */
+/* Names are distinguished by address: they are those of the list of functions, or were kept. */
 UInt cv_object(enum cv_wire_object_kind kind, Addr site, const HChar *name)
 {
     grow();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- * The buffers that records are written into, and the pipe or file behind them. A reader that goes away ends the stream, not the
+ * The buffers that records are written into, and the pipe or file after them. A reader that goes away ends the stream, not the
  * traced program.
  *
  * A full buffer goes into a pipe as it is, its pages and no copy of them (vmsplice), so nothing may be written into them before the
  * reader has taken them. There are several buffers: the next one is one whose pages the reader has. Where there is none, or no pipe,
  * the content is copied by a plain write and the buffer used again. Each buffer begins at a multiple of twice its size, and room for
- * a record lies behind it: one bit of an address tells inline code that the buffer is full. */
+ * a record lies beyond it: one bit of an address tells inline code that the buffer is full. */
 #include "tracer.h"
 #include "private.h"
 #include "pub_tool_aspacemgr.h"

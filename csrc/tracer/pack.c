@@ -104,7 +104,7 @@ struct temporary {
     Int at;          /* statement */
     UInt uses;
     Int slot, lane; /* a lane of a result in a slot */
-    Bool result;    /* depends on the multiply-adds of the instruction at hand */
+    Bool result;    /* depends on the multiply-adds of the instruction in question */
 };
 
 struct packing {

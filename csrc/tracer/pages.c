@@ -7,7 +7,7 @@
  *
  * An anonymous page, or one of a private file mapping that was written, is there because it faulted alone; for pages that files are
  * read through the kernel maps those around in one fault, so aligned windows of 64 KiB are counted, within their mapping. Transparent
- * huge pages are switched off for the traced process, or a page would be there because its neighbour was touched; what they would have
+ * huge pages are switched off for the traced process, or a page would be there because its neighbor was touched; what they would have
  * been is counted beside. */
 #include "tracer.h"
 #include "private.h"

@@ -15,7 +15,7 @@
 Long cv_countdown;
 ULong cv_scratch[CV_MAX_WORDS + 1];
 
-/* Memops executed so far, the current segment's included, are window_due - cv_countdown. */
+/* References executed so far, the current segment's included, are window_due - cv_countdown. */
 static ULong window_due, window_end, windows, visits_left;
 static Bool window_open, window_warming;
 
@@ -58,7 +58,7 @@ static Bool interval_begins(void)
     return number % cv_counters_every(CV_EVERY_BURST) == 0;
 }
 
-/* Is the segment that begins after `before` memops and ends after `after` within a window? Opens and closes windows. */
+/* Is the segment that begins after `before` references and ends after `after` within a window? Opens and closes windows. */
 static Bool step(ULong before, ULong after)
 {
     if (window_open && (before >= window_end || !visits_left--)) {

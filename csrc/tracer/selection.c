@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Which segments are recorded (--only): those that begin in given ranges of given files. All are counted.
  *
- * The file has a line for each range: its first offset and the offset behind it in the object file, in hexadecimal, and the object
+ * The file has a line for each range: its first offset and the offset after it in the object file, in hexadecimal, and the object
  * file's path (* stands for every file). Lines that begin with # are comments. */
 #include "tracer.h"
 #include "pub_tool_libcfile.h"

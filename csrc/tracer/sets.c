@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Continuous set sampling: all references to the lines of one class.
  *
- * Inline code asks for each address word, once for all references that lie close to each other behind it, whether a line of the class
+ * Inline code asks for each address word, once for all references that lie close to each other after it, whether a line of the class
  * may be touched, and puts the answers together; only then, when the segment ends, it calls cv_visit, which looks at each
  * reference in program order. */
 #include "tracer.h"
@@ -9,7 +9,7 @@
 static Bool is_on = True;
 static ULong last_line = ~0ULL;
 static Bool last_written;
-static ULong last_class; /* of the classes that are told apart now; 0: as many as at first */
+static ULong last_class; /* of the classes that are distinguished now; 0: as many as at first */
 
 #define TESTED_BYTES 64 /* together: two tests of so few bytes are true as often as one */
 

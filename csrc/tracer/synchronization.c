@@ -21,10 +21,10 @@
 
 enum kind {
     NOTHING,
-    CREATE, /* (handle, attributes, function) */
-    JOIN,   /* (handle) */
-    LOCK,   /* (lock) */
-    TRY,    /* (lock), has it when the result is 0 */
+    CREATE,        /* (handle, attributes, function) */
+    JOIN,          /* (handle) */
+    LOCK,          /* (lock) */
+    TRY,           /* (lock), has it when the result is 0 */
     SPINNING_LOCK, /* (lock), which a thread that waits for it looks at before it sleeps */
     UNLOCK,
     WAIT, /* (condition, mutex) */
@@ -33,14 +33,14 @@ enum kind {
     BARRIER, /* (barrier) */
     ACQUIRE, /* (semaphore), has it when the result is 0 */
     RELEASE,
-    PARALLEL,    /* (function, data): OpenMP, GCC */
-    FORK_CALL,   /* (place, number, function): OpenMP, LLVM */
+    PARALLEL,  /* (function, data): OpenMP, GCC */
+    FORK_CALL, /* (place, number, function): OpenMP, LLVM */
     TEAM_BARRIER,
     CHUNK,     /* result: bool */
     CHUNK_INT, /* result: int */
     CRITICAL_BEGIN,
     CRITICAL_END,
-    LOCK_SECOND,   /* (place, thread, lock): LLVM */
+    LOCK_SECOND, /* (place, thread, lock): LLVM */
     UNLOCK_SECOND,
     TASK,     /* (function) */
     RUNTIME,  /* nothing but the runtime's own work and waiting */
@@ -123,7 +123,7 @@ struct team {
     ULong number; /* 0: an empty place */
 };
 
-static ULong awaited = NOT_AWAITED; /* stack pointer behind the return of the innermost function of this thread that is followed */
+static ULong awaited = NOT_AWAITED; /* stack pointer after the return of the innermost function of this thread that is followed */
 static struct followed *threads[MOST_THREADS];
 static ULong *handles; /* pthread_t of the thread with this serial number, while it may be joined */
 static UInt n_serials, handles_room;
@@ -165,7 +165,6 @@ static struct frame *push(struct followed *f, enum kind kind, Addr sp, ULong obj
     look(f);
     return frame;
 }
-
 
 static ULong team_of(const struct followed *f)
 {

@@ -13,8 +13,8 @@
 
 #define ROOM 4096
 #define LONGEST_PERIOD 2048
-#define INSTRUCTIONS_A_COUNTER 4    /* of a period, at least: comparing a counter takes the time of a part of a traced instruction */
-#define MOST_SUMS (1UL << 25)       /* counters of all classes together; then further classes are one */
+#define INSTRUCTIONS_A_COUNTER 4 /* of a period, at least: comparing a counter takes the time of a part of a traced instruction */
+#define MOST_SUMS (1UL << 25)    /* counters of all classes together; then further classes are one */
 #define PLACES (1U << 14)
 #define MIXED (1ULL << 63)
 

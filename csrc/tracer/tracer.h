@@ -31,15 +31,15 @@ struct cv_options {
     Int wire_fd;             /* -1: no stream */
     const HChar *counters;   /* NULL: counters live in private memory and end with the process */
     const HChar *streams;    /* NULL, or the folder in which each process makes a FIFO and a counter file, forked ones included */
-    Long interval;           /* burst sampling: every `interval` memops a window opens (0: never) */
-    Long sample;             /* ... and lasts this many memops */
+    Long interval;           /* burst sampling: every `interval` references a window opens (0: never) */
+    Long sample;             /* ... and lasts this many references */
     Long sets;               /* 1/sets of the cache sets are recorded continuously; 0: off */
     Long set_class;          /* ... those whose line address is `set_class` modulo `sets` */
     Long block_limit;        /* recorded visits of a segment; 0: no limit */
     Long buffer_bytes;       /* of the stream */
     Long max_counters;       /* refuse to go on beyond */
-    Long stretch;            /* intervals of a stretch of set samples; 0: every interval has its samples, and none is told */
-    Long warmup;             /* the first memops of each window are marked as warm-up */
+    Long stretch;            /* intervals of a stretch of set samples; 0: every interval has its samples, and none is marked */
+    Long warmup;             /* the first references of each window are marked as warm-up */
     const HChar *only;       /* list of ranges to record; NULL: everything */
     const HChar *start_at;   /* "marker", a function's name, 0xADDRESS or @OFFSET:PATH; NULL: the program's beginning */
     const HChar *stop_at;    /* likewise; NULL: its end */
@@ -68,7 +68,7 @@ void cv_fatal(const HChar *format, ...) __attribute__((noreturn, format(printf, 
 /* ---- counters.c: exact counters that survive the death of the process ---- */
 
 void cv_counters_open(void);
-/* Allocates n neighbouring counters; returns the number of the first. */
+/* Allocates n adjacent counters; returns the number of the first. */
 UInt cv_counters_allocate(UInt n);
 Addr cv_counter_address(UInt counter);
 UInt cv_counters_used(void);
@@ -84,7 +84,7 @@ ULong cv_counters_every(enum cv_every which);
 /* In a forked child: gives it counters of its own, at 0, in place of its parent's: private ones, or a file beside its stream. */
 void cv_counters_fork(void);
 
-/* ---- output.c: the buffers that inline code writes into, and the pipe behind them ---- */
+/* ---- output.c: the buffers that inline code writes into, and the pipe after them ---- */
 
 extern ULong *cv_next;      /* next free word; read and written by inline code */
 extern ULong *cv_high_mark; /* from here on the buffer must be flushed; room for one more record is left */
@@ -203,7 +203,7 @@ void cv_flow_write(const IRSB *block, Int first, Int end, const struct cv_refere
 
 /* ---- sampling.c: helpers that inline code calls ---- */
 
-extern Long cv_countdown;                  /* memops until the next window; negative while one is open */
+extern Long cv_countdown;                  /* references until the next window; negative while one is open */
 extern ULong cv_scratch[CV_MAX_WORDS + 1]; /* address words of the segment being executed, and a 0 */
 
 void cv_sampling_start(void);
@@ -264,7 +264,7 @@ enum cv_allocator {
     CV_ALLOC_ALIGNED,      /* (alignment, size) */
     CV_ALLOC_POSIX,        /* (result, alignment, size) */
     CV_ALLOC_FREE,         /* (block) */
-    CV_ALLOC_MMAP,         /* the mapping itself is told by Valgrind: only who calls is wanted */
+    CV_ALLOC_MMAP,         /* the mapping itself is reported by Valgrind: only who calls is wanted */
     CV_ALLOC_WRAPPER       /* calls one of the others for its caller */
 };
 
@@ -281,7 +281,7 @@ struct cv_watched {
     struct cv_watched *next;
 };
 
-extern ULong cv_awaited; /* stack pointer behind the return of the innermost allocation function of this thread */
+extern ULong cv_awaited; /* stack pointer after the return of the innermost allocation function of this thread */
 
 void cv_objects_register(void);
 void cv_objects_instrument_entry(IRSB *out, Addr start);

@@ -3,7 +3,7 @@
 #if defined(__x86_64__)
 
 /* Registers at the start (core.c): rcx = 1, r8 = factor and r10 = summand of a random generator in rax, r9 = 0, rdi points to itself and
- * to room behind it; xmm0 = 1.69, xmm1 = 1.1, xmm2 = 1 / 1.1, xmm3 = 1.3, as doubles and as singles in their lower halves; the
+ * to room after it; xmm0 = 1.69, xmm1 = 1.1, xmm2 = 1 / 1.1, xmm3 = 1.3, as doubles and as singles in their lower halves; the
  * others are as xmm0. Values stay normal: denormals, infinities and trivial divisions take other times. */
 #define BODY(name, text)                                                                              \
     __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n"); \
@@ -53,7 +53,7 @@ BODY(l_convert_to_and_fro, "cvttsd2si %xmm0, %rax\n cvtsi2sd %rax, %xmm0\n")
 BODY(l_load, "mov (%rdi), %rdi")
 BODY(l_vector_load, "movq (%rdi), %xmm0\n movq %xmm0, %rdi\n")
 
-/* A store that the load behind it reads: plain address, with an index, as a vector, and one that no single store holds. */
+/* A store that the load after it reads: plain address, with an index, as a vector, and one that no single store holds. */
 BODY(f_plain, "mov %rax, 8(%rdi)\n mov 8(%rdi), %rax\n")
 BODY(f_indexed, "mov %rax, 8(%rdi, %r9)\n mov 8(%rdi, %r9), %rax\n")
 BODY(f_vector, "movaps %xmm0, 16(%rdi)\n movaps 16(%rdi), %xmm0\n")

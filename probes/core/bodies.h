@@ -15,7 +15,7 @@ struct cv_body {
 /* What fills the window between two loads that miss every cache. */
 struct cv_filler {
     const char *name;              /* window.reorder_buffer, ... */
-    struct cv_piece first, second; /* behind the first load, behind the second */
+    struct cv_piece first, second; /* after the first load, after the second */
     unsigned instructions;         /* in a piece */
 };
 

@@ -118,7 +118,7 @@ static void cv_print_cycles(const char *name, unsigned filled, const double *cyc
     fflush(stdout);
 }
 
-/* Times turns of two loads that each go on in a chain of their own through memory, with `filled` fillers behind each. */
+/* Times turns of two loads that each go on in a chain of their own through memory, with `filled` fillers after each. */
 static int cv_time_window(const struct cv_filler *filler, unsigned filled, const struct cv_clock *clock, struct cv_code *code,
                           struct cv_registers *chains, double *cycles, const volatile sig_atomic_t *stop)
 {

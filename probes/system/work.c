@@ -18,7 +18,7 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define FILE_BYTES ((size_t)32 << 20) /* behind the second level of any core we know: what a program reads was rarely read just before */
+#define FILE_BYTES ((size_t)32 << 20) /* beyond the second level of any core we know: what a program reads was rarely read just before */
 #define OTHER_BYTES ((size_t)1 << 20)
 #define BETWEEN_BYTES ((size_t)32 << 10)
 #define BLOCK_BYTES ((size_t)64 << 10)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from convolver.validating.statistics import errors, summarise
+from convolver.validating.statistics import errors, summarize
 from convolver.validating.validation import Validation
 
 HALVES = ("half looked at", "half held out")
@@ -29,10 +29,10 @@ def half(program: str) -> str:
 
 
 def statistics(rows: Sequence[dict[str, Any]], base: str) -> list[dict[str, Any]]:
-    """Return what :func:`summarise` does of all programs and by origin, and of both halves."""
-    found = summarise(rows, base)
+    """Return what :func:`summarize` does of all programs and by origin, and of both halves."""
+    found = summarize(rows, base)
     for name in HALVES:
-        of_half = summarise([row for row in rows if half(row["program"]) == name], base)
+        of_half = summarize([row for row in rows if half(row["program"]) == name], base)
         found += [{**entry, "origin": name} for entry in of_half if entry["origin"] == "all"]
     return found
 

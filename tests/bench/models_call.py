@@ -75,7 +75,7 @@ def formula(case: int) -> str:
 
 
 def short_formula(case: int, misses: bool) -> str:
-    """Return equation 1 for at most two ranks, whose steps and partners cannot be told apart."""
+    """Return equation 1 for at most two ranks, whose steps and partners cannot be distinguished."""
     network = [f"where(P>1,{term},0)" for term in (CALLS[case], f"({CALLS[case]})*latency", "4*N^2/bandwidth")]
     return " + ".join(["1", "N^3/P", *(["L1CM/P"] if misses else []), *network])
 
@@ -191,12 +191,12 @@ def report(folder: Path, mode: str, case: int) -> None:
     features, known = FEATURES, folder / "misses.csv"
     if mode == "mpi" and known.exists():
         records, features = join_metrics(records, known), [*FEATURES, "L1CM"]
-    data = to_table(records).observations("time", [*features, "network"], centre="minimum")
+    data = to_table(records).observations("time", [*features, "network"], center="minimum")
     columns = {**{name: data.x[name] for name in features}, "time": data.y}
     text = short_formula(case, "L1CM" in features) if mode == "mpi" else formula(case)
     options = {"drop_outliers": 5.0} if mode == "mpi" else {}
     units = {"time": "s", "latency": "s", "bandwidth": "B/s"}
-    model = fit("analytic", columns, target="time", features=features, formula=text, centre="none", units=units, **options)
+    model = fit("analytic", columns, target="time", features=features, formula=text, center="none", units=units, **options)
     print(f"{mode}, case {case}: {_errors(model)}")
     print("   ", model.equation(4))
     for note in model.notes:

@@ -75,7 +75,7 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
     if critical:
         factors = critical_path_factors({count: ideal_seconds(trace, simulator) for count, trace in events.items()})
     tables = [sweep(events, platforms_of(SweepPlan(RANGES, 200, seed, "random")), simulator) for seed in (0, 1)]
-    train, held = (table.observations("time", ["P", "L", "BW"], centre="none") for table in tables)
+    train, held = (table.observations("time", ["P", "L", "BW"], center="none") for table in tables)
     for count, part in fit_per_p(train).items():
         rows = held.x["P"] == count
         own = part.alpha + part.beta * held.x["L"][rows] + part.gamma / held.x["BW"][rows]
@@ -84,14 +84,14 @@ def main(paths: list[str], shared: bool, wire: bool, counted: bool, critical: bo
             f"P {count:3} alpha {part.alpha:.4g} beta {part.beta:.4g} gamma {part.gamma:.4g} factor {factors[count]:.3f} "
             f"held-out max {error:.3f} %"
         )
-    longest = fit("paths", tables[0], target="time", features=["P", "L", "BW"], centre="none")
+    longest = fit("paths", tables[0], target="time", features=["P", "L", "BW"], center="none")
     for row in per_group(held.x["P"], held.y, longest.apply(held.x)):
         number = longest.quality[f"paths_P{row['group']:.0f}"]
         print(f"P {row['group']:3.0f}: longest of {number} paths, held-out max {100 * row['max']:.3f} %")
     show_intervals(longest, held)
     over_p = {f"basis {basis}": ("linear", {"basis": basis}) for basis in ("evidence", "paper")}
     for title, (kind, options) in {**over_p, "scaled paths": ("scaled-paths", {})}.items():
-        model = fit(kind, tables[0], target="time", features=["P", "L", "BW"], centre="none", locality=factors, **options)
+        model = fit(kind, tables[0], target="time", features=["P", "L", "BW"], center="none", locality=factors, **options)
         print(f"{title}: {model.equation(5)}")
         if kind == "scaled-paths":
             print("  " + ", ".join(f"{term.expression} {term.coefficient:.4g}" for term in model.terms))

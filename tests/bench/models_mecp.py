@@ -68,7 +68,7 @@ SELECTORS = {False: "mpich", True: "ompi"}
 
 def measure(path: Path, other: bool) -> None:
     folder = Path(tempfile.mkdtemp())
-    # the copy of a transposition, 8 ns a value: modelled, so that a loaded machine does not disturb it
+    # the copy of a transposition, 8 ns a value: modeled, so that a loaded machine does not disturb it
     copy = "SMPI_SLEEP(8e-9 * (double)block * np)"
     source = PROGRAM.replace("SMPI_COPY", copy).replace("SMPI_SLEEP", "sleep_for")
     helper = "#include <unistd.h>\nstatic void sleep_for(double s) { usleep((unsigned)(1e6 * s)); }\n"

@@ -36,7 +36,7 @@ from convolver.progress import SILENT
 SIZES = {"L1": 36 << 10, "L2": 512 << 10, "memory": 256 << 20}
 """Three quarters of an L1 of 48 KiB: fewer calls of likwid-bench's function a reference."""
 SLICE_SECONDS = {"L1": 0.03, "L2": 0.03, "memory": 0.1}
-"""Of one side's turn: short against the seconds for which neighbours work, long against the return of a cache's lines."""
+"""Of one side's turn: short against the seconds for which neighbors work, long against the return of a cache's lines."""
 SLICES = 15
 """About as many turns of each side make a round."""
 SAMPLES = 5

@@ -23,7 +23,7 @@ from convolver.probing.machine_probe import choose_plan, probe
 
 
 def values(profile: MachineProfile, busy: bool = False) -> dict[tuple[Any, ...], float]:
-    """Return the centre of every point by kernel, threads, working set and what runs beside it: of idle CPUs, or of busy ones."""
+    """Return the center of every point by kernel, threads, working set and what runs beside it: of idle CPUs, or of busy ones."""
     result: dict[tuple[Any, ...], float] = {
         (curve.kernel, curve.threads, point.working_set_bytes, curve.beside): point.seconds_per_reference
         for curve in profile.maps

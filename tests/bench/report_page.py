@@ -1,4 +1,4 @@
-"""How long a report of 50,000 blocks, or of a program's artifacts, takes to open and sort in headless Chromium, by wall time.
+"""How long a report of 50,000 blocks, or of a program's artifacts, takes to open and sort in headless Chromium, by elapsed time.
 
 Chromium's own clock stands still under a virtual time budget, so whole processes are timed: an empty page, the report, and the
 report with a script that sorts it SORTS times. Opening = report - empty page; a sort = (sorting - report) / SORTS.
@@ -31,7 +31,7 @@ const wait = setInterval(() => {{
 
 
 def timed(path: Path) -> float:
-    """Return the wall time of one Chromium that opens a page and prints what became of it."""
+    """Return the elapsed time of one Chromium that opens a page and prints what became of it."""
     start = time.perf_counter()
     dump_dom(path)
     return time.perf_counter() - start

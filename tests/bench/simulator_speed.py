@@ -2,7 +2,7 @@
 
 tests/bench/simulator_speed.py [MILLION_REFERENCES] [--json]
 
-CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by wall time. ``one`` is one
+CPU time of one core, the best of three runs interleaved over the kinds of work; two threads by elapsed time. ``one`` is one
 machine with three levels, ``one, C core alone`` the same without anything around it, ``three`` are three machines in one
 pass, ``three, one L1`` those with the first level of the first in all, ``half of the sets`` is what each of two threads does,
 by CPU time, ``1/32`` is one class of sets out of all references (references given count, not those simulated). Everything is

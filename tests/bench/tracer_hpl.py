@@ -30,7 +30,7 @@ ENVIRONMENT = {
 
 
 def seconds(words: list[str], folder: Path) -> float:
-    """Run hpcc on 4 ranks, each behind ``words``; return their processor time."""
+    """Run hpcc on 4 ranks, each after ``words``; return their processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = ["mpirun", "--oversubscribe", "-np", "4", "sh", "-c", 'exec "$@" 3>/dev/null', "sh", *words, "hpcc"]
     environment = {**valgrind.tool_environment(), **ENVIRONMENT}

@@ -1,7 +1,7 @@
 """Print how much longer a program takes when all its references are simulated on three machines while it runs.
 
-``python tests/bench/tracer_online.py [--seconds 1] [--repeats 3] [--only triad,...]``: wall time of ``convolver trace --full -m A
--m B -m C -- PROGRAM`` over native wall time, interleaved, median of the pairs; and million references a second of wall time.
+``python tests/bench/tracer_online.py [--seconds 1] [--repeats 3] [--only triad,...]``: elapsed time of ``convolver trace --full
+-m A -m B -m C -- PROGRAM`` over that of the native run, interleaved, median of the pairs; and million references a second.
 The start of Python and of Valgrind and the files are in it. Tracer and simulators run side by side: use two processors.
 """
 
@@ -23,7 +23,7 @@ DEFAULT = "triad,spmv,stencil,dgemm,gups"
 
 
 def wall_seconds(command: list[str]) -> tuple[float, str]:
-    """Run a command; return its wall time and what it wrote on stderr."""
+    """Run a command; return its elapsed time and what it wrote on stderr."""
     began = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:

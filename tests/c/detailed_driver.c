@@ -37,7 +37,7 @@ static cv_detailed_level draw_level(uint64_t *s)
     return l;
 }
 
-/* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
+/* Every batch lies in memory of exactly its own size, so that a read beyond its end is seen. */
 static cv_status feed(cv_detailed *d, uint32_t core, uint64_t *s, size_t count)
 {
     static const uint64_t bases[] = {0, 4096, UINT64_C(0x7f0000000000), UINT64_MAX - 6000};

@@ -44,7 +44,7 @@ static void on_division(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)info;
     faults++;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 3; /* behind the idiv */
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 3; /* after the idiv */
 }
 
 static void handle(int number, void (*with)(int, siginfo_t *, void *), int flags)

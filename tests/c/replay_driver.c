@@ -125,7 +125,7 @@ static void ring(int laps, uint8_t flags, bool post_first)
 static void parse_case(const char *text)
 {
     size_t length = strlen(text), consumed, lines;
-    char *copy = malloc(length); /* exactly as long as the text: a read behind it is caught */
+    char *copy = malloc(length); /* exactly as long as the text: a read after it is caught */
     int32_t ids[] = {1, 9};
     cv_dim_columns c = {.capacity = ROOM,
                         .tasks = RANKS,

@@ -28,7 +28,7 @@ static void check(cv_status status, const char *what)
     }
 }
 
-/* Every batch lies in memory of exactly its own size, so that a read behind its end is seen. */
+/* Every batch lies in memory of exactly its own size, so that a read beyond its end is seen. */
 static void feed(cv_sim *const *sims, uint64_t *state, size_t count)
 {
     uint64_t *address = malloc(count * sizeof *address);

@@ -27,7 +27,7 @@ static void replay(cv_trace *recorder, cv_trace *reader)
     for (int kind = 0; kind < CV_RECORDED_KINDS; kind++) {
         size_t size;
         const uint8_t *bytes = cv_trace_recorded(recorder, kind, &size);
-        uint8_t *copy = malloc(size + 1); /* of exactly this size, so that a read behind its end is seen */
+        uint8_t *copy = malloc(size + 1); /* of exactly this size, so that a read beyond its end is seen */
         if (size)
             memcpy(copy, bytes, size);
         if ((kind == CV_RECORDED_ADDRESSES || kind == CV_RECORDED_EVENTS) && size && next() % 4 == 0)

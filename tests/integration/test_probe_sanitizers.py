@@ -1,4 +1,4 @@
-"""Every kernel of the probe under the address and undefined-behaviour sanitizers."""
+"""Every kernel of the probe under the address and undefined-behavior sanitizers."""
 
 import json
 import shutil

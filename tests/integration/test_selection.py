@@ -74,7 +74,7 @@ def content(trace):
 
 
 def without_paths(trace):
-    """Signature of a part of the blocks, which is no path: dependent references are not told from random ones."""
+    """Signature of a part of the blocks, which is no path: dependent references are not distinguished from random ones."""
     return trace.signature.table.with_columns(
         random_references=pl.col("random_references") + pl.col("dependent_references")
     ).drop("dependent_references")
@@ -119,7 +119,7 @@ def test_phases_of_a_real_program_join_exactly(build, tmp_path):
     merged, whole = (Trace.load(tmp_path / name) for name in ("merged.cvt", "whole.cvt"))
     one, other = content(merged)[0], content(whole)[0]
     assert [row[:3] for row in one] == [row[:3] for row in other]
-    # glibc's strcspn reads behind the end of a string: an address or two follow the kernel's random bytes.
+    # glibc's strcspn reads beyond the end of a string: an address or two follow the kernel's random bytes.
     assert sum(a != b for a, b in zip(one, other, strict=True)) <= 5
     columns = ["offset", "executions", "memops", "sampled_references"]
     assert merged.signature.table.select(columns).equals(whole.signature.table.select(columns))

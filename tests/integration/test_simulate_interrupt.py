@@ -20,14 +20,14 @@ import numpy as np
 from convolver.machine.hierarchy import Level
 from convolver.simulation.one_pass import simulate_arrays
 
-class Told:
+class Reported:
     def start(self, label, total=None, unit=""): print("started", flush=True)
     def advance(self, amount, note=""): pass
     def finish(self): print(f"{time.process_time():.6f}", flush=True)
 
 levels = [Level(level="L1", size_bytes=48 << 10, ways=12), Level(level="L2", size_bytes=32 << 20, ways=16)]
 addresses = np.random.default_rng(1).integers(0, 1 << 28, 64 << 20, dtype=np.uint64)
-simulate_arrays(addresses, machines=levels, jobs=JOBS, progress=Told())
+simulate_arrays(addresses, machines=levels, jobs=JOBS, progress=Reported())
 """
 """Simulates for many seconds; tells when it began, and what processor time it had taken when it stopped."""
 
@@ -36,19 +36,19 @@ import sys
 import convolver.reporting.console as console
 from convolver.cli.app import main
 
-class Told:
+class Reported:
     def start(self, label, total=None, unit=""): print("started", flush=True)
     def advance(self, amount, note=""): pass
     def finish(self): pass
 
-console.terminal_progress = Told
+console.terminal_progress = Reported
 main()
 """
 """``convolver`` with its arguments; tells when the work begins."""
 
 
 def processor_seconds(process):
-    """Processor time of a running process: on a busy machine, unlike the time on the wall, the process's own."""
+    """Processor time of a running process: on a busy machine, unlike the elapsed time, the process's own."""
     user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

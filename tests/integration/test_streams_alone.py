@@ -1,4 +1,4 @@
-"""Which lines come in one stream at a time, told from the references of the probe's own kernels."""
+"""Which lines come in one stream at a time, seen in the references of the probe's own kernels."""
 
 import pytest
 

@@ -144,7 +144,7 @@ def test_a_killed_tracer_leaves_a_readable_marked_trace(build, tmp_path):
     recorded.verify()
     assert not recorded.complete
     assert "killed" in recorded.header["reason"]
-    assert not recorded.header["reason"].endswith(".")  # one is put behind it
+    assert not recorded.header["reason"].endswith(".")  # one is put after it
     assert sum(len(batch.addresses) for batch in recorded.batches()) > 1000
 
 

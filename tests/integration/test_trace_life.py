@@ -1,4 +1,4 @@
-"""A traced run that is told to stop, or whose reader is killed, leaves whole files and nothing else."""
+"""A traced run that is asked to stop, or whose reader is killed, leaves whole files and nothing else."""
 
 from __future__ import annotations
 

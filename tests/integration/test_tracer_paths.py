@@ -26,7 +26,7 @@ def runner(tmp_path_factory) -> Runner:
 
 
 def _successors(segment: wire.Segment) -> set[int] | None:
-    """Where control can go behind a segment; None: anywhere."""
+    """Where control can go after a segment; None: anywhere."""
     last = segment.instructions[-1]
     end = segment.address + last.offset + last.length
     code = segment.code[last.offset : last.offset + last.length]

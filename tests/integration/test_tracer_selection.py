@@ -1,4 +1,4 @@
-"""The Valgrind tool records parts: ranges of code, regions between marks or functions, samples behind their warm-up."""
+"""The Valgrind tool records parts: ranges of code, regions between marks or functions, samples after their warm-up."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ KNOWN, TAKEN, MISPREDICTED = 1, 2, 4
 
 @dataclass
 class End:
-    """How a segment ends: kind, address of its last instruction, address behind it, target of a direct branch."""
+    """How a segment ends: kind, address of its last instruction, address after it, target of a direct branch."""
 
     kind: str
     branch: int

@@ -1,6 +1,6 @@
 """A slow, obvious model of hierarchies with every option: one line at a time, sectors as Python sets, no shortcut.
 
-Bytes are pairs (first, end), ``end`` excluded. What each level does is told in docs/cache-model.md.
+Bytes are pairs (first, end), ``end`` excluded. What each level does is explained in docs/cache-model.md.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def set_number(options, number: int) -> int:
 
 
 class NextLine:
-    """The lines behind one that missed or that was prefetched and is used for the first time."""
+    """The lines after one that missed or that was prefetched and is used for the first time."""
 
     def __init__(self, options) -> None:
         self.degree = options.degree

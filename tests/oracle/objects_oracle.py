@@ -20,7 +20,7 @@ class Memory:
         inside, before, behind = start in layer, layer.get(start - 1), layer.get(start + size)
         for byte in range(start, start + size):
             layer.pop(byte, None)
-        if behind and (behind == before or inside):  # what is left behind a gap is a piece of its own
+        if behind and (behind == before or inside):  # what is left after a gap is a piece of its own
             self.pieces += 1
             byte = start + size
             while layer.get(byte) == behind:

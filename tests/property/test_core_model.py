@@ -54,7 +54,7 @@ def test_a_chain_takes_the_sum_of_its_latencies(length, latency):
 
 @given(st.integers(1, 300), st.integers(1, 5))
 def test_independent_work_is_bounded_by_its_ports(length, ports):
-    """Exactly while the scheduler holds all of them; behind that one port may be given one more than another."""
+    """Exactly while the scheduler holds all of them; after that one port may be given one more than another."""
     cycles = _walk([_op(writes=(3,))], length, ports=ports)
     least = -(-length // ports)
     assert least <= cycles.sum() <= least + (length > PARAMS["scheduler"])
@@ -183,7 +183,7 @@ def test_a_copy_through_several_pages_at_once_is_a_stream_a_page(turns, together
 
 @given(st.integers(2, 30))
 def test_lines_that_stores_bring_pay_what_is_owed_and_nothing_waits(length):
-    """Every reference owes half a line: the store behind each load pays for both."""
+    """Every reference owes half a line: the store after each load pays for both."""
     store = _op(0, addresses=(3,), flags=native.STORE | native.NO_PORT)
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
     places = (np.full((1, 1), 0.5), np.full((1, 1), 300))
@@ -256,7 +256,7 @@ def test_a_load_wider_than_the_store_before_waits_for_the_cache(length):
 
 @given(st.lists(st.booleans(), min_size=2, max_size=80))
 def test_each_mispredicted_branch_costs_its_penalty(wrong):
-    """Branches whose operands are there resolve as they are issued, so penalties add up; the last one's lies behind the end."""
+    """Branches whose operands are there resolve as they are issued, so penalties add up; the last one's lies beyond the end."""
     flags = np.where(wrong, MISPREDICTED, 0)
     branch = _op(0, flags=native.NO_PORT, slots=6)
     with_them = _walk([branch], len(wrong), flags=flags).sum()

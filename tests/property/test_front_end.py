@@ -142,7 +142,7 @@ def test_a_probe_that_ended_tells_nothing():
 
 
 def _loops(params, turns, rounds, slots=1, flags=0):
-    """Return the cycles of so many rounds through a loop of one segment and a segment behind it that jumps back to it."""
+    """Return the cycles of so many rounds through a loop of one segment and a segment after it that jumps back to it."""
     op = np.array([_op(0, flags=native.NO_PORT, slots=slots), _op(0, flags=native.NO_PORT)], dtype=native.OP)
     address = np.array([LINE, LINE + 4], dtype=np.uint64)
     none = np.zeros(0, dtype=np.uint16)
@@ -211,7 +211,7 @@ def test_a_core_that_foresees_all_ends_or_none_shows_no_loop_buffer(slots):
 
 
 def test_turns_are_found_behind_a_step_that_is_none_and_between_disturbances():
-    """As on a core whose ends behind 21 turns take longer, and whose neighbour makes every third look dearer."""
+    """As on a core whose ends after 21 turns take longer, and whose neighbor makes every third look dearer."""
     clean, looks = _buffering(34, 40), itertools.count()
 
     def cycles(kind, count):

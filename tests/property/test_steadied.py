@@ -28,8 +28,8 @@ def line(cycles, clock, working_set_bytes=4096, threads=1):
 
 @given(st.lists(CYCLES, min_size=1, max_size=9), st.lists(CLOCKS, min_size=2, max_size=5))
 def test_rounds_of_equal_cycles_agree_whatever_the_clock_was(cycles, clocks):
-    centres = [low_percentile(one.samples_seconds) for one in steadied([line(cycles, clock) for clock in clocks], NEAR)]
-    assert all(abs(centre / (low_percentile(cycles) * min(clocks)) - 1) < 1e-9 for centre in centres)
+    centers = [low_percentile(one.samples_seconds) for one in steadied([line(cycles, clock) for clock in clocks], NEAR)]
+    assert all(abs(center / (low_percentile(cycles) * min(clocks)) - 1) < 1e-9 for center in centers)
 
 
 @given(CYCLES, st.lists(CLOCKS, min_size=1, max_size=5))

@@ -41,7 +41,7 @@ def long_run(intervals):
 
 
 def thinned(data, budget, pieces):
-    """Return what is kept as (kind, thread, stretch or window, warm, addresses), the header, and what the tracer is told."""
+    """Return what is kept as (kind, thread, stretch or window, warm, addresses), the header, and what the tracer is sent."""
     decoder, told = Decoder(), []
     decoder.record(units=True)
     plan = SamplingPlan(interval=1000, sample=VISITS, sets=32, budget=budget).check()

@@ -85,7 +85,7 @@ def _run(readers: list[Reader], options: argparse.Namespace, kept: Path) -> None
 
 
 def main() -> int:
-    """Fuzz; print cases and findings by reader. A process reads until one ends it, then another goes on behind the case."""
+    """Fuzz; print cases and findings by reader. A process reads until one ends it, then another goes on after the case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--cases", type=int, default=0, help="stop after so many cases of each reader")

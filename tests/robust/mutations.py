@@ -212,7 +212,7 @@ def pack_cvt(chunks: list[tuple[bytes, int, bytes]], repair: bool) -> bytes:
 
 
 def change_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Change some bytes: flips, odd words, cuts, copies; what lies behind is moved or not."""
+    """Change some bytes: flips, odd words, cuts, copies; what lies beyond is moved or not."""
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 4, 16])):
         at = rng.randrange(len(changed) + 1)

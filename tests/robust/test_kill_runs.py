@@ -1,4 +1,4 @@
-"""What is whole stays whole, and nothing of ours stays behind, when a process of a long verb is killed at some moment."""
+"""What is whole stays whole, and nothing of ours stays after, when a process of a long verb is killed at some moment."""
 
 import pytest
 

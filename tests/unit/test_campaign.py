@@ -15,7 +15,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.validating import campaign_machines as machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import NativeRun
-from convolver.validating.statistics import coverage, errors, percentile, ratios, summarise
+from convolver.validating.statistics import coverage, errors, percentile, ratios, summarize
 from convolver.validating.validation import Validation
 from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
 from tests.bench.campaign_results import HALVES, conditions_table, half, programs_table, statistics
@@ -110,7 +110,7 @@ def test_an_unknown_program_cannot_be_chosen(tmp_path):
         ("runs = 0\n", "runs"),
         ("quick_runs = 0\n", "runs"),
         ('base = "nowhere"\n', "nowhere"),
-        ("colour = 1\n", "colour"),
+        ("color = 1\n", "color"),
         ('modes = ["some"]\n', "modes"),
         ('condition = [{name = "a"}, {name = "a"}]\n', "repeated"),
         ('condition = [{name = "a", cpu_quota = 0.0}]\n', "cpu_quota"),
@@ -189,7 +189,7 @@ def test_waiting_is_the_median_of_the_runs_that_count_and_never_negative():
 
 def test_statistics_are_given_by_condition_and_by_origin():
     rows = [row(predicted=1.1), row("q", predicted=1.3, origin="Debian"), row("q", "busy", origin="Debian")]
-    found = {(entry["condition"], entry["origin"]): entry for entry in summarise(rows, "quiet")}
+    found = {(entry["condition"], entry["origin"]): entry for entry in summarize(rows, "quiet")}
     assert found["quiet", "all"]["error"]["median"] == pytest.approx(0.2)
     assert found["quiet", "Debian"]["error"]["worst"] == pytest.approx(0.3)
     assert found["quiet", "Debian"]["error_of_user_time"]["worst"] == pytest.approx(1.3 / 0.75 - 1)
@@ -293,7 +293,7 @@ def test_an_older_profile_gets_the_kernels_costs(tmp_path, monkeypatch):
 
 def test_user_time_is_compared_with_user_time():
     rows = [row(predicted=1.2, measured=1.0, predicted_system_seconds=0.45)]  # of user time: 0.75 of 0.75
-    (summary,) = [one for one in summarise(rows, "quiet") if one["origin"] == "all"]
+    (summary,) = [one for one in summarize(rows, "quiet") if one["origin"] == "all"]
     assert summary["error"]["median"] == pytest.approx(0.2)
     assert summary["error_of_user_time"]["median"] == pytest.approx(0.0, abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""The command line as a whole: its help, and what it says when something goes wrong before, in and behind a verb."""
+"""The command line as a whole: its help, and what it says when something goes wrong before, in and after a verb."""
 
 import subprocess
 import sys

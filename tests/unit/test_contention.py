@@ -144,7 +144,7 @@ def test_siblings_are_read_from_the_topology(tmp_path, text, found):
 
 
 def ramp(capacity, hit, memory, noise=1.0):
-    """A random walk's time per reference in front of memory, behind an inner cache of 1 MiB."""
+    """A random walk's time per reference in front of memory, beyond an inner cache of 1 MiB."""
     sizes = [size * step // 4 for size in (1 << power for power in range(12, 28)) for step in (4, 6)]
     found = []
     for index, size in enumerate(sizes):

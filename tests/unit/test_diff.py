@@ -99,7 +99,7 @@ def test_contradictions_are_refused(chain, tmp_path):
     with pytest.raises(UsageError, match="choose one of seconds"):
         difference(chain.prediction.base, chain.prediction.target, measure="joules")
     with pytest.raises(UsageError, match="choose one of block"):
-        difference(chain.signature, chain.signature, by="colour")
+        difference(chain.signature, chain.signature, by="color")
 
 
 def test_two_equal_sides_are_said_to_be_so(chain):

@@ -28,7 +28,7 @@ def curve(values, **fields):
 
 
 def stepped():
-    """1 ns in L1, 4 ns in L2, 60 ns behind: a point an octave."""
+    """1 ns in L1, 4 ns in L2, 60 ns beyond: a point an octave."""
     sizes = [1 << k for k in range(12, 28)]
     return [(size, 1e-9 if size <= 49152 else 4e-9 if size <= 2 << 20 else 60e-9) for size in sizes]
 

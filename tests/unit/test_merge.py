@@ -132,16 +132,16 @@ def test_one_probe_alone_is_refused():
 
 
 @given(st.lists(SECONDS, min_size=2, max_size=9))
-def test_centres_lie_among_the_moments_and_do_not_depend_on_their_order(seconds):
+def test_centers_lie_among_the_moments_and_do_not_depend_on_their_order(seconds):
     for of in (quietest, usual):
-        centre, spread, _ = of(seconds)
-        assert min(seconds) <= centre <= max(seconds)
+        center, spread, _ = of(seconds)
+        assert min(seconds) <= center <= max(seconds)
         assert spread >= 0
         assert of(seconds[::-1]) == of(seconds)
 
 
 @given(st.lists(SECONDS, min_size=3, max_size=9), st.floats(2.0, 100.0))
-def test_one_wild_moment_moves_neither_centre_beyond_the_others(seconds, factor):
+def test_one_wild_moment_moves_neither_center_beyond_the_others(seconds, factor):
     wild = [*seconds, factor * max(seconds)]
     assert quietest(wild)[0] == quietest(seconds)[0]
     assert usual(wild)[0] <= max(seconds)

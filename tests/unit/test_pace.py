@@ -40,7 +40,7 @@ def paced(plan, totals, expected=1000, counters=b""):
 @pytest.mark.parametrize(
     ("plan", "done"),
     [
-        (SamplingPlan(interval=100, sample=10), 300),  # the fourth window began behind three whole intervals
+        (SamplingPlan(interval=100, sample=10), 300),  # the fourth window began after three whole intervals
         (SamplingPlan(interval=0, sample=0, sets=8), 400),
         (SamplingPlan(mode="full"), 700),
         (SamplingPlan(interval=100, sample=10, phase=(1, 4)), 300),  # windows count all references, recorded or not

@@ -76,12 +76,12 @@ def test_the_same_input_gives_the_same_bytes_and_dark_differs_from_light(chain, 
 
 @pytest.mark.parametrize("look", [style.LIGHT, style.DARK])
 def test_neighbouring_series_differ_in_grey_and_all_stand_out_from_the_paper(look):
-    def grey(colour):
-        return sum(w * int(colour[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5)))
+    def gray(color):
+        return sum(w * int(color[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5)))
 
     for one, other in zip(look.series, look.series[1:], strict=False):
-        assert abs(grey(one) - grey(other)) > 12, (one, other)
-    assert min(abs(grey(colour) - grey(look.paper)) for colour in look.series) > 70
+        assert abs(gray(one) - gray(other)) > 12, (one, other)
+    assert min(abs(gray(color) - gray(look.paper)) for color in look.series) > 70
 
 
 def test_circles_on_the_maps_have_areas_in_the_ratio_of_the_blocks_times(chain):

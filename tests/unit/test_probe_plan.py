@@ -94,7 +94,7 @@ def test_the_largest_working_set_fits_memory_and_cap(available, cap, expected):
     assert largest_working_set([L1, L2, L3], available, cap) == expected
 
 
-def test_the_centre_is_the_minimum_of_the_rounds_low_percentiles():
+def test_the_center_is_the_minimum_of_the_rounds_low_percentiles():
     quiet = [1.0 + k / 1000 for k in range(20)]
     disturbed = [5.0 + k for k in range(20)]
     summary = combine([line(disturbed), line(quiet), line([0.5, *disturbed[1:]])])
@@ -115,7 +115,7 @@ def test_one_round_has_its_interval_as_spread():
 
 
 @given(st.lists(st.lists(st.floats(1e-11, 1e-6), min_size=1, max_size=30), min_size=1, max_size=4))
-def test_the_centre_is_one_of_the_samples_and_no_sample_is_lost(rounds):
+def test_the_center_is_one_of_the_samples_and_no_sample_is_lost(rounds):
     summary = combine([line(samples) for samples in rounds])
     assert summary.seconds in summary.samples_seconds
     assert len(summary.samples_seconds) == sum(map(len, rounds))

@@ -121,8 +121,8 @@ def test_states_of_the_timeline_differ_in_grey_in_both_looks(page):
     looks = re.findall(r"--line: #(\w{6}).*?((?:--t\d: #\w{6}; )+)", page.replace("\n", " "))
     assert len(looks) == 2
     for line, states in looks:
-        colours = [line, *re.findall(r"--t\d: #(\w{6})", states)]
-        weights = zip((0.299, 0.587, 0.114), zip(*(bytes.fromhex(one) for one in colours), strict=True), strict=True)
+        colors = [line, *re.findall(r"--t\d: #(\w{6})", states)]
+        weights = zip((0.299, 0.587, 0.114), zip(*(bytes.fromhex(one) for one in colors), strict=True), strict=True)
         greys = sorted(
             sum(parts) for parts in zip(*([share * value for value in values] for share, values in weights), strict=True)
         )
@@ -148,7 +148,7 @@ def run(*words):
 def test_the_terminal_report_says_what_it_rests_on_and_what_it_shows(chain):
     result = run(chain.folder, "--top", 3)
     assert result.exit_code == 0, result.output
-    for words in ("./app 7", "coverage", "3 of 40 blocks", "of the memops shown", "Hot functions", "CPU ratio", "f0"):
+    for words in ("./app 7", "coverage", "3 of 40 blocks", "of the memory accesses shown", "Hot functions", "CPU ratio", "f0"):
         assert words in result.stdout
 
 

@@ -68,7 +68,7 @@ def test_the_first_level_comes_from_the_bursts_and_the_others_from_the_sets():
     ]
     assert rates.totals("m")[0]["accesses"] == 8000
     assert rates.table["block"].unique().sort().to_list() == [4, 9]
-    assert rates.table.filter(pl.col("level") == "L1")["standard_error"].null_count() == 2  # one burst, as nobody told them apart
+    assert rates.table.filter(pl.col("level") == "L1")["standard_error"].null_count() == 2  # one burst, as nobody set them apart
 
 
 def hammered(count: int = 400_000) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -47,7 +47,7 @@ def _references(seed, count=900):
 
 
 def _expected(streams, turn, spaces):
-    """The slow model, turn by turn; owners are blocks, told apart by process."""
+    """The slow model, turn by turn; owners are blocks, distinguished by process."""
     run = Run(OPTIONS, cores=len(streams))
     blocks = [0, 0, 1, 2]
     for start in range(0, max(map(len, streams)), turn):

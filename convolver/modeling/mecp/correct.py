@@ -75,10 +75,10 @@ class Corrected:
 
 @dataclass(frozen=True)
 class Axis:
-    """A variable of the terms: a feature, or its logarithm where it is always above 0, centred and in units of its spread."""
+    """A variable of the terms: a feature, or its logarithm where it is always above 0, centerd and in units of its spread."""
 
     logarithmic: bool
-    centre: float
+    center: float
     spread: float
 
     @classmethod
@@ -90,11 +90,11 @@ class Axis:
 
     def __call__(self, values: Values) -> Values:
         """Return the values on the axis."""
-        return ((np.log(np.maximum(values, _LEAST)) if self.logarithmic else values) - self.centre) / self.spread
+        return ((np.log(np.maximum(values, _LEAST)) if self.logarithmic else values) - self.center) / self.spread
 
     def text(self, name: str) -> str:
         """Return the axis as an expression."""
-        return f"(({f'log(max({name},{_LEAST!r}))' if self.logarithmic else name}) - ({self.centre!r}))/({self.spread!r})"
+        return f"(({f'log(max({name},{_LEAST!r}))' if self.logarithmic else name}) - ({self.center!r}))/({self.spread!r})"
 
 
 def _columns(x: Mapping[str, Any], base: Values, axes: Mapping[str, Axis]) -> dict[str, Values]:
@@ -148,7 +148,7 @@ def _term(
 ) -> tuple[ScaledTree, Remainder, dict[str, Axis], tuple[float, float]]:
     base = np.broadcast_to(form(data.x, parameters), data.y.shape)
     if (base <= 0).any() or (data.y <= 0).any():
-        raise ModelError("The correction needs measured and modelled values above 0; leave other points out.")
+        raise ModelError("The correction needs measured and modeled values above 0; leave other points out.")
     ratio = data.y / base
     axes = {name: Axis.of(values) for name, values in data.x.items() if np.ptp(values) > 0}
     if case in (1, 3) and np.ptp(base) > 0:

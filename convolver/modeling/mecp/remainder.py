@@ -1,6 +1,6 @@
 """What a term leaves of the base model's error, smoothed over the features: kriging with a mean of 0.
 
-A short term has one shape everywhere; where the errors of neighbouring points agree against it, they move the prediction there,
+A short term has one shape everywhere; where the errors of adjacent points agree against it, they move the prediction there,
 and far from all points nothing is added. Lengths and noise are those with the least errors of left-out points.
 """
 
@@ -25,10 +25,10 @@ _OWN_LENGTHS = 3
 
 @dataclass(frozen=True)
 class Remainder:
-    """A sum of bells: their centres (points, variables), their heights, and the length of each variable."""
+    """A sum of bells: their centers (points, variables), their heights, and the length of each variable."""
 
     names: tuple[str, ...] = ()
-    centres: tuple[tuple[float, ...], ...] = ()
+    centers: tuple[tuple[float, ...], ...] = ()
     heights: tuple[float, ...] = ()
     lengths: tuple[float, ...] = ()
 
@@ -37,13 +37,13 @@ class Remainder:
         if not self.heights:
             return np.zeros(size)
         points = np.column_stack([columns[name] for name in self.names])
-        return _near(points, np.array(self.centres), self.lengths) @ np.array(self.heights)
+        return _near(points, np.array(self.centers), self.lengths) @ np.array(self.heights)
 
     def text(self) -> str:
         """Return the remainder as an expression of its variables."""
         bells = []
-        for centre, height in zip(self.centres, self.heights, strict=True):
-            squares = (f"(({n}) - ({c!r}))^2/{2 * s * s!r}" for n, c, s in zip(self.names, centre, self.lengths, strict=True))
+        for center, height in zip(self.centers, self.heights, strict=True):
+            squares = (f"(({n}) - ({c!r}))^2/{2 * s * s!r}" for n, c, s in zip(self.names, center, self.lengths, strict=True))
             bells.append(f"({height!r})*exp(-({' + '.join(squares)}))")
         return " + ".join(bells) or "0"
 

@@ -1,6 +1,6 @@
 """Loop folding: a rank's operations as a tree of loops, whose leaves are the phases' operations and whose counts the weights.
 
-Equal neighbouring blocks are folded as they arrive, inner loops first (regular section descriptors as in ScalaTrace). Work, sizes
+Equal adjacent blocks are folded as they arrive, inner loops first (regular section descriptors as in ScalaTrace). Work, sizes
 and tags are not compared; each leaf gets the mean work before its occurrences and their mean size.
 """
 

@@ -36,7 +36,7 @@ def core_hours(runs: Sequence[CostedRun]) -> float:
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """Speed-up and efficiency of a process count relative to the smallest one, and whether it is advised."""
+    """Speedup and efficiency of a process count relative to the smallest one, and whether it is advised."""
 
     processes: int
     seconds: float

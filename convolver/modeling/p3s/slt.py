@@ -218,7 +218,7 @@ def _occurrences(root: Part, trace: Trace) -> dict[int, Seen]:
 
 
 def _multi_partitioned(root: Part) -> bool:
-    """Return whether ranks may hold blocks of a multi-partitioned cube: they are neighbours on a square torus."""
+    """Return whether ranks may hold blocks of a multi-partitioned cube: they are neighbors on a square torus."""
     return any(part.rule is not None and (part.rule.kind, part.rule.grid) == ("torus", "square") for part in root.leaves())
 
 

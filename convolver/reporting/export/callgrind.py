@@ -1,7 +1,7 @@
 """Blocks in callgrind's profile format, which callgrind_annotate and kcachegrind open.
 
 Format: Valgrind manual, "Callgrind Format Specification", version 1. Costs are kept a line of a function; names are compressed as
-the specification allows. Counts are the signature's own, exact; misses are memops times simulated miss ratios; times are whole
+the specification allows. Counts are the signature's own, exact; misses are accesses times simulated miss ratios; times are whole
 picoseconds, so that sums over many small blocks lose nothing that matters.
 """
 

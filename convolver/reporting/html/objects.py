@@ -59,7 +59,7 @@ def objects_section(bundle: Bundle) -> str:
     share = percent(bundle.objects.attributed_share)
     return (
         f"{start}<p class=muted>What the recorded references touch: blocks by the place that allocated them, variables, stacks, "
-        f"mappings. {shown}; {share} of the memops are in blocks with a recorded reference. Misses are shares of all misses "
+        f"mappings. {shown}; {share} of the accesses are in blocks with a recorded one. Misses are shares of all misses "
         "of the level, in brackets of the object's own accesses.</p>"
         "<div class=scroll tabindex=0 role=region aria-label='Table of data objects, scrolls'>"
         f"<table class=grid id=objects-table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"

@@ -78,7 +78,7 @@ def _overview(bundle: Bundle) -> str:
 
 
 def _ranking(bundle: Bundle) -> str:
-    """Return dots with intervals, the fastest machine first; those that cannot be told from it are greyed."""
+    """Return dots with intervals, the fastest machine first; those that cannot be distinguished from it are grayed."""
     if not all(times.total[0] > 0 for times in bundle.times):
         return "<p>The program takes no time.</p>"
     measured = bundle.measured_seconds or None
@@ -141,7 +141,7 @@ def _warnings(bundle: Bundle) -> str:
     if not bundle.signature.header.get("complete", True):
         notes.append("The trace was cut short: times are those of the part that was recorded.")
     if bundle.base.extrapolated_share > 0.05:
-        notes.append(f"{percent(bundle.base.extrapolated_share)} of the memops have no sample and cost what other blocks do.")
+        notes.append(f"{percent(bundle.base.extrapolated_share)} of the accesses have no sample and cost what other blocks do.")
     newer = [Path(source.path).name for source in sources(bundle) if source.newer]
     if newer:
         notes.append(f"Changed after the program was traced, so lines may have moved: {', '.join(newer)}.")

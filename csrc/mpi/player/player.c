@@ -242,7 +242,7 @@ static void make_buffers(const struct record *r, uint64_t count, int size)
     }
 }
 
-/* Writes the marks of all ranks one after the other: rank 0 to a new file, the others behind what is there. */
+/* Writes the marks of all ranks one after the other: rank 0 to a new file, the others after what is there. */
 static void write_marks(const char *path, int rank, int size, const int64_t *values, const double *seconds, size_t count)
 {
     struct host host = fullest_host();

@@ -2,7 +2,7 @@
 
     python tests/bench/cloud/derive_cloud_machines.py machines.csv
 
-The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that licence)
+The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that license)
 has caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C
 bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
 the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
@@ -33,10 +33,10 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parents[2] / "convolver" / "machine" / "data" / "cloud"
 SOURCE = (
     "Spare Cores inspector data (github: SpareCores/sc-inspector-data, CC BY-SA 4.0), medians over instances; "
-    "this file keeps that licence."
+    "this file keeps that license."
 )
 DEVIATION = 0.25
-"""Of the logarithm of costs behind L2, about what `--check` shows."""
+"""Of the logarithm of costs beyond L2, about what `--check` shows."""
 MEASURED = {
     "cloud-server": "Intel(R) Xeon(R) 6975P-C",
     "cloud-epyc-milan": "AMD EPYC 7R13 Processor",

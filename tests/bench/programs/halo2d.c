@@ -1,4 +1,4 @@
-/* Jacobi relaxation of an N x N grid split by rows; neighbours exchange a row each step. Arguments: N, steps. Prints the seconds of the
+/* Jacobi relaxation of an N x N grid split by rows; neighbors exchange a row each step. Arguments: N, steps. Prints the seconds of the
  * loop and the sum of the grid. */
 #include <mpi.h>
 #include <stdio.h>

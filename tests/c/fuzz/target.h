@@ -17,7 +17,7 @@ int main(int argc, char **argv)
             return 2;
         uint8_t *room = malloc(1 << 20);
         size_t size = fread(room, 1, 1 << 20, file);
-        uint8_t *data = realloc(room, size + !size); /* of exactly this size, so that a read behind its end is seen */
+        uint8_t *data = realloc(room, size + !size); /* of exactly this size, so that a read beyond its end is seen */
         LLVMFuzzerTestOneInput(data, size);
         free(data);
         fclose(file);

@@ -32,7 +32,7 @@ def library(request, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    # Open MPI refuses to run as root unless told twice; busy waiting on two cores would take minutes.
+    # Open MPI refuses to run as root unless asked twice; busy waiting on two cores would take minutes.
     for name, value in {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -1,4 +1,4 @@
-/* One-sided operations in all three kinds of synchronisation. Argument 1: rounds. */
+/* One-sided operations in all three kinds of synchronization. Argument 1: rounds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@ static NOINLINE void triad(double *a, const double *b, const double *c, size_t n
     __asm__ volatile("" : : "r"(a) : "memory");
 }
 
-/* The first half of each line only, so that the first level's ports do not have as much to do as what is behind it. */
+/* The first half of each line only, so that the first level's ports do not have as much to do as what is after it. */
 static NOINLINE void triad_lines(double *a, const double *b, const double *c, size_t n)
 {
     typedef double four __attribute__((vector_size(32), aligned(8), may_alias));

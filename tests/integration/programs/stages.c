@@ -13,24 +13,31 @@ enum { CHASED = 40000 };
 #endif
 enum { COUNT = 40000, ROUNDS = 30, STEPS = 60000 };
 
-__attribute__((noinline)) static void fill(uint32_t *a, int count) {
+__attribute__((noinline)) static void fill(uint32_t *a, int count)
+{
     uint32_t x = 12345;
-    for (int i = 0; i < count; i++) a[i] = (x = x * 1664525u + 1013904223u) >> 8;
+    for (int i = 0; i < count; i++)
+        a[i] = (x = x * 1664525u + 1013904223u) >> 8;
 }
 
-__attribute__((noinline)) static double sum(const uint32_t *a, int count) {
+__attribute__((noinline)) static double sum(const uint32_t *a, int count)
+{
     double whole = 0;
-    for (int i = 0; i < count; i++) whole += a[i];
+    for (int i = 0; i < count; i++)
+        whole += a[i];
     return whole;
 }
 
-__attribute__((noinline)) static uint32_t chase(const uint32_t *a, int count, int steps) {
+__attribute__((noinline)) static uint32_t chase(const uint32_t *a, int count, int steps)
+{
     uint32_t at = 0;
-    for (int i = 0; i < steps; i++) at = a[at % (uint32_t)count] + (uint32_t)i;
+    for (int i = 0; i < steps; i++)
+        at = a[at % (uint32_t)count] + (uint32_t)i;
     return at;
 }
 
-__attribute__((noinline)) static uint32_t mix(uint32_t *a, int count) {
+__attribute__((noinline)) static uint32_t mix(uint32_t *a, int count)
+{
     uint32_t hash = 1;
     for (int i = 1; i < count; i++) {
         a[i] ^= a[i - 1] << 3;
@@ -43,11 +50,13 @@ __attribute__((noinline)) static uint32_t mix(uint32_t *a, int count) {
     return hash;
 }
 
-__attribute__((noinline)) static uint32_t select_some(const uint32_t *a, int count) {
+__attribute__((noinline)) static uint32_t select_some(const uint32_t *a, int count)
+{
     uint32_t found = 0;
     for (int i = 0; i < count; i++) {
 #ifdef BRANCH
-        if (a[i] & 64) __asm__ volatile("addl %1, %0" : "+r"(found) : "r"(a[i]));
+        if (a[i] & 64)
+            __asm__ volatile("addl %1, %0" : "+r"(found) : "r"(a[i]));
 #else
         found += a[i] & -(a[i] >> 6 & 1);
 #endif
@@ -55,10 +64,12 @@ __attribute__((noinline)) static uint32_t select_some(const uint32_t *a, int cou
     return found;
 }
 
-int main(void) {
+int main(void)
+{
     uint32_t *a = malloc(COUNT * sizeof *a), *chased = malloc(CHASED * sizeof *chased), hash = 0;
     double whole = 0;
-    if (!a || !chased) return 1;
+    if (!a || !chased)
+        return 1;
     fill(chased, CHASED);
     for (int round = 0; round < ROUNDS; round++) {
         fill(a, COUNT);

@@ -165,7 +165,7 @@ def test_two_real_ranks_are_reduced_to_one_run_with_calls_bytes_and_network(tmp_
     assert sorted({r.rank for r in records}) == [0, 1]
     assert len({r.run for r in records}) == 1
     table = to_table(records)
-    calls = table.observations("mpi_calls", ["N", "P"], centre="none")
+    calls = table.observations("mpi_calls", ["N", "P"], center="none")
     assert calls.x["P"].tolist() == [2, 2]
     assert calls.y.tolist() == [2 * (2 + 2 * 20)] * 2
     assert table.observations("bandwidth", ["P"]).y[0] > 0
@@ -324,7 +324,7 @@ def test_the_elimination_recovers_the_paper_s_second_model_from_noisy_runs():
     }
     data["t"] = paper_model(2).apply({k: data[k] for k in ("N", "P", "L2CM", "L", "B")}) * rng.normal(1, 0.01, len(n))
     formula = "1 + N^3/P + L2CM + ceil(log2(P))*N/B + ceil(log2(P))*N/P*L"
-    model = fit("analytic", data, target="t", features=["N", "P", "L2CM", "L", "B"], formula=formula, centre="none")
+    model = fit("analytic", data, target="t", features=["N", "P", "L2CM", "L", "B"], formula=formula, center="none")
     found = {term.expression for term in model.active}
     assert {"1", "N ** 3 / P", "L2CM"} <= found
     assert model.quality["r_squared"] > 0.99

@@ -50,7 +50,7 @@ def swept(seed, count):
 
 
 def test_intervals_of_paths_hold_their_share_of_fresh_points_at_each_process_count(tmp_path):
-    fit("paths", swept(0, 100), target="time", features=["P", "L", "BW"], centre="none", paths=2).save(tmp_path / "m.json")
+    fit("paths", swept(0, 100), target="time", features=["P", "L", "BW"], center="none", paths=2).save(tmp_path / "m.json")
     model = Model.load(tmp_path / "m.json")
     fresh = swept(1, 1000)
     widths = []
@@ -85,7 +85,7 @@ def test_intervals_of_a_correction_hold_their_share_of_fresh_points():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = {**BASE, "trials": 5, "case": 2, "space": "log"}
-        model = fit("mecp", measured(0, 60), target="time", features=["x", "y"], centre="none", **options)
+        model = fit("mecp", measured(0, 60), target="time", features=["x", "y"], center="none", **options)
         fresh = measured(1, 2000)
         assert model.quality["corrected"] == 1
         for level in LEVELS:
@@ -102,7 +102,7 @@ def test_a_model_left_alone_has_the_intervals_of_its_base_model():
     data["time"] = 2 * data["x"] ** 1.2 * np.exp(np.random.default_rng(5).normal(0, 0.05, 60))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = fit("mecp", data, target="time", features=["x"], centre="none", **{**BASE, "case": 2, "space": "auto"})
+        model = fit("mecp", data, target="time", features=["x"], center="none", **{**BASE, "case": 2, "space": "auto"})
     assert model.quality["corrected"] == 0
     assert len(model.left_out[0].residuals) == 60
     assert spread(model.left_out[0].residuals, 0.9) == pytest.approx(1.645 * 0.05, rel=0.3)

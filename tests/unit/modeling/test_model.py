@@ -87,7 +87,7 @@ def test_intervals_cover_new_observations_at_about_their_level():
     for _ in range(60):
         p = np.repeat([1.0, 2, 4, 8, 16], 4)
         y = (3 + 80 / p) * rng.normal(1, 0.05, len(p))
-        model = fit("analytic", {"P": p, "time": y}, target="time", features=["P"], formula="1 + 1/P", centre="none")
+        model = fit("analytic", {"P": p, "time": y}, target="time", features=["P"], formula="1 + 1/P", center="none")
         truth = (3 + 80 / p) * rng.normal(1, 0.05, len(p))
         result = model.predict({"P": p}, 0.9)
         hits.append(np.mean((truth >= result.low) & (truth <= result.high)))
@@ -111,7 +111,7 @@ def test_outliers_do_not_have_terms_dropped_that_explain_the_other_points():
     y = (1e-9 * n**3 + 60 * latency) * rng.normal(1, 0.01, 25)
     strange = (n == 128) | ((n == 144) & (latency == 8e-6))
     data = {"N": n, "latency": latency, "time": np.where(strange, 1.5 * y, y)}
-    options = {"features": ["N", "latency"], "formula": "N^3 + latency", "centre": "none"}
+    options = {"features": ["N", "latency"], "formula": "N^3 + latency", "center": "none"}
     bent = fit("analytic", data, target="time", **options)
     assert [term.expression for term in bent.active] == ["N ** 3"]
     model = fit("analytic", data, target="time", **options, drop_outliers=5)

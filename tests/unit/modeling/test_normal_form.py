@@ -52,7 +52,7 @@ def test_with_noise_the_mean_error_at_four_times_the_range_meets_the_goal(noise)
         for _ in range(3):
             exact = truth(term, coefficients_of(index), POINTS)
             measured = (exact * (1 + rng.uniform(-noise, noise, (5, 6)))).ravel()
-            model = normal_form(measured, np.tile(POINTS, 5), centre="mean")
+            model = normal_form(measured, np.tile(POINTS, 5), center="mean")
             want = truth(term, coefficients_of(index), np.array([512.0]))
             errors.append(abs(model.apply({"p": [512.0]})[0] / want[0] - 1))
     assert np.mean(errors) <= GOALS[noise]

@@ -55,7 +55,7 @@ def test_each_ranks_work_and_bytes_in_each_turn_are_exact(scalable, count):
     assert [[(o.name, o.partner, o.bytes) for o in rank] for rank in made] == [
         [(o.name, o.partner, o.bytes) for o in rank] for rank in real
     ]
-    # Works of first turns add the block of the turn to all blocks, which three counts tell apart only roughly.
+    # Works of first turns add the block of the turn to all blocks, which three counts distinguish only roughly.
     assert [o.work for rank in made for o in rank] == pytest.approx([o.work for rank in real for o in rank], rel=0.04)
     ours, theirs = ([operation.work for rank in trace for operation in rank[2:-1]] for trace in (made, real))
     assert ours == pytest.approx(theirs, rel=1e-3)

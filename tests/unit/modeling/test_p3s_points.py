@@ -19,7 +19,7 @@ SIDE = 120
 
 
 def heat(count, side=SIDE, nanoseconds=1.0):
-    """Ten steps on side x side cells: a shift around the ranks behind their share of the work, ten instructions a cell."""
+    """Ten steps on side x side cells: a shift around the ranks after their share of the work, ten instructions a cell."""
     trace = []
     for rank in range(count):
         to, source = (Rule("torus", "square", 0, way)(rank, count) for way in (1, -1))

@@ -39,7 +39,7 @@ def test_the_artifact_predicts_each_process_count_by_its_own_paths(tmp_path):
         latency, bandwidth, seconds = samples(count, *paths)
         for name, values in (("P", [count] * len(seconds)), ("L", latency), ("BW", bandwidth), ("time", seconds)):
             columns[name] += list(values)
-    model = fit("paths", columns, target="time", features=["P", "L", "BW"], centre="none")
+    model = fit("paths", columns, target="time", features=["P", "L", "BW"], center="none")
     assert (model.quality["paths_P4"], model.quality["paths_P9"]) == (2, 1)
     model.save(tmp_path / "m.model.json")
     point = {"P": [4.0, 9.0], "L": [1e-5, 1e-5], "BW": [1e8, 1e8]}
@@ -50,7 +50,7 @@ def test_the_artifact_predicts_each_process_count_by_its_own_paths(tmp_path):
 def test_a_count_that_was_not_swept_has_no_number(tmp_path, convolver):
     latency, bandwidth, seconds = samples(0, *HIDDEN)
     columns = {"P": [4] * len(seconds), "L": latency, "BW": bandwidth, "time": seconds}
-    fit("paths", columns, target="time", features=["P", "L", "BW"], centre="none").save(tmp_path / "m.model.json")
+    fit("paths", columns, target="time", features=["P", "L", "BW"], center="none").save(tmp_path / "m.model.json")
     done = convolver("model", "apply", "m.model.json", "P=16", "L=1e-5", "BW=1e8", "--json", cwd=tmp_path, code=0)
     row = json.loads(done.stdout)[0]
     assert row["time"] is None

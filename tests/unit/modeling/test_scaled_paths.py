@@ -32,7 +32,7 @@ def swept(law, factors=LOCALITY, count=60):
 
 def fitted(columns, **options):
     chosen = {"locality": LOCALITY, "most": 2, **options}
-    return fit("scaled-paths", columns, target="time", features=["P", "L", "BW"], centre="none", **chosen)
+    return fit("scaled-paths", columns, target="time", features=["P", "L", "BW"], center="none", **chosen)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_both_paths_and_their_scaling_are_found(model):
 
 
 def test_one_line_scaled_with_p_is_worse(model):
-    line = fit("linear", swept(hidden), target="time", features=["P", "L", "BW"], centre="none", locality=LOCALITY)
+    line = fit("linear", swept(hidden), target="time", features=["P", "L", "BW"], center="none", locality=LOCALITY)
     assert line.quality["max_relative_error"] > 0.01 > 100 * model.quality["max_relative_error"]
 
 

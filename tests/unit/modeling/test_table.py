@@ -32,7 +32,7 @@ def test_a_table_survives_each_format(tmp_path, ending):
     table.save(tmp_path / f"t.{ending}")
     again = Table.load(tmp_path / f"t.{ending}")
     for metric in table.metrics:
-        want, have = (t.observations(metric, ["p", "n"], centre="none") for t in (table, again))
+        want, have = (t.observations(metric, ["p", "n"], center="none") for t in (table, again))
         keys = [sorted(zip(o.x["p"], o.x["n"], o.y, strict=True)) for o in (want, have)]
         assert keys[0] == keys[1]
 
@@ -43,7 +43,7 @@ def test_json_lines_round_trip_is_exact(tmp_path_factory, points):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
     table = Table.of_columns({"p": [p for p, _ in points], "time": [v for _, v in points]})
     table.save(path)
-    again = Table.load(path).observations("time", ["p"], centre="none")
+    again = Table.load(path).observations("time", ["p"], center="none")
     assert sorted(zip(again.x["p"], again.y, strict=True)) == sorted(points)
 
 
@@ -51,11 +51,11 @@ def test_a_point_is_the_median_of_its_repetitions():
     points = example().observations("time", ["p", "n"])
     assert len(points) == 6
     assert points.y[0] == pytest.approx(25.1)
-    assert example().observations("time", ["p", "n"], centre="minimum").y[0] == 25
+    assert example().observations("time", ["p", "n"], center="minimum").y[0] == 25
 
 
 def test_a_metric_of_the_same_run_can_be_a_feature():
-    points = example().observations("time", ["p", "misses"], centre="none")
+    points = example().observations("time", ["p", "misses"], center="none")
     assert set(np.unique(points.x["misses"])) == {400, 800, 1600, 3200}
 
 
@@ -136,9 +136,9 @@ def test_repetitions_that_look_like_different_points_are_warned_of():
     slow = [{"param.p": 2.0, "metric": m, "value": v, "repetition": r} for r in range(6) for m, v in (("time", 1.0), ("L", 5e-6))]
     fast = [{**row, "value": row["value"] / 10, "repetition": row["repetition"] + 6} for row in slow]
     with pytest.warns(NoiseWarning, match="L differs 10 times among repetitions of one p"):
-        Table.of_rows(slow + fast).observations("time", ["p", "L"], centre="minimum")
+        Table.of_rows(slow + fast).observations("time", ["p", "L"], center="minimum")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         disturbed = [*slow, {**slow[1], "value": 1e-3, "repetition": 6}, {**slow[0], "repetition": 6}]
-        Table.of_rows(disturbed).observations("time", ["p", "L"], centre="minimum")
-        Table.of_rows(slow + fast).observations("time", ["p", "L"], centre="none")
+        Table.of_rows(disturbed).observations("time", ["p", "L"], center="minimum")
+        Table.of_rows(slow + fast).observations("time", ["p", "L"], center="none")

@@ -25,7 +25,7 @@ def swept(changed=None, by=1.0):
 
 
 def fitted(kind, columns, **options):
-    return fit(kind, columns, target="time", features=["P", "L", "BW"], centre="none", **options)
+    return fit(kind, columns, target="time", features=["P", "L", "BW"], center="none", **options)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -59,7 +59,7 @@ def test_on_networks_that_were_not_swept_the_errors_are_alike(sp, tmp_path, conv
     networks = EXAMPLES / "sp_other_networks.parquet"
     done = convolver("model", "check", "sp.model.json", networks, "--json", cwd=tmp_path, code=0)
     *rows, every = json.loads(done.stdout)
-    held = Table.load(EXAMPLES / "sp_other_networks.parquet").observations("time", ["P", "L", "BW"], centre="none")
+    held = Table.load(EXAMPLES / "sp_other_networks.parquet").observations("time", ["P", "L", "BW"], center="none")
     errors = np.abs(sp.apply(held.x) / held.y - 1)
     assert [row["P"] for row in rows] == [4, 9, 16, 25, 36, 49]
     assert [row["max_relative_error"] for row in rows] == pytest.approx([errors[held.x["P"] == row["P"]].max() for row in rows])

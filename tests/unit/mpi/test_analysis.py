@@ -74,9 +74,9 @@ def test_the_path_covers_the_predicted_time_without_gaps(data):
 @given(traces())
 def test_efficiencies_multiply_to_the_parallel_efficiency(events):
     found = efficiency(Replayer(events), Network(network(events.ranks).configuration, rendezvous_bytes=NEVER))
-    product = found["load_balance"] * found["serialisation"] * found["transfer"]
+    product = found["load_balance"] * found["serialization"] * found["transfer"]
     assert product == pytest.approx(found["parallel_efficiency"])
-    assert all(0 <= found[name] <= 1 + 1e-9 for name in ("load_balance", "serialisation", "transfer"))
+    assert all(0 <= found[name] <= 1 + 1e-9 for name in ("load_balance", "serialization", "transfer"))
 
 
 def test_sensitivity_tells_computation_from_latency():
