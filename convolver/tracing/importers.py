@@ -206,7 +206,7 @@ def guess_format(path: Path) -> str:
     """Return the format that a file's name tells; raises :class:`UsageError` when it tells none."""
     name = _SUFFIXES.get(path.suffix)
     if name is None:
-        raise UsageError(f"The format of {path} cannot be inferred from its name; choose with --format: {', '.join(IMPORTERS)}.")
+        raise UsageError(f"The format of {path} is not clear from its name; choose one with --format: {', '.join(IMPORTERS)}.")
     return name
 
 

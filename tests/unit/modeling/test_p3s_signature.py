@@ -58,7 +58,7 @@ def test_phases_of_a_short_replay_add_up_to_the_time_of_the_whole_run(scalable):
 def test_a_signature_says_what_it_cannot_do(scalable):
     with pytest.raises(ModelError, match="keep three at least"):
         signature(scalable, 25, turns=2)
-    with pytest.raises(ModelError, match="--signature"):
+    with pytest.raises(ModelError, match="--reduce"):
         phase_times([], Marks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(4)))
 
 
