@@ -53,7 +53,7 @@ def started(tmp_path_factory) -> Path:
 def test_pages_show_no_verb_that_is_not_there():
     from convolver.cli.app import VERBS
 
-    known = {verb.rstrip("_") for verb in VERBS}
+    known = {verb.rstrip("_").replace("_", "-") for verb in VERBS}
     lines = [command.text for page in (START, *PAGES) for command in documented.commands(page)]
     used = {words[1] for words in (line.split() for line in lines) if words[0] == "convolver"}
     assert {"doctor", "probe", "predict", "report", "plot", "diff", "export", "info"} <= used <= known
@@ -63,7 +63,7 @@ def test_most_verbs_show_what_they_print():
     shown = {words.split()[1] for page in PAGES for words in _with_output(page) if words.startswith("convolver ")}
     from convolver.cli.app import VERBS
 
-    assert {verb.rstrip("_") for verb in VERBS} - {"doctor", "import"} <= shown  # in getting started, after a pipe
+    assert {verb.rstrip("_").replace("_", "-") for verb in VERBS} - {"doctor", "import"} <= shown  # in getting started, after a pipe
 
 
 def _with_output(page: Path) -> list[str]:
