@@ -63,7 +63,7 @@ def test_most_verbs_show_what_they_print():
     shown = {words.split()[1] for page in PAGES for words in _with_output(page) if words.startswith("convolver ")}
     from convolver.cli.app import VERBS
 
-    assert {verb.rstrip("_").replace("_", "-") for verb in VERBS} - {"doctor", "import"} <= shown  # in getting started, after a pipe
+    assert {verb.rstrip("_").replace("_", "-") for verb in VERBS} - {"doctor", "import"} <= shown  # in getting started
 
 
 def _with_output(page: Path) -> list[str]:
