@@ -49,7 +49,7 @@ class PredictableTrace(RecordedTrace, Protocol):
 
 class _Systems(NamedTuple):
     """What is simulated for a machine: its caches, what keeps translations, its caches as lines out of order find them, and with
-    the last levels that neighbors may leave of it."""
+    the last levels that other VMs may leave of it."""
 
     caches: MemorySystem
     pages: MemorySystem | None
@@ -224,7 +224,7 @@ def _with_last(
 def _kept(
     table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], where: Falls, counts: pl.DataFrame
 ) -> Falls:
-    """Return where the references fall in the part of the last level that neighbors leave the program."""
+    """Return where the references fall in the part of the last level that other VMs leave the program."""
     cycle, lives, known = cycle_seconds(machine), machine.residency, machine.calibration
     if not systems.left or cycle is None or lives is None or known is None:
         return where

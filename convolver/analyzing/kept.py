@@ -1,6 +1,6 @@
 """How much of a last level that others use, too, a program keeps.
 
-Neighbors push a line out that is left alone for longer than the machine's residency (a probe measures it). So of the lines that a
+Other VMs push a line out that is unused for longer than the machine's residency (a probe measures it). So of the lines that a
 program asks of the last level, it keeps those that it asks for again in that time: as many different ones as it asks for in it.
 Probes walk as fast as they can and find nearly all of the level; a program that computes between its misses finds less. How many
 different lines are among the next n is a sum of miss ratios, as each of them is new to the level where it misses in one as large

@@ -197,7 +197,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def left_systems(self) -> tuple[MemorySystem, ...]:
-        """The caches with smaller and smaller last levels, the largest first: what a program keeps where neighbors push out lines
+        """The caches with smaller and smaller last levels, the largest first: what a program keeps where other VMs push out lines
         that are left alone; empty where the profile does not say that, or the calibration says it of lines out of order."""
         lives, known = self.residency, self.calibration
         if (

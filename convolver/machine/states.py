@@ -1,8 +1,8 @@
-"""A machine and a moment: a probe on a shared host sees what neighbors left, not the machine; ``NAME@alone`` chooses.
+"""A machine and a moment: a probe on a shared host sees what other VMs left, not the machine; ``NAME@alone`` chooses.
 
 - ``probed``: as the probe found it; what a prediction for this very host wants;
 - ``alone``: the last level as large as the hardware reports, as where nobody else uses it; latencies and bandwidths, which no
-  probe beside neighbors can distinguish from theirs, stay;
+  probe beside other VMs can distinguish from theirs, stay;
 - ``usual``: medians over many hosts, which derived machines are (:mod:`convolver.machine.derived`).
 """
 

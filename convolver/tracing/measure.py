@@ -39,7 +39,7 @@ class Measurement:
         """Median of the processor seconds of the ``wanted`` shortest runs: what a prediction is compared with.
 
         A prediction knows nothing of other programs that take the processor away, nor of waiting for files, so wall-clock time
-        would measure the neighbors too; and of neighbors on the core, which only add time, as little as the probe does, which
+        would measure other VMs too; and of those on the core, which only add time, as little as the probe does, which
         keeps its shortest samples.
         """
         return median(self._shortest)

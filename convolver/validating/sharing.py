@@ -51,7 +51,7 @@ class Watch(msgspec.Struct):
 def watched(cpu: int) -> Iterator[Watch]:
     """Look at the core every 3 ms while the body runs, for 10 us, from the same CPU; the result is filled in after the body.
 
-    Neighbors come and go within a run, so that looks before and after it miss half of them. Nothing is seen where the probe
+    Other VMs come and go within a run, so that looks before and after it miss half of them. Nothing is seen where the probe
     does not run.
     """
     seen = Watch()
