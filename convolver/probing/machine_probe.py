@@ -290,6 +290,7 @@ def profile_of(
     hierarchy = geometry(reported, detected)
     around = _Around() if surroundings is None else surroundings(maps, hierarchy, detected)
     maps += around.maps
+    huge = curves(summaries_of(measured.huge_lines), kernels, _HUGE_PAGE_BYTES) if measured.huge_lines else ()
     profile = MachineProfile(
         name=measured.host,
         hierarchy=hierarchy,
@@ -297,7 +298,7 @@ def profile_of(
         detected=detected,
         cpu={**measured.described, "measured_hertz": round(1 / noise["cycle_seconds_least"], -6)},
         maps=maps,
-        huge_maps=curves(summaries_of(measured.huge_lines), kernels, _HUGE_PAGE_BYTES),
+        huge_maps=huge,
         floating_point=throughputs(summaries, kernels),
         core=measured.core,
         kernel=measured.kernel,
