@@ -49,7 +49,9 @@ def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, tr
     name, exact = f"{level} x {factor}", convolve(analyze(traces[0], larger), larger).total[0]
     assert in_full[name].seconds == pytest.approx(exact, rel=1e-3)
     assert in_full[name].ratio > 0.999
-    assert found[name].ratio == pytest.approx(in_full[name].ratio, rel=0.02)  # a sample errs alike on both machines
+    low, high = found[name].ratio_interval
+    assert low <= in_full[name].ratio <= high
+    assert found[name].ratio == pytest.approx(in_full[name].ratio, rel=0.05)  # a sample errs alike on both machines
 
 
 def test_a_signature_says_the_same_as_its_trace(traces, found, tmp_path):
