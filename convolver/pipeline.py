@@ -119,15 +119,23 @@ def predict_from(
     events: Events | str | Path | None = None,
     correct: Model | None = None,
     measured_seconds: float | None = None,
+    waiting_seconds: float | None = None,
     overlap: str = "norm",
     method: str = "calibrated",
 ) -> Prediction:
-    """Predict from an analysis of a program on two machines at least, as :func:`predict` does: convolve twice, take the ratio."""
+    """Predict from an analysis of a program on two machines at least, as :func:`predict` does: convolve twice, take the ratio.
+
+    ``waiting_seconds``: what the program was seen to wait on the base.
+    """
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 
-    times = [convolve(analysis, one, overlap=overlap, method=method) for one in (base, target)]
+    waited = waiting_seconds, waiting_seconds if target.id == base.id else None
+    times = [
+        convolve(analysis, one, overlap=overlap, method=method, waiting_seconds=seconds)
+        for one, seconds in zip((base, target), waited, strict=True)
+    ]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
@@ -204,7 +212,7 @@ def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float 
 
 def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> dict[str, Any]:
     fields = ("projected", "assumptions")
-    limits = grouped(times.table, 0.0 if system is None else system.seconds)
+    limits = grouped(times.table, 0.0 if system is None else system.seconds, times.waiting_seconds)
     whole, *ends = with_system(user_seconds, times.interval, system)
     parts = dict.fromkeys(PARTS) if system is None else system.parts
     return {
@@ -215,6 +223,7 @@ def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> 
         "floating_point_seconds": float(times.table["floating_point_seconds"].sum()),
         "instruction_seconds": float(times.table["instruction_seconds"].sum()),
         "limits": limits,
+        "waiting_seconds": times.header["waiting_seconds"],
         "user_seconds": user_seconds,
         "system_seconds": None if system is None else system.seconds,
         "system_interval_seconds": None if system is None else [system.low, system.high],

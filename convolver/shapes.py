@@ -194,6 +194,7 @@ class BlockTimesShape(HeaderShape, kw_only=True):
     sampled_share: float
     extrapolated_share: float
     overlap: str
+    waiting_seconds: Annotated[float, Meta(ge=0)] | None = None
     method: str | None = None
     command: list[str] | None = None
     assumptions: list[str] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
+    from convolver.cli.predict_steps import Chain
     from convolver.pipeline import Prediction
 
 HELP = """Predict a program's time on the base machine and its CPU ratio to targets.
@@ -141,11 +143,9 @@ def predict(
         chain.record(words, measure_runs, plan)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
-    if not printed(
-        as_json, as_csv, lambda: document(predictions, artifacts, chain.measurement, top), lambda: machine_rows(predictions)
-    ):
-        show(predictions, artifacts, top)
-    check = _checked(predictions[0])
+    if not printed(as_json, as_csv, lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):
+        show(predictions, artifacts, top, chain.seen)
+    check = _checked(predictions[0], chain.seen)
     if strict and check is not None and not check.passed:
         raise typer.Exit(CHECK_FAILED)
 
@@ -165,29 +165,27 @@ def _is_artifact(words: list[str]) -> bool:
     return len(words) == 1 and words[0].endswith(ARTIFACTS)
 
 
-def document(
-    predictions: list[Prediction], artifacts: dict[str, str], measurement: dict[str, Any] | None, top: int
-) -> dict[str, Any]:
+def document(predictions: list[Prediction], artifacts: dict[str, str], chain: Chain, top: int) -> dict[str, Any]:
     """Return what ``--json`` prints: the first prediction, all targets, the hot blocks and where the artifacts are."""
     first = predictions[0]
     blocks = [] if first.base is None else first.base.table.head(top).to_dicts()
     from convolver.reporting.limiters import sentence
 
-    check = _checked(first)
+    check = _checked(first, chain.seen)
     return {
         **first.summary(),
         "targets": [_target(one) for one in predictions],
         "limited_by": None if first.base is None else sentence(first.base),
         "check": None if check is None else check._asdict(),
-        "measurement": measurement,
+        "measurement": None if chain.measurement is None else chain.measurement.to_document(),
         "blocks": blocks,
         "artifacts": artifacts,
     }
 
 
-def _checked(prediction: Prediction) -> BaseCheck | None:
+def _checked(prediction: Prediction, seen: Sequence[str]) -> BaseCheck | None:
     system = None if prediction.analysis is None else prediction.analysis.signature.header.get("system")
-    return base_check(prediction.document, system)
+    return base_check(prediction.document, system, seen)
 
 
 def _target(prediction: Prediction) -> dict[str, Any]:
@@ -205,7 +203,7 @@ def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:
     return [base, *(row for row in targets if row["machine"] != base["machine"])]
 
 
-def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> None:
+def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, seen: Sequence[str]) -> None:
     """Print the tables."""
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
@@ -241,7 +239,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int) -> 
     if "elapsed" in first["base"]:
         console.print(elapsed_times(sides))
         console.print()
-    check = _checked(predictions[0])
+    check = _checked(predictions[0], seen)
     if check is not None:
         console.print(check.sentence, style=None if check.passed else "bold", markup=False)
     if not first["complete"]:

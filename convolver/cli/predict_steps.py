@@ -16,8 +16,12 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.pipeline import Prediction, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
+from convolver.tracing.measure import Measurement, measure
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
+
+BUSY = 0.05
+"""Share of the native runs in which other programs had the processor that is named."""
 
 
 class Chain:
@@ -41,8 +45,9 @@ class Chain:
         self.cores, self.scaling = cores, list(scaling)
         self.measured_runs = 0
         self.progress = terminal_progress()
-        self.measurement: dict[str, Any] | None = None
+        self.measurement: Measurement | None = None
         self.sources: dict[str, str] = {}
+        self.seen: list[str] = []
         self.stem = ""
         self.base: MachineProfile
         self.targets: list[MachineProfile]
@@ -74,7 +79,6 @@ class Chain:
     def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
         """Probe where needed, measure and trace a command."""
         from convolver.tracing.launch import closed_off
-        from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
         from convolver.tracing.recording import objects_path
         from convolver.tracing.tracer import trace
@@ -92,8 +96,8 @@ class Chain:
             new_file(folder / name, self.force)
         if runs:
             self.measured_runs = runs
-            measurement = measure(argv, runs=runs, progress=self.progress)
-            self.measurement = measurement.to_document()
+            self.measurement = measure(argv, runs=runs, progress=self.progress)
+            self.seen = self._seen(self.measurement)
         with closed_off():
             self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
         self.signature = self.trace.signature
@@ -163,7 +167,7 @@ class Chain:
             model = Model.load(correct)
         self.analysis = analyze(self.trace or self.signature, [self.base, *self.targets], hits=self.hits, progress=self.progress)
         if measured is None and self.measurement is not None:
-            measured = self.measurement["seconds"]
+            measured = self.measurement.seconds
         predictions = [
             predict_from(
                 self.analysis,
@@ -172,6 +176,7 @@ class Chain:
                 events=events,
                 correct=model,
                 measured_seconds=measured,
+                waiting_seconds=self._waiting_seconds(),
                 overlap=overlap,
                 method=method,
             )
@@ -181,6 +186,21 @@ class Chain:
             self._add_elapsed(predictions, self.trace)
         return predictions
 
+    def _seen(self, measurement: Measurement) -> list[str]:
+        """Return as phrases what of this machine disturbs its native runs, or differs from the profile of it."""
+        from convolver.probing.machine_probe import default_cpu
+        from convolver.validating.sharing import differences
+
+        share = measurement.queued_share
+        found = [f"other programs had the processor for {share:.0%} of the native runs"] if share > BUSY else []
+        return found + (differences(self.base, default_cpu()) if self.base.provenance.get("host") == host_name() else [])
+
+    def _waiting_seconds(self) -> float | None:
+        """Return what the program waited natively, where it is one process with one thread."""
+        system = self.signature.header.get("system") or {}
+        alone = not system.get("threads") and not system.get("forks")
+        return self.measurement.waiting_seconds if self.measurement is not None and alone else None
+
     def _add_elapsed(self, predictions: list[Prediction], trace: Trace) -> None:
         """Add elapsed times to the predictions of a program with several threads."""
         from convolver.convolution.elapsed import ThreadReplay
@@ -189,7 +209,7 @@ class Chain:
             replay = ThreadReplay(trace)
         except UsageError as error:
             return say(str(error))
-        wall = None if self.measurement is None else median(sorted(self.measurement["wall_seconds"])[: self.measured_runs])
+        wall = None if self.measurement is None else median(sorted(self.measurement.wall_seconds)[: self.measured_runs])
         system = self.signature.header.get("system")
         for one, machine in zip(predictions, self.targets, strict=True):
             for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):

@@ -191,8 +191,13 @@ class BlockTimes(TableArtifact):
     @property
     def limits(self) -> dict[str, float]:
         """Seconds of the whole program by what they were spent on, the largest first, with those in the kernel; they add up to
-        :attr:`total` (docs/theory.md, "What limits it")."""
-        return grouped(self.table, self.system.seconds if self.system is not None else 0.0)
+        :attr:`total` and :attr:`waiting_seconds` (docs/theory.md, "What limits it")."""
+        return grouped(self.table, self.system.seconds if self.system is not None else 0.0, self.waiting_seconds)
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Measured elapsed time in which the program did not want the processor; 0 where that is not known."""
+        return float(self.header.get("waiting_seconds") or 0.0)
 
     def by_function(self) -> pl.DataFrame:
         """Return function, module, memops and seconds, by falling time."""

@@ -60,14 +60,21 @@ def check_choices(overlap: str, method: str) -> None:
         raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
 
 
-def convolve(analysis: Analysis, machine: MachineName, *, overlap: str = "norm", method: str = "calibrated") -> BlockTimes:
+def convolve(
+    analysis: Analysis,
+    machine: MachineName,
+    *,
+    overlap: str = "norm",
+    method: str = "calibrated",
+    waiting_seconds: float | None = None,
+) -> BlockTimes:
     """Return the time of every executed block on a machine. A pure function of an analysis and a profile.
 
     The profile may have other speeds than the analyzed one, but not other caches: the time that is waited for lines stays.
     ``overlap`` says how the parts of a block's time combine (:data:`OVERLAPS`), ``method`` where they come from
     (:data:`METHODS`); for a machine without a calibration the curves stand in. Where the analysis has no core cycles, core time
     follows from counts and measured rates. Blocks without a sample get the memory rate of the sampled blocks of their function,
-    else module, else program.
+    else module, else program. ``waiting_seconds``: what the program was seen to wait on this machine, kept beside the times.
 
     Raises :class:`ProvenanceError` for a machine that was not analyzed, :class:`CoverageError` when no reference was sampled,
     :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
@@ -100,6 +107,7 @@ def convolve(analysis: Analysis, machine: MachineName, *, overlap: str = "norm",
         **drawn_fields(times.drawn, times.seconds, signature.table),
         assumptions=[*costs.assumptions, *_absent(part, machine, used), *_projected(machine, used)],
         system=None if used == "paper" else system_document(signature.header.get("system"), machine),
+        waiting_seconds=waiting_seconds,
         command=signature.header.get("command"),
     )
 

@@ -22,7 +22,7 @@ from convolver.machine.maps import MEMORY
 if TYPE_CHECKING:
     import polars as pl
 
-BANDWIDTH, LATENCY, KERNEL, PORTS = "memory_bandwidth", "memory_latency", "kernel", "ports"
+BANDWIDTH, LATENCY, KERNEL, WAITING, PORTS = "memory_bandwidth", "memory_latency", "kernel", "waiting", "ports"
 LIMIT = "limit_"
 """Prefix of the columns with the seconds of causes in block times."""
 
@@ -100,9 +100,9 @@ def ordered(levels: Sequence[str], causes: Sequence[str]) -> list[str]:
     return [name for name in known if name in causes]
 
 
-def grouped(rows: pl.DataFrame, system_seconds: float = 0.0) -> dict[str, float]:
-    """Return the seconds of rows of block times by cause, the largest first, all ports as one, and of the kernel."""
-    found = {KERNEL: system_seconds} if system_seconds else {}
+def grouped(rows: pl.DataFrame, system_seconds: float = 0.0, waiting_seconds: float = 0.0) -> dict[str, float]:
+    """Return the seconds of rows of block times by cause, the largest first, all ports as one, and of the kernel and waiting."""
+    found = {KERNEL: system_seconds, WAITING: waiting_seconds}
     for column in rows.columns:
         if column.startswith(LIMIT):
             name = column.removeprefix(LIMIT)

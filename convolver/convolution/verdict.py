@@ -39,11 +39,13 @@ _MUCH = 0.2
 """Share of the time in the kernel, or of accesses without a sample, that is named as a cause."""
 
 
-def base_check(document: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> BaseCheck | None:
+def base_check(
+    document: Mapping[str, Any], system: Mapping[str, Any] | None = None, seen: Sequence[str] = ()
+) -> BaseCheck | None:
     """Return the check of a prediction (docs/formats/prediction.md) on its base; None where nothing was measured.
 
-    ``system`` is what the trace says that the program had of the kernel (docs/formats/signature.md): where the check fails, the
-    cause is looked up there.
+    ``system`` is what the trace says that the program had of the kernel (docs/formats/signature.md), ``seen`` what was seen of
+    the machine during the native runs, as phrases: where the check fails, they name the cause.
     """
     measured, base = document["measured_seconds"], document["base"]
     if not measured:
@@ -54,13 +56,10 @@ def base_check(document: Mapping[str, Any], system: Mapping[str, Any] | None = N
     found = f"predicted {format_seconds(base['seconds'])} ({seconds_from_to((low, high))}), measured {format_seconds(measured)}"
     if passed:
         return BaseCheck(True, f"Check on {base['machine']}: {found} ({100 * error:+.1f} %), within the interval.")
-    seen = _causes(document, system or {})
-    advice = (
-        f"The trace says: {'; '.join(seen)}."
-        if seen
-        else "The trace names no cause (no other process or thread, little of the kernel): the machine was busy or its clock "
-        "another while it was profiled or measured, or the model errs. Profile and measure again on a quiet machine."
-    )
+    causes = [*seen, *_causes(document, system or {})]
+    advice = f"Possible causes: {'; '.join(causes)}." if causes else "Neither the trace nor the machine shows a cause."
+    if seen or not causes:
+        advice += " Profile and measure again on a quiet machine."
     return BaseCheck(False, f"Check failed on {base['machine']}: {found} ({100 * error:+.1f} %). {advice}")
 
 

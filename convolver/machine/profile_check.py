@@ -47,13 +47,13 @@ def check_profile(profile: MachineProfile) -> list[Finding]:
 
 
 def projection_doubt(profile: MachineProfile) -> str:
-    """Return one sentence on how uncertain a projection's factors make its places; empty where they change nothing."""
+    """Return one sentence on how much a projection's factors widen the intervals of its levels; empty where they do not."""
     known = profile.calibration
     if known is None or not any(known.assumed):
         return ""
     places = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
     parts = [f"{place} {100 * deviation:.0f} %" for place, deviation in zip(places, known.assumed, strict=True) if deviation]
-    return f"No one factor holds for all that a place is asked for, so intervals are wider than the base's: {', '.join(parts)}."
+    return f"No single factor fits all access patterns of a level, so intervals are wider than the base's: {', '.join(parts)}."
 
 
 def _origin(profile: MachineProfile) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver.analyzing.core_causes import PORT
-from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, busy_ports, grouped
+from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, WAITING, busy_ports, grouped
 from convolver.reporting.grid import grid, percent
 from convolver.units import format_seconds
 
@@ -27,6 +27,7 @@ LABELS = {
     LATENCY: "memory latency",
     "page_walks": "page walks",
     KERNEL: "kernel",
+    WAITING: "waiting (measured)",
 }
 """By name of a cause; levels have their own names, ports are listed."""
 LEAST = 0.005
@@ -81,12 +82,13 @@ def sentence(times: BlockTimes) -> str:
     """Return what limits the hottest line, function or all of a program; empty where block times do not say."""
     import polars as pl
 
-    kernel = times.system.seconds if times.system is not None else 0.0
-    whole = times.seconds + kernel
-    causes = grouped(times.table, kernel)
-    if not causes or not whole:
+    causes = times.limits
+    whole = sum(causes.values())
+    if not whole:
         return ""
-    if causes.get(KERNEL, 0.0) > 0.5 * whole:
+    if (waited := causes.get(WAITING, 0.0)) > 0.5 * whole:
+        return f"The program waits for {percent(waited / whole)} of the elapsed time: for files, devices or other processes."
+    if (kernel := causes.get(KERNEL, 0.0)) > 0.5 * whole:
         return f"The kernel takes {percent(kernel / whole)} of the time: page faults and system calls."
     for keys in (("file", "line"), ("module", "function")):
         sums = times.table.group_by(keys, maintain_order=True).agg(pl.col("seconds").sum())
@@ -109,9 +111,8 @@ def sentence(times: BlockTimes) -> str:
 
 
 def limits_chart(times: BlockTimes) -> Table:
-    """Return bars of the causes, which add up to the predicted time."""
-    kernel = times.system.seconds if times.system is not None else 0.0
-    causes = grouped(times.table, kernel)
+    """Return bars of the causes, which add up to the predicted time and, where it was measured, the program's waiting."""
+    causes = times.limits
     whole = sum(causes.values())
     table = grid(["limited by"], ["seconds", "share"], f"What limits it on {times.machine}")
     table.add_column("", no_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import subprocess
@@ -9,7 +10,9 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from convolver.errors import NoiseWarning, TracerError
 from convolver.progress import SILENT, Progress
@@ -24,6 +27,17 @@ _MORE_TIMES = 3
 """Where they differ more, further runs are started for so long, up to so many times the runs that were asked for."""
 
 
+_START_SECONDS = 0.001
+"""Elapsed time that the start of a process takes on its own."""
+
+
+class _Run(NamedTuple):
+    wall: float
+    processor: float
+    queued: float
+    status: int
+
+
 @dataclass(frozen=True)
 class Measurement:
     """Repeated native runs: wall-clock and processor (user + system) seconds of each, and the last exit status."""
@@ -33,6 +47,8 @@ class Measurement:
     exit_status: int
     wanted: int = 3
     """How many runs were asked for; there are more where those differed."""
+    queued_seconds: tuple[float, ...] = ()
+    """How long the main thread of each run was ready while others had the processor; empty where the kernel does not tell."""
 
     @property
     def seconds(self) -> float:
@@ -43,6 +59,19 @@ class Measurement:
         keeps its shortest samples.
         """
         return median(self._shortest)
+
+    @property
+    def waiting_seconds(self) -> float | None:
+        """Elapsed time in which a program of one process and thread did not want the processor, in the run with the least of it;
+        None where that is not known."""
+        runs = zip(self.wall_seconds, self.processor_seconds, self.queued_seconds, strict=False)
+        least = min((wall - processor - queued for wall, processor, queued in runs), default=None)
+        return None if least is None else max(least - _START_SECONDS, 0.0)
+
+    @property
+    def queued_share(self) -> float:
+        """Share of the elapsed time of all runs in which other programs had the processor."""
+        return sum(self.queued_seconds) / sum(self.wall_seconds) if sum(self.wall_seconds) else 0.0
 
     @property
     def _shortest(self) -> list[float]:
@@ -60,6 +89,7 @@ class Measurement:
             "seconds": self.seconds,
             "wall_seconds": list(self.wall_seconds),
             "processor_seconds": list(self.processor_seconds),
+            "queued_seconds": list(self.queued_seconds),
             "exit_status": self.exit_status,
         }
 
@@ -93,11 +123,12 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
     return found
 
 
-def _of(times: Sequence[tuple[float, float, int]], wanted: int) -> Measurement:
-    return Measurement(tuple(wall for wall, _, _ in times), tuple(cpu for _, cpu, _ in times), times[-1][2], wanted)
+def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
+    wall, processor, queued, status = zip(*runs, strict=True)
+    return Measurement(wall, processor, status[-1], wanted, () if any(math.isnan(one) for one in queued) else queued)
 
 
-def _once(argv: Sequence[str]) -> tuple[float, float, int]:
+def _once(argv: Sequence[str]) -> _Run:
     before = time.perf_counter()
     try:
         with input_again() as stdin:
@@ -106,10 +137,21 @@ def _once(argv: Sequence[str]) -> tuple[float, float, int]:
             )
     except OSError as error:
         raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    wall = time.perf_counter() - before
+    queued = _queued_seconds(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - before
-    return wall, processor_seconds(usage), process.returncode
+    return _Run(wall, processor_seconds(usage), queued, process.returncode)
+
+
+def _queued_seconds(pid: int) -> float:
+    """Return how long the main thread of a process that ended, but was not waited for, stood in a queue for a processor; nan
+    where the kernel does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return math.nan
 
 
 def processor_seconds(usage: resource.struct_rusage) -> float:

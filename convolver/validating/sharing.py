@@ -12,11 +12,15 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from convolver.probing.runner import probe_binary, start
 from convolver.probing.samples import Line
+
+if TYPE_CHECKING:
+    from convolver.machine.profile import MachineProfile
 
 SHARED = 1.1
 """Factor by which an instruction must cost more cycles than on the core alone for the core to count as shared at a look."""
@@ -24,6 +28,8 @@ SHARED_RUN = 1.02
 """The same in the mean of a run's looks. Small programs take up to a tenth more at 1.03, a third more at 1.1."""
 PATIENCE_SECONDS = 1.0
 """How long a run waits for the core to be alone."""
+_OTHER_CLOCK = 1.05
+"""Factor from which a clock counts as another."""
 _LOOK = ("--sample", "0.0005", "--limit", "0.004", "--warmup", "0.0005", "--precision", "0.01", "--least", "3", "--most", "5")
 _PAUSE_SECONDS = 0.05
 
@@ -31,13 +37,20 @@ _PAUSE_SECONDS = 0.05
 def instruction_cycles(cpu: int) -> float:
     """Return the cycles that one of the probe's independent instructions takes on a CPU now (a look of 6 ms); 0 where the probe
     does not tell."""
+    return look(cpu)[0]
+
+
+def look(cpu: int) -> tuple[float, float]:
+    """Return :func:`instruction_cycles` and the seconds of a cycle now; zeros where the probe does not tell."""
     command = [str(probe_binary()), "--cpu", str(cpu), *_LOOK]
     try:
         done = subprocess.run(command, input="instruction 0 1\n", capture_output=True, text=True, timeout=10, check=False)
         line = msgspec.json.decode(done.stdout, type=Line)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
-        return 0.0
-    return min(line.samples_seconds, default=0.0) / line.cycle_seconds if line.cycle_seconds > 0 else 0.0
+        return 0.0, 0.0
+    if line.cycle_seconds <= 0:
+        return 0.0, 0.0
+    return min(line.samples_seconds, default=0.0) / line.cycle_seconds, line.cycle_seconds
 
 
 class Watch(msgspec.Struct):
@@ -75,6 +88,21 @@ def is_shared(cycles: float, alone: float, limit: float = SHARED) -> bool:
     """Tell whether the core is shared, given the cycles of an instruction now, or in the mean of a run (:data:`SHARED_RUN`), and
     on the core alone; either is 0 if unknown."""
     return alone > 0 and cycles > limit * alone
+
+
+def differences(machine: MachineProfile, cpu: int) -> list[str]:
+    """Return as phrases how a CPU of this computer differs now from what its profile says: another clock, a shared core."""
+    cycles, cycle_seconds = look(cpu)
+    known = {one.kernel: one.seconds for one in machine.floating_point}
+    found: list[str] = []
+    if not cycles or not {"cycle", "instruction"} <= known.keys():
+        return found
+    clock = known["cycle"] / cycle_seconds
+    if not 1 / _OTHER_CLOCK < clock < _OTHER_CLOCK:
+        found.append(f"the clock is {1e-9 / cycle_seconds:.2f} GHz now and was {1e-9 / known['cycle']:.2f} GHz in the profile")
+    if is_shared(cycles, alone := known["instruction"] / known["cycle"]):
+        found.append(f"the core is shared with another thread (an instruction takes {cycles:.2f} cycles now, {alone:.2f} alone)")
+    return found
 
 
 def wait_until_alone(cpu: int, alone: float) -> float:

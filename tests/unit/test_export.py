@@ -12,9 +12,12 @@ from typer.testing import CliRunner
 
 from convolver.cli.app import app
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.system_time import PARTS, SystemTime
 from convolver.errors import ProvenanceError, UsageError
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.reporting.export.callgrind import events, lines
+from convolver.reporting.export.stacks import stacks
+from convolver.reporting.limiters import sentence
 from tests import synthetic
 from tests.artifact_chain import make_chain, make_timeline
 
@@ -93,6 +96,17 @@ def test_speedscope_weights_add_up_and_every_frame_is_known(chain):
     assert sum(profile["weights"]) == pytest.approx(profile["endValue"]) == chain.prediction.base.seconds
     assert {index for sample in profile["samples"] for index in sample} == set(range(len(frames)))
     assert len(profile["samples"]) == len(profile["weights"])
+
+
+def test_the_kernel_and_waiting_have_bars_and_stacks_of_their_own(chain):
+    times = chain.prediction.base
+    system = SystemTime(0.5, 0.4, 0.6, dict.fromkeys(PARTS, 0.0)).document()
+    known = BlockTimes(times.table, {**times.header, "waiting_seconds": 2.0, "system": system})
+    found = stacks(known)
+    assert found["waiting",] == 2
+    assert found["kernel",] == 0.5
+    assert sum(found.values()) == pytest.approx(sum(known.limits.values())) == pytest.approx(known.total[0] + 2)
+    assert sentence(known).startswith("The program waits for")
 
 
 def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):

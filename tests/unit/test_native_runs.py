@@ -1,5 +1,7 @@
 """Native runs beside a prediction: their median, and what is said of runs that differ."""
 
+import os
+import subprocess
 import sys
 import warnings
 
@@ -54,3 +56,18 @@ def test_runs_that_agree_are_not(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert measure(burning(tmp_path, 0.0)).seconds == pytest.approx(0.6, abs=0.1)
+
+
+def test_what_a_program_sleeps_is_its_waiting():
+    found = measure(["sleep", "0.2"], runs=1)
+    assert found.waiting_seconds == pytest.approx(0.2, abs=0.05)
+
+
+def test_a_program_in_a_queue_for_the_processor_does_not_wait(tmp_path):
+    command = f"import os; os.sched_setaffinity(0, {{{max(os.sched_getaffinity(0))}}}); exec({BURN!r})"
+    argv = [sys.executable, "-c", command, str(tmp_path / "turn"), "0"]
+    with subprocess.Popen([*argv[:3], str(tmp_path / "other"), "9"]) as other:
+        found = measure(argv, runs=1)
+        other.kill()
+    assert found.waiting_seconds < 0.1
+    assert found.queued_share > 0.2

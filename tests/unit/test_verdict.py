@@ -49,12 +49,18 @@ QUIET = {"forks": 0, "threads": 0, "pages": {"anonymous": 5, "shared": 0, "windo
         ({}, {"threads": 3}, "3 more threads"),
         ({"system_seconds": 0.4}, {"pages": {"anonymous": 7000}}, "40% of the time is the kernel's, with 7,000 page faults"),
         ({"projected": True}, QUIET, "projected machine"),
-        ({}, QUIET, "The trace names no cause"),
+        ({}, QUIET, "Neither the trace nor the machine shows a cause. Profile and measure again"),
     ],
 )
 def test_the_cause_of_a_failed_check_comes_from_the_trace(base, system, words):
     document = {**FAILED, "base": {**FAILED["base"], **base}}
     assert words in base_check(document, system).sentence
+
+
+def test_what_was_seen_of_the_machine_comes_first():
+    sentence = base_check(FAILED, {"threads": 1}, ["the core is shared"]).sentence
+    assert "Possible causes: the core is shared; it ran 1 more thread" in sentence
+    assert sentence.endswith("again on a quiet machine.")
 
 
 @pytest.mark.parametrize(("measured", "passed"), [(1.05, True), (80.0, False)])

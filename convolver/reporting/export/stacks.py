@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
-from convolver.convolution.limit_shares import LIMIT
+from convolver.convolution.limit_shares import KERNEL, LIMIT, WAITING
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
@@ -28,8 +28,9 @@ def _frames(row: dict[str, Any]) -> Frames:
 
 
 def stacks(times: BlockTimes) -> dict[Frames, float]:
-    """Return seconds by (module, function, place, cause), the largest first; without a cause in times that know none."""
-    found: dict[Frames, float] = {}
+    """Return seconds by (module, function, place, cause), the largest first; without a cause in times that know none. The
+    kernel and waiting have stacks of their own."""
+    found: dict[Frames, float] = {(name,): seconds for name, seconds in times.limits.items() if name in (KERNEL, WAITING)}
     causes = [name for name in times.table.columns if name.startswith(LIMIT)]
     for row in times.table.iter_rows(named=True):
         frames = _frames(row)
