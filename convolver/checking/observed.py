@@ -113,19 +113,29 @@ def _mean(rows: Sequence[Observed] | Sequence[FunctionTime]) -> tuple[float, flo
     return mean, math.sqrt(spread + math.fsum(one.error**2 for one in rows) / len(rows))
 
 
-def observe(argv: Sequence[str], machine: MachineProfile, *, marked: bool = False, progress: Progress = SILENT) -> Observed:
+def observe(
+    argv: Sequence[str],
+    machine: MachineProfile,
+    *,
+    marked: bool = False,
+    plan: SamplingPlan = DENSE,
+    progress: Progress = SILENT,
+) -> Observed:
     """Trace a command, or what it marks (convolver_markers.h), and predict it on the machine.
 
     Its output is dropped; each run has the same input.
 
     Raises :class:`TracerError` for a command that fails, and what :func:`convolver.trace` raises.
     """
+    from convolver.tracing.engine_choice import died_of_valgrind
     from convolver.tracing.tracer import trace
 
-    plan = replace(DENSE, start_at="marker", stop_at="marker") if marked else DENSE
+    plan = replace(plan, start_at="marker", stop_at="marker") if marked else plan
     with TemporaryDirectory(prefix="convolver-check-") as folder:
         with closed_off():
             recorded = trace(argv, output=Path(folder) / "run.cvt", sampling=plan, progress=progress)
         if status := recorded.header["exit_status"]:
-            raise TracerError(f"'{argv[0]}' ended with status {status}, so its time means nothing; check a run that succeeds.")
+            why = died_of_valgrind(plan, recorded.header)
+            advice = f"{why}; check with --engine native" if why else "check a run that succeeds"
+            raise TracerError(f"'{argv[0]}' ended with status {status}, so its time means nothing; {advice}.")
         return Observed.of_trace(recorded, machine, progress)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import Json, new_file, print_json, say, wrote
+from convolver.cli.trace_plan import Engine, on_engine
 
 HELP = """Check a program's time on a pinned machine against limits and a baseline, for CI.
 
@@ -34,6 +35,7 @@ def check_command(
     update: Annotated[bool, typer.Option("--update", help="Keep the program's times as the new baseline.")] = False,
     comment: Annotated[Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown.")] = None,
     suite: Annotated[Path | None, typer.Option("--junit", help="Write the result as JUnit XML.")] = None,
+    engine: Engine = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +43,7 @@ def check_command(
     from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
-    from convolver.checking.observed import observe, together
+    from convolver.checking.observed import DENSE, observe, together
     from convolver.checking.reports import junit, markdown
     from convolver.reporting.console import terminal_progress
 
@@ -53,11 +55,12 @@ def check_command(
     machine = allowed.pinned()
     baseline = CheckBaseline.load(allowed.baseline, machine, anew=update)
     progress = terminal_progress()
+    plan = on_engine(engine, command, DENSE)
     before, own = baseline.programs.get(known_as), allowed.of(known_as)
-    now = together([observe(command, machine, progress=progress) for _ in range(RUNS if update else 1)])
+    now = together([observe(command, machine, plan=plan, progress=progress) for _ in range(RUNS if update else 1)])
     found = compare(known_as, machine.name, before, now, own)
     if not found.passed and not update:
-        again = observe(command, machine, progress=progress)  # a regression that one run alone shows is none
+        again = observe(command, machine, plan=plan, progress=progress)  # a regression that one run alone shows is none
         found = compare(known_as, machine.name, before, min(now, again, key=lambda one: one.seconds), own)
     if update:
         baseline.programs[known_as] = now

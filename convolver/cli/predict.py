@@ -140,7 +140,7 @@ def predict(
 
         plan = sampling_plan(interval=interval, sample=sample, full=full, sets=sets, budget=budget)
         plan = on_engine(engine, words, replace(plan, data_objects=data_objects).check())
-        chain.record(words, measure_runs, plan)
+        chain.record(words, measure_runs, plan, engine)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
     if not printed(as_json, as_csv, lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):

@@ -76,8 +76,10 @@ class Chain:
         self.signature, self.hits = Signature.load(path), hits
         self.sources = {"signature": str(path), "hit rates": str(hits)}
 
-    def record(self, argv: list[str], runs: int, sampling: SamplingPlan) -> None:
-        """Probe where needed, measure and trace a command."""
+    def record(self, argv: list[str], runs: int, sampling: SamplingPlan, engine: str | None = None) -> None:
+        """Probe where needed, measure and trace a command; ``engine``: as ``--engine`` names it."""
+        from convolver.cli.trace_plan import switched
+        from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long
         from convolver.tracing.launch import closed_off
         from convolver.tracing.preflight import check_command
         from convolver.tracing.recording import objects_path
@@ -98,9 +100,14 @@ class Chain:
             self.measured_runs = runs
             self.measurement = measure(argv, runs=runs, progress=self.progress)
             self.seen = self._seen(self.measurement)
+            sampling = switched(engine, sampling, too_long(sampling, self.measurement.seconds)) or sampling
         with closed_off():
-            self.trace = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
-        self.signature = self.trace.signature
+            traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
+            why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)
+            if again := switched(engine, sampling, why, " again"):
+                traced = trace(argv, output=cvt, sampling=again, progress=self.progress)
+        self.trace = traced
+        self.signature = traced.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}
         if objects is not None:
             self.sources["data objects"] = str(objects)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from convolver.cli import completing
 from convolver.cli.common import new_file, say, wrote
-from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan
+from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,9 +66,25 @@ class _Job:
     expected: int | None
     jobs: int
     attachment: Attachment | None
+    engine: str | None
 
     def new(self, path: Path) -> Path:
         return new_file(path, self.force)
+
+    def again(self, header: Mapping[str, Any]) -> _Job | None:
+        """The same job for the native engine, where Valgrind could not run the program."""
+        from convolver.tracing.engine_choice import died_of_valgrind
+
+        plan = switched(self.engine, self.plan, died_of_valgrind(self.plan, header), " again")
+        return None if plan is None else replace(self, plan=plan, force=True)
+
+    def report(self, signature: Signature, reason: str) -> None:
+        from convolver.tracing.engine_choice import other_code
+
+        _report(signature, reason, self.json)
+        found = other_code(self.plan, signature) if self.engine in (None, "auto") and not self.json else None
+        if found:
+            say(f"Note: {found}; --engine native traces what runs natively.")
 
 
 def _simulated(job: _Job, machines: list[str]) -> int:
@@ -89,6 +106,8 @@ def _simulated(job: _Job, machines: list[str]) -> int:
         more = dict(zip(files, (live.data_objects, object_hits), strict=True))
     else:
         hits = simulate(live, profiles, jobs=job.jobs, progress=terminal_progress())
+    if again := job.again(live.header):
+        return _simulated(again, machines)
     signature = live.signature
     signature.save(signature_file)
     hits.save(hits_path)
@@ -99,7 +118,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
         wrote(path)
     if job.plan.data_objects and not job.json:
         _say_objects(live.data_objects)
-    _report(signature, str(live.header["reason"]), job.json)
+    job.report(signature, str(live.header["reason"]))
     live.reraise()
     return int(live.header["exit_status"])
 
@@ -129,13 +148,15 @@ def _recorded(job: _Job) -> int:
         if job.output.exists():
             say(f"What ran until then is in {job.output} and {signature_path(job.output)}.")
         raise
+    if again := job.again(recorded.header):
+        return _recorded(again)
     wrote(job.output)
     wrote(signature_path(job.output))
     if job.plan.data_objects:
         wrote(objects_path(job.output))
         if not job.json:
             _say_objects(DataObjects.load(objects_path(job.output)))
-    _report(recorded.signature, str(recorded.header["reason"]), job.json)
+    job.report(recorded.signature, str(recorded.header["reason"]))
     return int(recorded.header["exit_status"])
 
 
@@ -252,7 +273,7 @@ def trace_command(
       convolver trace --engine native -- ./service
       convolver trace --attach 4711 --for 30s -o service.cvt
     """
-    from msgspec.structs import replace
+    from msgspec.structs import replace as changed
 
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
@@ -282,7 +303,7 @@ def trace_command(
         stop_at=stop_at,
         budget=budget,
     )
-    plan = replace(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
+    plan = changed(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
     if children and (simulate or addresses or engine == "native"):
         raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
     if not children:
@@ -298,6 +319,7 @@ def trace_command(
         expected=None if earlier is None else int(earlier.totals["memops"]),
         jobs=jobs or len(os.sched_getaffinity(0)),
         attachment=attachment,
+        engine=engine,
     )
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))

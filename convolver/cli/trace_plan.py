@@ -123,10 +123,19 @@ def sampling_plan(
 
 def on_engine(engine: str | None, command: Sequence[str], plan: SamplingPlan) -> SamplingPlan:
     """Return the plan for the engine that ``--engine`` names, and say why where it is not Valgrind by itself."""
-    from convolver.cli.common import say
-    from convolver.tracing.native_engine import choose_engine
+    from convolver.tracing.engine_choice import choose_engine
 
     chosen, why = choose_engine(engine or "auto", command, plan)
-    if why:
-        say(why)
-    return chosen
+    return switched(engine, chosen, why) or chosen
+
+
+def switched(engine: str | None, plan: SamplingPlan, why: str | None, again: str = "") -> SamplingPlan | None:
+    """Return the plan with the native engine, and say ``why``; None: there is no reason to, or ``--engine`` names another."""
+    from msgspec.structs import replace
+
+    from convolver.cli.common import say
+
+    if why is None or engine not in (None, "auto"):
+        return None
+    say(f"Tracing{again} with the native engine, because {why}.")
+    return replace(plan, engine="native")

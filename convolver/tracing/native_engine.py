@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
@@ -75,36 +73,6 @@ def checked_engine(wanted: str) -> EngineChoice:
     if wanted not in get_args(EngineChoice):
         raise UsageError(f"There is no engine '{wanted}'; choose valgrind, native or auto.")
     return cast(EngineChoice, wanted)
-
-
-def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple[SamplingPlan, str | None]:
-    """Return the plan for the engine that ``wanted`` names, and one sentence where "auto" takes another than Valgrind.
-
-    "auto" takes the native engine where
-    Valgrind is missing or the program has AVX-512 code, which Valgrind cannot run. Raises :class:`UsageError` for an unknown
-    engine, and for a plan or a machine that the native one cannot serve.
-    """
-    from msgspec.structs import replace
-
-    from convolver.tracing.avx512 import find_avx512
-    from convolver.tracing.preflight import resolve_command
-
-    wanted = checked_engine(wanted)
-    native = replace(plan, engine="native")
-    if wanted == "native":
-        refused = refusal()
-        if refused:
-            raise UsageError(f"The native engine cannot run here: {refused.rstrip('.')}; trace with --engine valgrind.")
-        return native.check(), None
-    if wanted == "valgrind" or native.missing_natively():
-        return plan, None
-    found = find_avx512(Path(resolve_command(argv)[0])) if shutil.which("valgrind") else None
-    if shutil.which("valgrind") and found is None:
-        return plan, None
-    if refusal():
-        return plan, None
-    why = f"{found.path} uses AVX-512, which Valgrind cannot run" if found else "Valgrind is not installed"
-    return native.check(), f"Tracing with the native engine, because {why}."
 
 
 def _said(log: Path, begin: str) -> list[str]:

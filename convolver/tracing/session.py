@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import time
@@ -30,6 +31,8 @@ STEP_MILLISECONDS = 200
 GRACE_SECONDS = 5.0
 """How long an interrupted program may take to end before it is killed."""
 EXITED, SIGNALED, EXECED = 0, 1, 2
+UNKNOWN_INSTRUCTION = "Valgrind does not know the instruction"
+"""What the reason says of a program that SIGILL killed under Valgrind alone."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +209,22 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     if not totals["ended"]:
         return Outcome(status, False, f"the tracer was killed: {last_words(log, status).rstrip('.')}")
     if totals["end_reason"] == SIGNALED:
-        return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}")
+        return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}{_unknown_instruction(log)}")
     if totals["end_reason"] == EXECED:
         return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
     return Outcome(status, True, "exited")
+
+
+def _unknown_instruction(log: Path) -> str:
+    """Return, for a reason's end, which instruction Valgrind could not run; empty: it knew them all."""
+    try:
+        found = re.search(r"unhandled instruction bytes: ((?:0x[0-9A-F]{2} ?)+)", log.read_text(errors="replace"))
+    except OSError:
+        return ""
+    if found is None:
+        return ""
+    code = found[1].replace("0x", "").split()
+    return f": {UNKNOWN_INSTRUCTION} {' '.join(code[:6])}{' (AVX-512)' if code[0] == '62' else ''}"
 
 
 def last_words(log: Path, status: int) -> str:

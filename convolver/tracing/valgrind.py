@@ -41,4 +41,4 @@ def tool_command(options: list[str]) -> list[str]:
     valgrind = shutil.which("valgrind.bin") or shutil.which("valgrind")
     if not valgrind:
         raise ToolNotFoundError(f"no valgrind on the path; {INSTALL}")
-    return [valgrind, "-q", "--tool=convolver", "--vgdb=no", "--fair-sched=try", *options]
+    return [valgrind, "-q", "--tool=convolver", "--vgdb=no", "--fair-sched=try", "--sigill-diagnostics=yes", *options]

@@ -293,6 +293,34 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
     assert "executed avx512f, which cloud-epyc-milan lacks" in said
 
 
+def _said(*arguments: object) -> str:
+    run = subprocess.run([sys.executable, "-m", "convolver", *map(str, arguments)], capture_output=True, text=True, check=True)
+    return run.stderr
+
+
+def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path) -> None:
+    if "avx512f" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no AVX-512")
+    work = 'static __attribute__((noinline, target("avx512f"))) void work_avx512(void)'
+    source = f"""
+    #include <stdio.h>
+    {work} {{ for (int i = 0; i < 99; i++) __asm__ volatile("vpaddd %%zmm1, %%zmm2, %%zmm3" : : : "xmm3"); }}
+    int main(void) {{ work_avx512(); return 0; }}
+    """
+    said = _said("trace", "-o", tmp_path / "hidden.cvt", "--", _compiled(tmp_path, source))
+    assert "again with the native engine, because Valgrind does not know the instruction 62 F1 6D 48 FE D9 (AVX-512)" in said
+    assert Trace.load(tmp_path / "hidden.cvt").header["engine"] == "native"
+
+
+def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path) -> None:
+    if "sha_ni" not in Path("/proc/cpuinfo").read_text() or shutil.which("openssl") is None:
+        pytest.skip("this processor has no SHA instructions, or openssl is not installed")
+    (tmp_path / "zeros").write_bytes(bytes(8_000_000))
+    hashing = ["--counts-only", "-o", tmp_path / "hash.cvt", "--force", "--", "openssl", "dgst", "-sha256", tmp_path / "zeros"]
+    assert "libcrypto.so.3, where" in _said("trace", *hashing)
+    assert "Note: " not in _said("trace", "--engine", "native", *hashing)
+
+
 def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> None:
     source = """
     #include <string.h>

@@ -1,0 +1,134 @@
+"""Which engine runs a program: the one that is named, or the native one where Valgrind cannot run it, or would run other code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from msgspec.structs import replace
+
+from convolver.errors import UsageError
+from convolver.tracing.avx512 import candidates, find_avx512
+from convolver.tracing.elf import open_elf
+from convolver.tracing.native_engine import checked_engine, refusal
+from convolver.tracing.preflight import resolve_command
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.session import UNKNOWN_INSTRUCTION
+
+if TYPE_CHECKING:
+    from convolver.signature.signature import Signature
+
+LONGEST_SECONDS = 60.0
+"""Programs that run longer natively keep Valgrind busy for ten minutes and more."""
+HOT_SHARE = 0.1
+"""Share of the instructions that a module must have for its choice of code to matter."""
+_C_LIBRARY = re.compile(r"(libc|libm|libmvec|ld-linux[^/]*|libpthread)([-.][\d.]+)?\.so")
+_FEWEST_SHA, _FEWEST_EVEX, _EVEX_PER_KIB = 32, 256, 0.2
+_EXECUTABLE = 4
+
+
+def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple[SamplingPlan, str | None]:
+    """Return the plan for the engine that ``wanted`` names, and why "auto" takes another than Valgrind, as a sentence's end.
+
+    "auto" takes the native engine where Valgrind is missing, and where the program has AVX-512 code, which Valgrind cannot run.
+    Raises :class:`UsageError` for an unknown engine, and for a plan or a machine that the native one cannot serve.
+    """
+    wanted = checked_engine(wanted)
+    native = replace(plan, engine="native")
+    if wanted == "native":
+        refused = refusal()
+        if refused:
+            raise UsageError(f"The native engine cannot run here: {refused.rstrip('.')}; trace with --engine valgrind.")
+        return native.check(), None
+    if wanted == "valgrind" or plan.missing_natively():
+        return plan, None
+    why = _before(argv)
+    if why is None or refusal():
+        return plan, None
+    return native.check(), why
+
+
+def _before(argv: Sequence[str]) -> str | None:
+    if shutil.which("valgrind") is None:
+        return "Valgrind is not installed"
+    found = find_avx512(Path(resolve_command(argv)[0]))
+    return None if found is None else f"{found.path} uses AVX-512, which Valgrind cannot run"
+
+
+def _native_can(plan: SamplingPlan) -> bool:
+    return plan.engine != "native" and not plan.missing_natively() and refusal() is None
+
+
+def too_long(plan: SamplingPlan, seconds: float) -> str | None:
+    """Return why a program that takes so many ``seconds`` natively is none for Valgrind, as a sentence's end; None: it is one."""
+    if seconds <= LONGEST_SECONDS or not _native_can(plan):
+        return None
+    return f"the program runs for {seconds:.0f} s natively, and Valgrind makes it about ten times slower"
+
+
+def died_of_valgrind(plan: SamplingPlan, header: Mapping[str, Any]) -> str | None:
+    """Return what killed a program under Valgrind that the native engine can run, as a sentence's end; None: nothing did."""
+    _, found, code = str(header["reason"]).partition(UNKNOWN_INSTRUCTION)
+    return found + code if found and _native_can(plan) else None
+
+
+def other_code(plan: SamplingPlan, signature: Signature) -> str | None:
+    """Return where a program that Valgrind ran takes other code natively, as the middle of a sentence; None: nowhere known.
+
+    Libraries that choose their code by the processor do so where :data:`HOT_SHARE` of the instructions ran in one that has code
+    for AVX-512 or SHA, which this processor can execute and Valgrind's cannot. The C library is left out: its variants of a
+    function take about the same time.
+    """
+    import polars as pl
+
+    here = _processor_flags()
+    if plan.engine == "native" or plan.missing_natively() or not here & {"avx512f", "sha_ni"}:
+        return None
+    every = int(signature.totals["instructions"])
+    by_module = signature.table.group_by("module").agg(pl.col("instructions").sum()).sort("instructions", descending=True)
+    for module, instructions in by_module.iter_rows():
+        if not every or instructions < HOT_SHARE * every:
+            return None
+        if not module or _C_LIBRARY.match(Path(module).name):
+            continue
+        sets = sorted(_alternatives(Path(module)) & here)
+        if sets and not refusal():
+            share = f"{instructions / every:.0%}".replace("%", " %")
+            code = f"code for {' and '.join(sets)}, which Valgrind's processor lacks"
+            return f"{module}, where {share} of the instructions ran, has {code}"
+    return None
+
+
+def _processor_flags() -> set[str]:
+    try:
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        return set()
+    return set() if found is None else set(found[1].split())
+
+
+def _alternatives(module: Path) -> set[str]:
+    """Return which of avx512f and sha_ni a shared object has code for."""
+    sha = evex = size = 0
+    try:
+        with module.open("rb") as file:
+            elf = open_elf(file)
+            if elf is None or elf.get_section_by_name(".dynamic") is None:  # static: the C library's code is in it
+                return set()
+            for section in elf.iter_sections():
+                if not section["sh_flags"] & _EXECUTABLE or section["sh_type"] == "SHT_NOBITS":
+                    continue
+                code = np.frombuffer(section.data(), dtype=np.uint8)
+                size += len(code)
+                evex += len(candidates(code, clustered=True))
+                third = code[2:]
+                sha += int(np.count_nonzero((code[:-2] == 0x0F) & (code[1:-1] == 0x38) & (third >= 0xC8) & (third <= 0xCD)))
+    except (ELFError, OSError, ValueError):
+        return set()
+    found = {"sha_ni"} if sha >= _FEWEST_SHA else set()
+    return found | ({"avx512f"} if evex >= max(_FEWEST_EVEX, _EVEX_PER_KIB * size / 1024) else set())
