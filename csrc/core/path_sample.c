@@ -262,10 +262,12 @@ static cv_status keep(cv_path_sample *s, window_list *list, const cv_path *path,
         return status;
     if (w.courses)
         memcpy(w.course, s->taken, w.courses * sizeof *w.course);
-    memcpy(w.addresses, path->addresses + at, w.references * sizeof *w.addresses);
-    memcpy(w.sites, path->sites + at, w.references * sizeof *w.sites);
+    if (w.references) {
+        memcpy(w.addresses, path->addresses + at, w.references * sizeof *w.addresses);
+        memcpy(w.sites, path->sites + at, w.references * sizeof *w.sites);
+        memcpy(w.out_of_order, s->out_of_order + at, w.references);
+    }
     memcpy(w.segments, path->segments + first, w.visits * sizeof *w.segments);
-    memcpy(w.out_of_order, s->out_of_order + at, w.references);
     memcpy(w.flags, flags + first, w.visits);
     for (uint32_t i = 0; i <= w.visits; i++)
         w.first_reference[i] = path->first_reference[first + i] - at;
