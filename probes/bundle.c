@@ -1,8 +1,9 @@
 /* A bundle runs each task of its plan in a process of its own, as the caller of the plain probe does, and prints what they print,
  * each after a line that says which it is; before, what the system says of the machine.
  *
- * The plan is text: lines "files PATH", "task NAME LARGEST OPTION ..." followed by the task's input up to a line ".". Lines of the
- * input whose working set is beyond a quarter of the memory are left out, as are kernels that this CPU cannot run. %c is the CPU. */
+ * The plan is text: lines "plan NAME", "file PATH", "task NAME LARGEST OPTION ..." followed by the task's input up to a line ".".
+ * Lines of the input whose working set is beyond a quarter of the memory, all threads' beyond half of it, are left out, as are kernels
+ * that this CPU cannot run and threads without a CPU. %c is the CPU, %n the number of CPUs, %b the largest working set. */
 #define _GNU_SOURCE
 #include "bundle.h"
 
@@ -150,14 +151,16 @@ static void cv_copy_caches(int cpu)
     cv_copy_file(path);
 }
 
-static int cv_last_cpu(void)
+/* Finds the last CPU that this process may use; returns how many there are. */
+static int cv_allowed_cpus(int *last)
 {
     cpu_set_t allowed;
-    int last = 0;
-    if (!sched_getaffinity(0, sizeof allowed, &allowed))
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-            last = CPU_ISSET(cpu, &allowed) ? cpu : last;
-    return last;
+    *last = 0;
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return 1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        *last = CPU_ISSET(cpu, &allowed) ? cpu : *last;
+    return CPU_COUNT(&allowed);
 }
 
 static void cv_describe(int cpu)
@@ -178,9 +181,9 @@ static void cv_describe(int cpu)
 }
 
 /* Reads the lines of a task's input up to ".", leaves out what this machine cannot do, and returns a descriptor to read them from. */
-static int cv_task_input(const char **plan, long long most)
+static int cv_task_input(const char **plan, long long most, int cpus)
 {
-    char name[64];
+    char name[64], number[8];
     unsigned long long bytes;
     const int input = memfd_create("plan", 0);
     while (**plan) {
@@ -189,10 +192,16 @@ static int cv_task_input(const char **plan, long long most)
         *plan += length + (line[length] == '\n');
         if (length == 1 && *line == '.')
             break;
-        const struct cv_kernel *const kernel = sscanf(line, "%63s %llu", name, &bytes) == 2 ? cv_find_kernel(name) : NULL;
-        if (kernel && ((long long)bytes > most || (kernel->supported && !kernel->supported())))
+        const struct cv_kernel *const kernel =
+            sscanf(line, "%63s %llu %7s", name, &bytes, number) == 3 ? cv_find_kernel(name) : NULL;
+        if (!kernel) {
+            if (dprintf(input, "%.*s\n", (int)length, line) < 0)
+                break;
             continue;
-        if (input >= 0 && (write(input, line, length) < 0 || write(input, "\n", 1) < 0))
+        }
+        const int busy = !strcmp(number, "%n"), threads = busy ? cpus : atoi(number);
+        const int possible = threads <= cpus && threads > busy && (long long)bytes <= most && (long long)bytes <= 2 * most / threads;
+        if (possible && (!kernel->supported || kernel->supported()) && dprintf(input, "%s %llu %d\n", name, bytes, threads) < 0)
             break;
     }
     if (input >= 0)
@@ -227,7 +236,8 @@ static int cv_run_task(char *words, int input, int cpu, long long most, int (*se
 
 int cv_run_bundle(const char *plan, int (*self)(int count, char **arguments))
 {
-    const int cpu = cv_last_cpu();
+    int cpu;
+    const int cpus = cv_allowed_cpus(&cpu);
     const long long memory = (long long)sysconf(_SC_PAGESIZE) * sysconf(_SC_AVPHYS_PAGES);
     int done = 0, status = 0, tasks = 0;
     for (const char *at = plan; (at = strstr(at, "task ")); at++)
@@ -240,8 +250,10 @@ int cv_run_bundle(const char *plan, int (*self)(int count, char **arguments))
         plan += length + (plan[length] == '\n');
         if (!strncmp(line, "file ", 5))
             cv_copy_file(line + 5);
+        else if (!strncmp(line, "plan ", 5))
+            printf("{\"plan\": \"%s\"}\n", line + 5);
         else if (!strncmp(line, "task ", 5)) {
-            const int input = cv_task_input(&plan, memory / 4);
+            const int input = cv_task_input(&plan, memory / 4, cpus);
             fprintf(stderr, "\rprobing: %d of %d", ++done, tasks);
             status = cv_run_task(line + 5, input, cpu, memory / 4 / (1 << 20) * (1 << 20), self);
             close(input);

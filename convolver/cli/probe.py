@@ -52,7 +52,7 @@ def probe_command(
         str | None, typer.Option("--launcher", help="Measure the network, too, with this MPI launcher of two tasks.")
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option("--bundle", help="Measure nothing; write the quick probe as one file to run on other machines.")
+        Path | None, typer.Option("--bundle", help="Measure nothing; write the probe as one file to run on other machines.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -68,7 +68,7 @@ def probe_command(
       convolver probe --quick
       convolver probe --full --cpu 3 -o node.machine.json
       convolver probe --launcher "mpirun -np 2" -o node.machine.json
-      convolver probe --bundle probe.run
+      convolver probe --bundle probe.run --full
     """
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import host_name
@@ -81,9 +81,9 @@ def probe_command(
     if bundle is not None:
         from convolver.probing.probe_bundle import write_bundle
 
-        if full or cpu is not None or network is not None or output is not None:
-            raise UsageError("--bundle measures nothing here; leave --full, --cpu, --launcher and --output out.")
-        write_bundle(new_file(bundle, force))
+        if cpu is not None or network is not None or output is not None or threads is not None:
+            raise UsageError("--bundle measures nothing here; leave --cpu, --busy, --launcher and --output out.")
+        write_bundle(new_file(bundle, force), full=full)
         wrote(bundle)
         say("Run it on the machine as './probe.run > node.json', and here 'convolver machine add node.json'.")
         return

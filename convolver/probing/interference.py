@@ -13,8 +13,9 @@ from convolver.machine.profile import Contention, DetectedLevel, Neighbour, Resi
 from convolver.machine.this_machine import sibling_cpus
 from convolver.probing.curves import curves, summaries
 from convolver.probing.detect import detect_levels, effective_hierarchy
-from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
+from convolver.probing.plan import LOADED, NEIGHBOURS, Effort, Item, Plan, working_sets
 from convolver.probing.runner import Kernel, run_plan, tell
+from convolver.probing.samples import Line
 from convolver.progress import SILENT, Progress
 
 _ALONE = Item("instruction", 0)
@@ -45,10 +46,15 @@ def loaded_curves(
     """Measure a plan whose other threads stream, and return its curves."""
     plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
     own = partial.with_name(f"{partial.name}.loaded") if partial else None
-    found = curves(summaries(run_plan(plan, cpu, progress, own)), kernels, page_bytes)
+    found = beside(run_plan(plan, cpu, progress, own), plan, kernels, page_bytes)
     if own:
         own.unlink(missing_ok=True)
-    return tuple(msgspec.structs.replace(curve, beside=plan.beside) for curve in found)
+    return found
+
+
+def beside(lines: Sequence[Line], plan: Plan, kernels: Mapping[str, Kernel], page_bytes: int) -> tuple[Curve, ...]:
+    """Return the curves of what was measured while the plan's other threads streamed."""
+    return tuple(msgspec.structs.replace(curve, beside=plan.beside) for curve in curves(summaries(lines), kernels, page_bytes))
 
 
 def busy_hierarchies(maps: Sequence[Curve], reported: Sequence[Level]) -> tuple[Contention, ...]:
@@ -86,10 +92,17 @@ def survival(pairs: Sequence[tuple[float, float]], memory_seconds: float, size_b
     return Residency(seconds=survived, at_least=True, working_set_bytes=size_bytes, points=tuple(pairs))
 
 
-def loaded_plan(sizes: Sequence[int], kernels: Sequence[str], threads: Sequence[int], pages: str) -> Plan:
-    """Return the plan of loaded latency: some kernels while the other CPUs copy memory."""
-    items = tuple(Item(kernel, size, count) for count in threads for size in sizes for kernel in kernels)
-    effort = Effort(limit_seconds=0.03, warmup_seconds=0.03)
+def loaded_plan(plan: Plan) -> Plan:
+    """Return the plan of loaded latency beside another plan: some kernels while the other CPUs copy memory."""
+    sizes = working_sets(plan.largest_bytes // 4, 1)
     return Plan(
-        name="loaded", items=items, rounds=2, most_rounds=3, budget_seconds=10.0, pages=pages, beside="copy", effort=effort
+        name="loaded",
+        items=tuple(Item(kernel, size, count) for count in plan.loaded for size in sizes for kernel in LOADED),
+        rounds=2,
+        most_rounds=3,
+        budget_seconds=10.0,
+        pages=plan.pages,
+        beside="copy",
+        effort=Effort(limit_seconds=0.03, warmup_seconds=0.03),
+        near_bytes=plan.near_bytes,
     )

@@ -29,14 +29,12 @@ from convolver.probing.interference import busy_hierarchies, loaded_curves, load
 from convolver.probing.kernel import measure_kernel
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
-    LOADED,
     QUICK_LARGEST_BYTES,
     SMALLEST_BYTES,
     Plan,
     full_plan,
     largest_working_set,
     quick_plan,
-    working_sets,
 )
 from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
@@ -69,7 +67,8 @@ def _reported(cpu: int) -> tuple[Level, ...]:
         return ()  # some containers hide the caches; detection must do
 
 
-def _page_bytes(pages: str, described: dict[str, Any]) -> int:
+def page_bytes_of(pages: str, described: dict[str, Any]) -> int:
+    """Return how large the pages of a plan's working sets are on a machine."""
     huge = pages in ("thp", "2m") or (pages == "default" and described["transparent_huge_pages"] == "always")
     return _HUGE_PAGE_BYTES if huge else int(described["page_bytes"])
 
@@ -172,7 +171,7 @@ def _huge_lines(plan: Plan, cpu: int, page_bytes: int, progress: Progress) -> tu
         return [], f"{WITHOUT_HUGE}{error}"
 
 
-class _Around(NamedTuple):
+class Around(NamedTuple):
     """What other CPUs do to this one."""
 
     maps: tuple[Curve, ...] = ()
@@ -189,23 +188,20 @@ def _surroundings(
     detected: Sequence[DetectedLevel],
     progress: Progress,
     partial: Path | None,
-) -> _Around:
+) -> Around:
     """Measure what the plan asks for beyond its points."""
     allowed = sorted(os.sched_getaffinity(0))
     loaded: tuple[Curve, ...] = ()
     if plan.loaded:
-        sizes = working_sets(plan.largest_bytes // 4, 1)
-        page_bytes = _page_bytes(plan.pages, describe_cpu(cpu))
-        busy = loaded_plan(sizes, LOADED, plan.loaded, plan.pages)
-        busy = msgspec.structs.replace(busy, near_bytes=plan.near_bytes)
-        loaded = loaded_curves(busy, cpu, kernels, page_bytes, progress, partial)
+        page_bytes = page_bytes_of(plan.pages, describe_cpu(cpu))
+        loaded = loaded_curves(loaded_plan(plan), cpu, kernels, page_bytes, progress, partial)
     if not plan.surroundings:
-        return _Around(loaded)
+        return Around(loaded)
     chase = [curve for curve in maps if curve.kernel == "chase" and curve.threads == 1]
     lives = None
     if chase and len(detected) == len(hierarchy) > 1:
         lives = residency(cpu, hierarchy[-2], detected[-1], chase[0].points[-1].seconds_per_reference)
-    return _Around(loaded, neighbours(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
+    return Around(loaded, neighbours(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
 
 
 def choose_plan(
@@ -260,7 +256,7 @@ def probe(
     before, started = os.getloadavg(), datetime.datetime.now(datetime.UTC)
     lines = run_plan(plan, chosen, progress, partial)
     described = describe_cpu(chosen)
-    huge, without_huge = _huge_lines(plan, chosen, _page_bytes(plan.pages, described), progress)
+    huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
     core = measure_core(chosen, plan.pages, progress) if plan.core else ()
     kernel = measure_kernel(chosen, progress) if plan.core else ()
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
@@ -275,7 +271,7 @@ def probe(
 
 
 def profile_of(
-    measured: Measured, surroundings: Callable[[Sequence[Curve], Sequence[Level], Sequence[DetectedLevel]], _Around] | None = None
+    measured: Measured, surroundings: Callable[[Sequence[Curve], Sequence[Level], Sequence[DetectedLevel]], Around] | None = None
 ) -> MachineProfile:
     """Return the profile of a machine from its measurements; ``surroundings`` measures what depends on its caches.
 
@@ -283,12 +279,12 @@ def profile_of(
     """
     plan, kernels, reported = measured.plan, measured.kernels, measured.reported
     summaries = summaries_of(measured.lines)
-    page_bytes = _page_bytes(plan.pages, measured.described)
+    page_bytes = page_bytes_of(plan.pages, measured.described)
     maps = curves(summaries, kernels, page_bytes)
     detected = detect_all(maps, len(reported) or 3)
     noise = {**_noise(measured.lines, summaries), "patience_seconds": _patience_seconds(plan, measured.lines)}
     hierarchy = geometry(reported, detected)
-    around = _Around() if surroundings is None else surroundings(maps, hierarchy, detected)
+    around = Around() if surroundings is None else surroundings(maps, hierarchy, detected)
     maps += around.maps
     huge = curves(summaries_of(measured.huge_lines), kernels, _HUGE_PAGE_BYTES) if measured.huge_lines else ()
     profile = MachineProfile(

@@ -23,18 +23,22 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
 from convolver.probing.core_probe import BYTES, MOST, WINDOWS, core_figures
 from convolver.probing.front import FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
+from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
-from convolver.probing.machine_probe import WITHOUT_HUGE, Measured, near_bytes, profile_of
-from convolver.probing.plan import QUICK_LARGEST_BYTES, Plan, quick_plan
+from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
+from convolver.probing.plan import Plan, full_plan, quick_plan
 from convolver.probing.runner import Kernel, options_of
 from convolver.probing.samples import Line, steadied
 from convolver.schema import write_atomically
 
 MARK = b"CVBUNDLE"
-ROUNDS = 6
-"""Rounds of a bundle, which cannot see what has settled: as many as a disturbed probe has."""
-HUGE_ROUNDS = 2
+ROUNDS = {"quick": 6, "full": 3}
+"""Rounds of a bundle by plan, which cannot see what has settled: as many as a disturbed probe has."""
+OTHER_ROUNDS = 2
+"""Rounds on huge pages, and beside CPUs that copy memory."""
+BUSY = 1 << 16
+"""Stands for the number of CPUs of a machine that is not known yet."""
 FILES = (
     *("/proc/loadavg", "/sys/kernel/mm/transparent_hugepage/enabled"),
     *("/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"),
@@ -44,10 +48,14 @@ _NEAR_COUNTS = 480
 _FAR_STEP = 16
 
 
-def plan_of_bundle() -> Plan:
-    """Return what a bundle measures: the quick plan, for any machine."""
-    plan = quick_plan(QUICK_LARGEST_BYTES, cpus=2)
-    return msgspec.structs.replace(plan, rounds=ROUNDS, most_rounds=ROUNDS, patience_seconds=0.0)
+def plan_of_bundle(name: str, threads: int = BUSY) -> Plan:
+    """Return what a bundle measures, for any machine: the quick plan, or the full one with so many busy CPUs."""
+    whole = full_plan(threads=(1, threads), cpus=2) if name == "full" else quick_plan(cpus=2)
+    return msgspec.structs.replace(whole, rounds=ROUNDS[name], most_rounds=ROUNDS[name], patience_seconds=0.0)
+
+
+def _lines(plan: Plan) -> list[str]:
+    return [f"{item.kernel} {item.working_set_bytes} {'%n' if item.threads == BUSY else item.threads}" for item in plan.items]
 
 
 def _core_asks() -> list[str]:
@@ -68,22 +76,21 @@ def _core_asks() -> list[str]:
 def _plan_text(plan: Plan) -> str:
     """Return the plan as probes/bundle.c reads it."""
     tasks: list[tuple[str, list[str], list[str]]] = [("kernels", ["--list"], [])]
-    for number in range(plan.rounds):
-        lines = [f"{item.kernel} {item.working_set_bytes} {item.threads}" for item in plan.items]
-        tasks.append((f"round-{number}", options_of(plan, "%c", "%b"), lines))
-    huge = plan.on_huge_pages()
-    lines = [f"{item.kernel} {item.working_set_bytes} {item.threads}" for item in huge.items]
-    tasks += [(f"huge-{number}", options_of(huge, "%c", "%b"), lines) for number in range(HUGE_ROUNDS)]
+    asked = [("round", plan, plan.rounds), ("huge", plan.on_huge_pages(), OTHER_ROUNDS)]
+    if plan.loaded:
+        asked.append(("loaded", loaded_plan(plan), OTHER_ROUNDS))
+    for name, part, rounds in asked:
+        tasks += [(f"{name}-{number}", options_of(part, "%c", "%b"), _lines(part)) for number in range(rounds)]
     tasks.append(("core", ["--core", "--cpu", "%c", "--bytes", str(BYTES)], _core_asks()))
     tasks.append(("system", ["--system", "--cpu", "%c"], []))
-    text = [f"file {name}" for name in FILES]
+    text = [f"plan {plan.name}", *(f"file {name}" for name in FILES)]
     for name, options, lines in tasks:
         text += [f"task {name} {plan.largest_bytes} {' '.join(options)}", *lines, "."]
     return "\n".join([*text, "file /proc/loadavg", ""])
 
 
-def write_bundle(path: Path) -> None:
-    """Write the probe as one executable file; raises :class:`ToolNotFoundError` where it was not built without libraries."""
+def bundled(plan: str) -> bytes:
+    """Return the probe with a plan, executable; raises :class:`ToolNotFoundError` where it was not built without libraries."""
     try:
         binary = program("convolver-probe-static", "").read_bytes()
     except ToolNotFoundError as error:
@@ -91,8 +98,12 @@ def write_bundle(path: Path) -> None:
             "The probe without libraries is not built: install a static libc (Debian: libc6-dev, Fedora: glibc-static) and gcc, "
             "and install Convolver again."
         ) from error
-    plan = _plan_text(plan_of_bundle()).encode()
-    content = binary + plan + MARK + struct.pack("<Q", len(plan))
+    return binary + plan.encode() + MARK + struct.pack("<Q", len(plan.encode()))
+
+
+def write_bundle(path: Path, *, full: bool = False) -> None:
+    """Write the probe as one executable file, with the quick or the full plan; raises what :func:`bundled` does."""
+    content = bundled(_plan_text(plan_of_bundle("full" if full else "quick")))
     write_atomically(path, lambda temporary: temporary.write_bytes(content))
     path.chmod(0o755)
 
@@ -159,6 +170,8 @@ def read_measurements(path: Path) -> MachineProfile:
     for one in _parts(path):
         if "bundle" in one:
             about = one
+        elif "plan" in one:
+            about = {**about, **one}
         elif "file" in one:
             files.append((str(one["file"]), str(one["text"])))
         elif "task" in one and "status" in one:
@@ -202,16 +215,19 @@ def _profile(
         found = [one for task, rows in tasks.items() if task.startswith(name) and not ended.get(task) for one in rows]
         return [msgspec.convert(one, Line) for one in found]
 
-    plan = plan_of_bundle().restricted(name for name, kernel in kernels.items() if kernel.supported)
+    measured, huge, loaded = lines("round"), lines("huge"), lines("loaded")
+    busy = max((one.threads for one in measured if one.working_set_bytes), default=1)
+    plan = plan_of_bundle(str(about.get("plan", "quick")), busy)
+    plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
     plan = msgspec.structs.replace(plan, near_bytes=near_bytes(reported))
-    measured, huge = lines("round"), lines("huge")
     seen = {(one.kernel, one.working_set_bytes, one.threads) for one in measured}
     plan = msgspec.structs.replace(plan, items=tuple(item for item in plan.items if tuple(item) in seen))
     loads = [tuple(float(word) for word in text.split()[:3]) for name, text in files if name == "/proc/loadavg"] or [(0.0,) * 3]
     started = datetime.datetime.fromtimestamp(int(about["started"]), datetime.UTC)
-    seconds = sum(one.elapsed_seconds for one in [*measured, *huge])
+    seconds = sum(one.elapsed_seconds for one in [*measured, *huge, *loaded])
     core, kernel = core_figures(_Recorded(tasks["core"])), kernel_costs(tasks["system"])
     without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
+    around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes_of(plan.pages, described)))
     name = str(about["host"]).split(".")[0].replace("/", "-") or "machine"
     return profile_of(
         Measured(
@@ -231,5 +247,6 @@ def _profile(
             duration_seconds=seconds,
             load_before=loads[0],
             load_after=loads[-1],
-        )
+        ),
+        lambda *_: around,
     )

@@ -84,7 +84,7 @@ def sentence(times: BlockTimes) -> str:
 
     causes = times.limits
     whole = sum(causes.values())
-    if not whole:
+    if not whole or not grouped(times.table):
         return ""
     if (waited := causes.get(WAITING, 0.0)) > 0.5 * whole:
         return f"The program waits for {percent(waited / whole)} of the elapsed time: for files, devices or other processes."

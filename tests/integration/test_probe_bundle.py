@@ -9,7 +9,9 @@ import pytest
 from convolver.errors import FormatError
 from convolver.locations import program
 from convolver.machine.profile import MachineProfile
-from convolver.probing.probe_bundle import _Recorded, read_measurements, write_bundle
+from convolver.probing.interference import loaded_plan
+from convolver.probing.plan import full_plan
+from convolver.probing.probe_bundle import _plan_text, _Recorded, bundled, plan_of_bundle, read_measurements, write_bundle
 
 
 def present():
@@ -65,6 +67,32 @@ def test_a_bundle_needs_no_libraries(tmp_path):
     assert b"ld-linux" not in head[: 1 << 12]
     listed = subprocess.run([tmp_path / "probe.run", "--list"], capture_output=True, text=True, env={}, check=True)
     assert "compiler" in json.loads(listed.stdout.splitlines()[0])
+
+
+@needs_static
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_busy_cpus_are_those_of_the_machine_that_is_measured(cpus, tmp_path):
+    allowed = sorted(os.sched_getaffinity(0))[:cpus]
+    if len(allowed) < cpus:
+        pytest.skip("needs two CPUs")
+    asked = ["instruction 0 1", "instruction 0 2", "load 4096 %n", "load 4096 70000", "."]
+    plan = ["plan full", "task round-0 4096 --cpu %c --bytes %b --sample 0.0001 --limit 0.001", *asked, ""]
+    (tmp_path / "probe.run").write_bytes(bundled("\n".join(plan)))
+    (tmp_path / "probe.run").chmod(0o755)
+    words = ["taskset", "-c", ",".join(map(str, allowed)), tmp_path / "probe.run"]
+    lines = list(map(json.loads, subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()))
+    found = [(line["kernel"], line["threads"]) for line in lines if "kernel" in line and "threads" in line]
+    assert found == [("instruction", 1), ("instruction", 2), ("load", 2)][: 1 if cpus == 1 else 3]
+    assert lines[-1] == {"task": "round-0", "status": 0}
+    assert {"plan": "full"} in lines
+
+
+def test_a_full_bundle_asks_for_what_a_full_probe_measures():
+    text = _plan_text(plan_of_bundle("full"))
+    asked = {tuple(line.split()) for line in text.splitlines()}
+    here = full_plan(threads=(1, 4), cpus=4)
+    for item in [*here.items, *loaded_plan(here).items]:
+        assert (item.kernel, str(item.working_set_bytes), "%n" if item.threads == 4 else str(item.threads)) in asked
 
 
 def test_recorded_answers_come_as_a_running_probe_gives_them():

@@ -281,7 +281,7 @@ def test_where_no_huge_pages_can_be_had_the_probe_goes_on_and_says_so(monkeypatc
         return run_plan(plan, cpu, progress, partial)
 
     monkeypatch.setattr("convolver.probing.machine_probe.run_plan", refuse)
-    monkeypatch.setattr("convolver.probing.machine_probe._page_bytes", lambda pages, described: 4096)
+    monkeypatch.setattr("convolver.probing.machine_probe.page_bytes_of", lambda pages, described: 4096)
     profile = probe(msgspec.structs.replace(plan_of(*ITEMS[:4]), huge=(Item("chase", 4 << 20),)))
     assert not profile.huge_maps
     assert profile.provenance["without_huge_pages"].endswith("no huge pages")
