@@ -16,6 +16,7 @@ $(STAMP): $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
 	$(BIN)/python -m pip install -q -e . --group dev
+	$(BIN)/python -m compileall -q convolver # or each start compiles, where Python is told to write no bytecode
 	touch $@
 
 setup: $(STAMP) ## Build everything into .venv/

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import io
@@ -203,6 +204,7 @@ def main() -> None:
             BLAS_THREADS, "1"
         )  # its threads spin when they start; programs that are run from here get os.environ, as it was
     gc.set_threshold(100_000, 20, 20)  # most of what a verb makes lives until it ends
+    atexit.register(gc.freeze)  # and what lives then need not be searched for cycles
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
     try:

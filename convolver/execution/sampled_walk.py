@@ -21,7 +21,7 @@ from convolver.progress import SILENT, Progress
 
 Array = NDArray[np.float64]
 
-TARGET = 0.006
+TARGET = 0.008
 """Relative standard error of the program's cycles at which walking ends; 0.01 is promised."""
 STRATA = 64
 LEAST_ROUNDS = 4
