@@ -8,6 +8,7 @@ from typing import Any
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import FormatError, SchemaError, UsageError
+from convolver.progress import SILENT, Progress
 from convolver.schema import read_json, read_table_header
 
 TRACE_SCHEMA = "convolver.trace"
@@ -58,13 +59,13 @@ def load(path: str | Path) -> Any:
     return reader.load(path)
 
 
-def describe(path: str | Path) -> dict[str, Any]:
+def describe(path: str | Path, progress: Progress = SILENT) -> dict[str, Any]:
     """Verify a file and return what it is: schema, version, id, inputs, totals, then everything in its summary."""
     schema = schema_of(path)
     artifact = load(path)
     verify = getattr(artifact, "verify", None)
     if verify is not None:
-        verify()  # a trace is a stream: loading it reads no address yet
+        verify(progress)  # a trace is a stream: loading it reads no address yet
     summary = dict(artifact.summary())
     header = _header(path, artifact)
     first = {

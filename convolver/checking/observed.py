@@ -119,11 +119,12 @@ def observe(
     *,
     marked: bool = False,
     plan: SamplingPlan = DENSE,
+    expected: int | None = None,
     progress: Progress = SILENT,
 ) -> Observed:
     """Trace a command, or what it marks (convolver_markers.h), and predict it on the machine.
 
-    Its output is dropped; each run has the same input.
+    Its output is dropped; each run has the same input. ``expected``: its memory references as an earlier run had them.
 
     Raises :class:`TracerError` for a command that fails, and what :func:`convolver.trace` raises.
     """
@@ -133,7 +134,7 @@ def observe(
     plan = replace(plan, start_at="marker", stop_at="marker") if marked else plan
     with TemporaryDirectory(prefix="convolver-check-") as folder:
         with closed_off():
-            recorded = trace(argv, output=Path(folder) / "run.cvt", sampling=plan, progress=progress)
+            recorded = trace(argv, output=Path(folder) / "run.cvt", sampling=plan, expected=expected, progress=progress)
         if status := recorded.header["exit_status"]:
             why = died_of_valgrind(plan, recorded.header)
             advice = f"{why}; check with --engine native" if why else "check a run that succeeds"

@@ -43,7 +43,7 @@ def check_command(
     from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
-    from convolver.checking.observed import DENSE, observe, together
+    from convolver.checking.observed import DENSE, Observed, observe, together
     from convolver.checking.reports import junit, markdown
     from convolver.reporting.console import terminal_progress
 
@@ -57,10 +57,15 @@ def check_command(
     progress = terminal_progress()
     plan = on_engine(engine, command, DENSE)
     before, own = baseline.programs.get(known_as), allowed.of(known_as)
-    now = together([observe(command, machine, plan=plan, progress=progress) for _ in range(RUNS if update else 1)])
+    expected = None if before is None else before.counts["memops"]
+
+    def run() -> Observed:
+        return observe(command, machine, plan=plan, expected=expected, progress=progress)
+
+    now = together([run() for _ in range(RUNS if update else 1)])
     found = compare(known_as, machine.name, before, now, own)
     if not found.passed and not update:
-        again = observe(command, machine, plan=plan, progress=progress)  # a regression that one run alone shows is none
+        again = run()  # a regression that one run alone shows is none
         found = compare(known_as, machine.name, before, min(now, again, key=lambda one: one.seconds), own)
     if update:
         baseline.programs[known_as] = now

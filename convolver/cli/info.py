@@ -34,13 +34,14 @@ def info(
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import describe
+    from convolver.reporting.console import terminal_progress
 
     if file.is_dir() or file.suffix in _FOREIGN_EVENTS:
         from convolver.mpi.sources import load_events
 
         document = {"meaning": "MPI events of one run", **load_events(file).summary()}
     else:
-        document = describe(file)
+        document = describe(file, terminal_progress())
     if not printed(as_json, as_csv, lambda: document, lambda: _named(document)):
         _show(file, document)
 

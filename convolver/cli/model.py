@@ -76,12 +76,14 @@ def fit_command(
       convolver model fit runs.csv -k analytic -y time -x P,L --unit L=s -s "formula=1 + log2(P)*L"
     """
     from convolver.modeling.base import fit
+    from convolver.reporting.console import terminal_progress
 
     path = new_file(output or Path(f"{table.name.split('.')[0]}-{kind}.model.json"), force)
     names = [name.strip() for name in features.split(",") if name.strip()]
     options = parse_pairs(option or [])
     units = {name: str(value) for name, value in parse_pairs(unit or []).items()}
-    model = fit(kind, table, target=target, features=names, callpath=callpath, center=center, units=units, **options)
+    given: dict[str, Any] = {"target": target, "features": names, "callpath": callpath, "center": center, "units": units}
+    model = fit(kind, table, progress=terminal_progress(), **given, **options)
     model.save(path)
     show_model(model, json)
     wrote(path)

@@ -23,6 +23,7 @@ from convolver.modeling.cross_validation import quality
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations, Table
+from convolver.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +58,10 @@ def modeler(kind: str) -> Modeler:
     return found
 
 
+_PROGRESS = "progress"
+"""Parameter of a model that takes long to fit; no option of its."""
+
+
 def fit(
     model: str,
     table: Table | pl.DataFrame | Mapping[str, Any] | str | Path,
@@ -67,6 +72,7 @@ def fit(
     center: str = "median",
     name: str = "",
     units: Mapping[str, str] | None = None,
+    progress: Progress = SILENT,
     **options: Any,
 ) -> Model:
     """Fit a model of a metric over features and return the artifact, baselines and provenance included.
@@ -79,13 +85,14 @@ def fit(
     _check_options(model, build, options)
     data = as_table(table, target).observations(target, features, callpath=callpath, center=center)
     data = _with_units(data, units or {})
-    fitted = build(data, **options)
+    shown = {_PROGRESS: progress} if _PROGRESS in inspect.signature(build).parameters else {}
+    fitted = build(data, **options, **shown)
     return complete(fitted, data, name=name or f"{model}-{target}", options=options)
 
 
 def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> None:
     """Raise :class:`ModelError` for an option that the model does not know or lacks."""
-    known = {p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    known = {p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != _PROGRESS}
     unknown = [name for name in options if name not in known]
     if unknown:
         has = f"it has {', '.join(known)}" if known else "it has none"

@@ -14,6 +14,7 @@ from typing import Any
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError
+from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, document_id, write_atomically
 
 SCHEMA = "convolver.bundle"
@@ -97,10 +98,14 @@ class PackedBundle:
             raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
         return cls(path, manifest)
 
-    def verify(self) -> None:
+    def verify(self, progress: Progress = SILENT) -> None:
         """Read every file; raises :class:`ChecksumError` where one differs from the manifest."""
-        for _ in self._contents():
-            pass
+        progress.start("Verifying", float(self.path.stat().st_size), unit="bytes")
+        try:
+            for _, content in self._contents():
+                progress.advance(len(content))
+        finally:
+            progress.finish()
 
     def unpack(self, folder: Path) -> list[Path]:
         """Write the files into a folder and return them; raises :class:`ChecksumError` for a damaged one."""

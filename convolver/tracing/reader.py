@@ -189,7 +189,7 @@ class Trace:
                 digest.update(cvt.repack(chunk))
         return digest.hexdigest()[:32]
 
-    def verify(self) -> None:
+    def verify(self, progress: Progress = SILENT) -> None:
         """Read the whole file: every checksum, every address, the id, the signature.
 
         Raises :class:`ChecksumError` or :class:`FormatError` when something does not fit.
@@ -199,7 +199,7 @@ class Trace:
         decoder = Decoder(str(self.path))
         if self.has_data_objects:
             decoder.attribute()
-        self._decode(decoder)
+        self._decode(decoder, progress, "Verifying")
         if self.has_data_objects:
             self._found_objects(decoder)
         if self._signature is not None:

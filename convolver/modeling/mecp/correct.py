@@ -30,6 +30,7 @@ from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Observations
+from convolver.progress import SILENT, Progress
 
 Values = npt.NDArray[np.float64]
 
@@ -204,6 +205,7 @@ def compare(
     trials: int = 5,
     seed: int = 0,
     settings: Settings,
+    progress: Progress = SILENT,
 ) -> ComparedCandidates:
     """Return the candidates' errors relative to the base model's in inner splits.
 
@@ -212,13 +214,17 @@ def compare(
     """
     held_out: list[Values] = []
     guessed: dict[Candidate | None, list[Values]] = {None: [], **{candidate: [] for candidate in candidates}}
-    for train, held in inner_splits(data, parts, seed):
+    splits = list(inner_splits(data, parts, seed))
+    progress.start("Comparing corrections", len(splits) * len(candidates))
+    for train, held in splits:
         parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
         held_out.append(held.y)
         guessed[None].append(np.broadcast_to(form(held.x, parameters), held.y.shape))
         for case, space in candidates:
             made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
             guessed[case, space].append(ensemble(made, held.x))
+            progress.advance(1)
+    progress.finish()
     points = np.array([len(held) for held in held_out], dtype=np.float64)
     squares = {one: np.array(list(map(_squares, guesses, held_out))) for one, guesses in guessed.items()}
     measured = np.concatenate(held_out[:parts])
@@ -271,6 +277,7 @@ def fit_mecp(
     population: int = 150,
     generations: int = 25,
     length: int = 14,
+    progress: Progress = SILENT,
 ) -> Model:
     """Fit a semi-empirical formula and correct it by the median of ``trials`` evolved terms.
 
@@ -284,7 +291,7 @@ def fit_mecp(
     fit = form.fit(data, loss=loss, seed=seed)
     base = model_of(form, fit, data, relative=loss != "absolute")
     candidates = _candidates(case, space)
-    compared = compare(form, data, candidates, loss=loss, seed=seed, settings=settings)
+    compared = compare(form, data, candidates, loss=loss, seed=seed, settings=settings, progress=progress)
     known = {candidate: float(np.average(values, weights=compared.points)) for candidate, values in compared.ratios.items()}
     best = choose(compared.ratios, compared.points)
     quality: dict[str, Any] = {f"cv_case_{c}_{s}": value for (c, s), value in known.items()}
@@ -294,9 +301,12 @@ def fit_mecp(
         notes = ("no correction beat the base model in cross-validation, so the base model stays as it is",)
         quality = {**base.quality, **quality, "corrected": 0}
         return msgspec.structs.replace(base, kind="mecp", quality=quality, left_out=left_out, notes=notes)
-    made = [
-        trial(form, data, fit.parameters, case=best[0], space=best[1], seed=seed + s, settings=settings) for s in range(trials)
-    ]
+    made = []
+    progress.start("Evolving terms", trials)
+    for number in range(trials):
+        made.append(trial(form, data, fit.parameters, case=best[0], space=best[1], seed=seed + number, settings=settings))
+        progress.advance(1)
+    progress.finish()
     quality |= {"corrected": 1, "case": best[0], "space": best[1], "base_rmse": fit.rmse}
     members = tuple(one.text() for one in made)
     return msgspec.structs.replace(base, kind="mecp", members=members, quality={**base.quality, **quality}, left_out=left_out)

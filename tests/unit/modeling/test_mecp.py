@@ -4,6 +4,7 @@ import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -226,7 +227,9 @@ def test_each_case_reduces_the_held_out_error_of_the_transpositions(halves, case
 def test_the_chosen_correction_is_a_model_file_that_predicts_the_median(halves, tmp_path):
     train, held = halves
     options = {"formula": TRANSPOSE.formula, "bounds": TRANSPOSE.bounds, "loss": "log"}
-    model = fit_mecp(train, **options, case=2, space="log", trials=5, population=60, generations=8)
+    progress = Mock()
+    model = fit_mecp(train, **options, case=2, space="log", trials=5, population=60, generations=8, progress=progress)
+    assert sum(call.args[1] for call in progress.start.call_args_list) == progress.advance.call_count > 5
     model.save(tmp_path / "m.json")
     again = type(model).load(tmp_path / "m.json")
     assert len(again.members) == 5
