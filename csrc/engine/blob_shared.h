@@ -71,12 +71,14 @@ struct cv_blob_superblock {
     uint32_t unused;
 };
 
+enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_ALL }; /* all: rax, rcx and rdx */
+
 /* Where an instruction of the program was copied to. */
 struct cv_blob_place {
     uint64_t address;
     uint32_t offset;   /* from the superblock's start */
     uint16_t segments; /* of the superblock that had run when it begins */
-    uint16_t spilled;  /* rax, rcx and rdx lie in the slot */
+    uint16_t spilled;  /* enum cv_blob_spilled: registers whose values lie in the slot */
 };
 
 struct cv_blob_mapping {

@@ -256,9 +256,10 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
     if (!place)
         return 0;
     c->rip = place->address;
-    if (place->spilled) {
-        c->rax = slot->a;
+    if (place->spilled)
         c->rcx = slot->b;
+    if (place->spilled == CV_PLACE_ALL) {
+        c->rax = slot->a;
         c->rdx = slot->c;
     }
     /* what the superblock had counted when it would have come to its exit */

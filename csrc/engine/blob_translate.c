@@ -618,8 +618,22 @@ static void put_pair(uint32_t first)
     word(1);
 }
 
+/* The tests leave an address in rcx. Its value lies in the slot meanwhile, and comes back where something may need it, not before: a
+ * store and a load at each test would make a chain through memory. */
+static int rcx_kept; /* the slot has its value */
+static int rcx_away; /* the register has not */
+
+static void bring_rcx(void)
+{
+    if (rcx_away)
+        load(RCX, O_B);
+    rcx_away = 0;
+}
+
 static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
 {
+    bring_rcx();
+    rcx_kept = 1;
     store(RAX, O_A);
     store(RCX, O_B);
     load_address(x, reference);
@@ -630,6 +644,8 @@ static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
 
 static void put_register(int reg, uint32_t first)
 {
+    bring_rcx();
+    rcx_kept = 1;
     store(RAX, O_A);
     store(RCX, O_B);
     address_of(RAX, reg, -1, 1, 0);
@@ -659,6 +675,18 @@ static int test_address(const struct cv_x86 *x, const struct cv_x86_reference *r
     }
 }
 
+/* Whether the processor extracts bits without touching the flags (BMI2). */
+static int has_pext(void)
+{
+    static int known = -1;
+    if (known < 0) {
+        uint32_t a = 7, b, c = 0, d;
+        __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+        known = (int)(b >> 8 & 1);
+    }
+    return known;
+}
+
 /* Records a reference where it may lie in the class. */
 static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, int flags_dead)
 {
@@ -669,30 +697,45 @@ static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, i
             put_hit(x, reference, word_of_it);
         return;
     }
+    if (x->base == RCX || x->index == RCX)
+        bring_rcx();
     uint8_t *begin = out;
-    store(RCX, O_B);
+    if (!rcx_kept)
+        store(RCX, O_B);
     if (n_hits == MOST_HITS || !test_address(x, r)) {
         out = begin;
         put_hit(x, reference, word_of_it);
         return;
     }
-    if (!flags_dead) {
+    rcx_kept = rcx_away = 1;
+    const uint64_t mask = (64 * SHARED->sets - 1) & ~(uint64_t)(r->size == 1 ? SET_LINES / 2 - 1 : SET_LINES - 1);
+    const int keeps_flags = !flags_dead && !has_pext();
+    struct hit *hit = &hits[n_hits++];
+    *hit = (struct hit){.word = word_of_it, .reference = reference, .keeps_flags = keeps_flags};
+    memcpy(&hit->x, x, sizeof *x);
+    if (!flags_dead && !keeps_flags) {
+        CODE_BYTES("\xc4\xe2\xf2\xf5\x0d"); /* pext rcx, rcx, mask; jrcxz hit; jmp on; hit: jmp */
+        relative(constant(mask));
+        CODE_BYTES("\xe3\x02\xeb\x05\xe9");
+        hit->site = out;
+        word(0);
+        hit->back = out;
+        return;
+    }
+    if (keeps_flags) {
         store(RAX, O_A);
         CODE_BYTES("\x0f\x90\xc0\x9f"); /* seto al; lahf */
     }
     CODE_BYTES("\xf7\xc1"); /* test ecx, mask */
-    word((uint32_t)((64 * SHARED->sets - 1) & ~(uint64_t)(r->size == 1 ? SET_LINES / 2 - 1 : SET_LINES - 1)));
+    word((uint32_t)mask);
     CODE_BYTES("\x0f\x84"); /* jz */
-    struct hit *hit = &hits[n_hits++];
-    *hit = (struct hit){.site = out, .word = word_of_it, .reference = reference, .keeps_flags = !flags_dead};
-    memcpy(&hit->x, x, sizeof *x);
+    hit->site = out;
     word(0);
     hit->back = out;
-    if (!flags_dead) {
+    if (keeps_flags) {
         CODE_BYTES("\x04\x7f\x9e"); /* add al, 127; sahf */
         load(RAX, O_A);
     }
-    load(RCX, O_B);
 }
 
 static void hit_stubs(void)
@@ -762,6 +805,7 @@ static struct side {
     uint8_t *site;
     uint64_t target;
     uint32_t counter;
+    int away; /* rcx is */
 } sides[64];
 static int n_sides;
 
@@ -828,6 +872,7 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
 {
     const uint64_t next = last->address + last->length;
     const uint8_t *code = codes[n_instructions - 1];
+    bring_rcx();
     switch (last->kind) {
     case CV_X86_PLAIN:
         count_to(counter, next);
@@ -840,7 +885,7 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     case CV_X86_LOOP:
         bytes(code, last->length - 1u);
         CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
-        sides[n_sides++] = (struct side){out, last->target, new_counter(first, n, 1)};
+        sides[n_sides++] = (struct side){out, last->target, new_counter(first, n, 1), 0};
         word(0);
         count_to(new_counter(first, n, 1), next);
         exit_to(next, head_mode);
@@ -862,12 +907,12 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     case CV_X86_CALL_INDIRECT:
         spill();
         if (last->kind == CV_X86_RETURN) {
-            place(last->address, n - 1, 1);
+            place(last->address, n - 1, CV_PLACE_ALL);
             byte(0x59); /* pop rcx */
             if (last->pops)
                 address_of(RSP, RSP, -1, 1, last->pops);
         } else {
-            place(last->address, n - 1, 1);
+            place(last->address, n - 1, CV_PLACE_ALL);
             load_target(last, code);
             if (last->kind == CV_X86_CALL_INDIRECT)
                 push_return(next);
@@ -901,6 +946,7 @@ static uint64_t counting(uint64_t address)
             if (at == address)
                 break;
             failed = 0;
+            bring_rcx();
             count_kept(new_counter(first, n, 1));
             exit_to(at, head_mode);
             break;
@@ -940,10 +986,16 @@ static uint64_t counting(uint64_t address)
                 count_free(counter);
                 counted = 1;
             }
-            if (instructions[i].repeated || instructions[i].compares)
+            if (instructions[i].repeated || instructions[i].compares) {
+                bring_rcx();
                 repeat_before((uint32_t)id);
+            }
             filter_instruction(&instructions[i], (uint32_t)id, &reference, flags_dead[i]);
-            place(instructions[i].address, n - 1, 0);
+            if (rcx_kept && cv_x86_touches_rcx(&instructions[i])) {
+                bring_rcx();
+                rcx_kept = 0;
+            }
+            place(instructions[i].address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
             copy(&instructions[i], codes[i]);
             if (instructions[i].compares)
                 repeat_behind((uint32_t)id);
@@ -958,7 +1010,7 @@ static uint64_t counting(uint64_t address)
         if (last->kind == CV_X86_BRANCH) {
             byte(0x0f);
             byte(0x80u | (last->condition ^ (unsigned)inverted));
-            sides[n_sides++] = (struct side){out, inverted ? next : last->target, new_counter(first, n, 1)};
+            sides[n_sides++] = (struct side){out, inverted ? next : last->target, new_counter(first, n, 1), rcx_away};
             word(0);
         }
         if (!on) {
@@ -966,13 +1018,15 @@ static uint64_t counting(uint64_t address)
             break;
         }
         if (last->kind == CV_X86_CALL) {
-            place(last->address, n - 1, 0);
+            place(last->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
             push_return(next);
         }
         at = on;
     }
     for (int i = 0; i < n_sides; i++) {
         patch(sides[i].site, out);
+        if (sides[i].away)
+            load(RCX, O_B);
         count_to(sides[i].counter, sides[i].target);
         exit_to(sides[i].target, head_mode);
     }
@@ -1078,14 +1132,14 @@ static uint64_t recording(uint64_t address)
     case CV_X86_BRANCH:
         byte(0x0f);
         byte(0x80u | last->condition);
-        sides[n_sides++] = (struct side){out, last->target, 0};
+        sides[n_sides++] = (struct side){out, last->target, 0, 0};
         word(0);
         exit_to(next, CV_RECORDING);
         break;
     case CV_X86_LOOP:
         bytes(code, last->length - 1u);
         CODE_BYTES("\x02\xeb\x05\xe9");
-        sides[n_sides++] = (struct side){out, last->target, 0};
+        sides[n_sides++] = (struct side){out, last->target, 0, 0};
         word(0);
         exit_to(next, CV_RECORDING);
         break;
@@ -1097,7 +1151,7 @@ static uint64_t recording(uint64_t address)
         break;
     case CV_X86_RETURN:
         spill();
-        place(last->address, 0, 1);
+        place(last->address, 0, CV_PLACE_ALL);
         byte(0x59);
         if (last->pops)
             address_of(RSP, RSP, -1, 1, last->pops);
@@ -1106,7 +1160,7 @@ static uint64_t recording(uint64_t address)
     case CV_X86_JUMP_INDIRECT:
     case CV_X86_CALL_INDIRECT:
         spill();
-        place(last->address, 0, 1);
+        place(last->address, 0, CV_PLACE_ALL);
         load_target(last, code);
         if (last->kind == CV_X86_CALL_INDIRECT)
             push_return(next);
@@ -1145,7 +1199,7 @@ uint64_t cv_translate(int mode, uint64_t address)
     head = address;
     head_code = (uint64_t)out;
     head_mode = mode;
-    n_sides = n_late = n_hits = 0;
+    n_sides = n_late = n_hits = rcx_kept = rcx_away = 0;
     const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
     begin_block(head_code);
     const uint64_t code = mode == CV_RECORDING ? recording(address) : counting(address);

@@ -1190,3 +1190,25 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         x->refusal = CV_X86_ADDRESS_SIZE;
     return finish(x, at, 0);
 }
+
+int cv_x86_touches_rcx(const struct cv_x86 *x)
+{
+    const int o = x->opcode, registers_are_vectors = x->map == 1 && ((o >= 0x10 && o <= 0x17) || o == 0x28 || o == 0x29 || o == 0x2e ||
+                                                                     o == 0x2f || (o >= 0x51 && o <= 0x6d) || o == 0x6f || o == 0x7f ||
+                                                                     (o >= 0xd8 && o <= 0xef) || o == 0xd4 || o == 0xd6 || o >= 0xf8);
+    const int fused = x->map == 2 && x->encoding != CV_X86_LEGACY && o >= 0x96 && o <= 0xbf && (o & 15) >= 6;
+    if (x->base == 1 || x->index == 1 || x->kind == CV_X86_LOOP || x->kind == CV_X86_SYSCALL || x->repeated || x->compares)
+        return 1;
+    if (registers_are_vectors || fused)
+        return 0;
+    if (x->reads & 2 || x->writes & 2 || x->map > 1 || x->encoding != CV_X86_LEGACY)
+        return 1;
+    if (x->map == 1 && (o <= 0x0f || (o >= 0x30 && o <= 0x37) || o == 0xa2 || o == 0xa5 || o == 0xad || o == 0xae || o == 0xc7))
+        return 1;
+    if (x->map == 0 && (o == 0xd2 || o == 0xd3))
+        return 1;
+    const int legacy = x->rex ? 7 : 3; /* without REX number 5 may be ch */
+    if (x->modrm_offset)
+        return ((x->modrm >> 3 & legacy) == 1 && !(x->rex & 4)) || (x->modrm >> 6 == 3 && (x->modrm & legacy) == 1 && !(x->rex & 1));
+    return (o & legacy) == 1 && !(x->rex & 1);
+}

@@ -100,4 +100,7 @@ struct cv_x86 {
  * instruction, `refusal` says why. Refused instructions have a length, too. */
 int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86 *out);
 
+/* Whether an instruction might read or write rcx: by all that its encoding allows, but for vector instructions that are known. */
+int cv_x86_touches_rcx(const struct cv_x86 *x);
+
 #endif

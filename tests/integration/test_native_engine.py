@@ -71,18 +71,21 @@ def _compiled(folder: Path, source: str | Path, *options: str) -> Path:
     return program
 
 
+MOST_STEPS = 400_000
+
+
 @pytest.fixture(scope="module")
 def single_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _compiled(tmp_path_factory.mktemp("oracle"), HERE / "oracle" / "single_step.c")
 
 
 def _stepped(single_step: Path, folder: Path, command: list[str]) -> dict[int, int] | None:
-    """Executions of each address by single steps; None: more than three million."""
+    """Executions of each address by single steps; None: more than :data:`MOST_STEPS`."""
     table = folder / "steps"
     # Two processes that wake each other at each step leave no probe beside them an undisturbed sample.
     aside = ["nice", "-n", "19", "taskset", "-c", str(min(os.sched_getaffinity(0)))]
     run = subprocess.run(
-        [*aside, "setarch", "-R", single_step, table, "3000000", *command],
+        [*aside, "setarch", "-R", single_step, table, str(MOST_STEPS), *command],
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         check=False,
@@ -137,8 +140,8 @@ def test_every_address_is_counted_as_single_steps_count_it(options: tuple[str, .
     assert _counted(tmp_path, command, *options)[0] == stepped
 
 
-PROGRAMS = int(os.environ.get("CONVOLVER_PROGRAMS", "5"))
-"""Programs of this system that are stepped through, each twice; 200 take half an hour."""
+PROGRAMS = 5
+"""Programs of this system that are stepped through, each twice; tests/bench/engine_steps.py takes more of them."""
 
 
 @pytest.mark.slow
@@ -351,7 +354,7 @@ def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, obje
 
 
 @pytest.mark.slow
-def test_lengths_and_displacements_equal_objdumps(tmp_path: Path) -> None:
+def test_lengths_displacements_and_uses_of_rcx_equal_objdumps(tmp_path: Path) -> None:
     if shutil.which("objdump") is None:
         pytest.skip("objdump is not installed")
     check = _compiled(tmp_path, HERE / "oracle" / "decoded_lengths.c", str(HERE.parent / "csrc" / "engine" / "x86_decode.c"))
