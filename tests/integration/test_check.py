@@ -1,11 +1,15 @@
 """``convolver check`` and the pytest plugin on a small program and its slower version."""
 
+import importlib
 import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from convolver.checking.limits import THRESHOLD
 
 pytestmark = pytest.mark.skipif(
     shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs gcc and valgrind: apt install gcc valgrind"
@@ -67,3 +71,30 @@ def test_marked_tests_fail_over_their_limit_alone(tmp_path):
     assert "1 failed, 1 passed" in done.stdout, f"{done.stdout}{done.stderr}: is {plugin} installed?"
     assert "over its limit of 1 us" in done.stdout
     assert subprocess.run(words, cwd=tmp_path, capture_output=True).returncode == 0
+
+
+def test_traced_programs_see_one_processor_on_all_hosts(tmp_path, convolver):
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("Valgrind shows an older processor where there is no AVX2")
+    (tmp_path / "cpuid.c").write_text(
+        "#include <cpuid.h>\n#include <stdio.h>\n"
+        "int main(void) { unsigned a, b, c, d; __cpuid(0, a, b, c, d);\n"
+        'printf("%.4s%.4s%.4s ", (char *)&b, (char *)&d, (char *)&c);\n'
+        '__cpuid(1, a, b, c, d); printf("%x", a); }\n'
+    )
+    subprocess.run(["gcc", "-o", tmp_path / "cpuid", tmp_path / "cpuid.c"], check=True)
+    done = convolver("trace", "--counts-only", "-o", tmp_path / "c.cvt", "--", tmp_path / "cpuid")
+    assert done.stdout == "GenuineIntel 306c3", "runners whose libraries choose other code have other baselines"
+
+
+@pytest.mark.slow
+def test_counts_and_seconds_repeat_those_stored_from_other_hosts(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "bench")
+    hosts = importlib.import_module("check_hosts")
+    stored = {tuple(row[1:3]): row[3:] for row in hosts.known()}
+    same = [(row[3:], stored[row[1], row[2]]) for row in hosts.rows(tmp_path) if (row[1], row[2]) in stored]
+    if not same:
+        pytest.skip("programs and libraries are of other builds than those in benchmarks/results/check-hosts.json")
+    for here, there in same:
+        assert here[:2] == pytest.approx(there[:2], rel=0.001)
+        assert here[2] == pytest.approx(there[2], rel=THRESHOLD)
