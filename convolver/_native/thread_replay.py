@@ -15,6 +15,7 @@ from convolver._native.status import check
 
 RECORD = layout("struct cv_thread_record")
 LOCK = layout("cv_threads_lock")
+TOUCH = layout("cv_threads_touch")
 CAUSES = ("fork", "barrier", "lock", "condition", "join")
 CLASS_RECORD, NAME_RECORD = int(lib.CV_THREADS_CLASS), int(lib.CV_THREADS_NAME)
 COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)
@@ -22,12 +23,14 @@ COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)
 
 @dataclass(frozen=True)
 class ThreadRun:
-    """What one run gives: totals by name, seconds waited by cause, the locks, and each thread's seconds of work."""
+    """What one run gives: totals by name, seconds waited by cause, the locks, each thread's seconds of work, and the thread
+    seconds lost at each line that several threads touch."""
 
     totals: dict[str, float]
     waited: dict[str, float]
     locks: NDArray[Any]
     busy: NDArray[np.float64]
+    lines: NDArray[np.float64]
 
 
 class PackedThreads:
@@ -50,12 +53,18 @@ class PackedThreads:
         cores: int,
         capacity: NDArray[np.float64],
         costs: Mapping[str, float],
+        touches: NDArray[Any] | None = None,
     ) -> ThreadRun:
         """Replay on ``cores`` cores. By class of work: seconds of an instruction alone, the part of them that waits for memory
-        (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit."""
+        (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit. ``touches``:
+        what threads do to lines that others touch, ordered by class."""
         columns = [np.ascontiguousarray(column, dtype=float) for column in (seconds, memory, bytes_moved, capacity)]
         first, second, third, fourth = (ffi.from_buffer("double[]", one) if len(one) else ffi.NULL for one in columns)
         work = ffi.new("cv_threads_work *", {"classes": len(seconds), "seconds": first, "memory": second, "bytes": third})
+        if touches is not None and len(touches):
+            touches = np.ascontiguousarray(touches, dtype=TOUCH)
+            work.touches = touched = ffi.from_buffer("cv_threads_touch[]", touches)
+            work.n_touches, work.lines = len(touched), int(touches["line"].max()) + 1
         machine = ffi.new("cv_threads_machine *", {"cores": cores, "capacities": len(capacity), "capacity": fourth})
         for name in COSTS:
             setattr(machine.costs, name, costs[name])
@@ -65,6 +74,8 @@ class PackedThreads:
         lib.cv_threads_locks(self._handle, ffi.from_buffer("cv_threads_lock[]", locks) if len(locks) else ffi.NULL, len(locks))
         busy = np.zeros(int(totals.threads))
         lib.cv_threads_busy(self._handle, ffi.from_buffer("double[]", busy) if len(busy) else ffi.NULL, len(busy))
+        lines = np.zeros(int(work.lines))
+        lib.cv_threads_lines(self._handle, ffi.from_buffer("double[]", lines) if len(lines) else ffi.NULL, len(lines))
         names = [name for name, _ in ffi.typeof("cv_threads_totals").fields if name != "waited"]
         waited = {name: float(totals.waited[number]) for number, name in enumerate(CAUSES)}
-        return ThreadRun({name: getattr(totals, name) for name in names}, waited, locks, busy)
+        return ThreadRun({name: getattr(totals, name) for name in names}, waited, locks, busy, lines)

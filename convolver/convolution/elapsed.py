@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.thread_replay import PackedThreads, ThreadRun
+from convolver._native.thread_replay import TOUCH, PackedThreads, ThreadRun
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.thread_costs import memory_capacity, thread_costs
 from convolver.errors import UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
+from convolver.tracing.touched_lines import touched_lines
 
 LINE_BYTES = 64
-LOCKS_SHOWN = 5
+LOCKS_SHOWN = LINES_SHOWN = 5
+SHARING = "lines that several threads write"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Elapsed:
     processor_seconds: float
     lost: Mapping[str, float]
     locks: Sequence[Mapping[str, Any]]
+    lines: Sequence[Mapping[str, Any]]
     forced: int
     assumptions: Sequence[str]
 
@@ -56,6 +59,8 @@ class Elapsed:
             return "nothing: all cores are busy"
         if cause == "locks" and self.locks:
             return f"locks, most of all {self.locks[0]['name']}"
+        if cause == SHARING and self.lines:
+            return str(self.lines[0]["name"])
         return cause
 
     def document(self) -> dict[str, Any]:
@@ -71,6 +76,7 @@ class Elapsed:
             "limit": self.limit,
             "lost_seconds": dict(self.lost),
             "locks": [dict(one) for one in self.locks],
+            "lines": [dict(one) for one in self.lines],
             "forced_waits": self.forced,
             "assumptions": list(self.assumptions),
         }
@@ -106,11 +112,42 @@ class ThreadReplay:
         self._instructions = np.zeros(counts.shape[1])
         known = log.instructions()
         self._instructions[: len(known)] = known
+        self._touched = touched_lines(trace)
+        self._touches = self._touches_by_class(trace)
 
     @property
     def threads(self) -> int:
         """How many threads ran."""
         return self._log.threads
+
+    def _touches_by_class(self, trace: Trace) -> NDArray[Any] | None:
+        """Return what threads do to lines that others touch, for one instruction of each class."""
+        if self._touched is None:
+            return None
+        import polars as pl
+
+        rows = self._touched.touches.with_row_index("row")
+        executions = trace.blocks.counts["executions"].astype(float)
+        each = np.divide(trace.block_memops, executions, out=np.zeros_like(executions), where=executions > 0)
+        blocks = rows["block"].to_numpy().astype(np.intp)
+        known = self._executions[blocks].tocoo()
+        instructions = np.maximum(self._instructions, 1.0)
+        rates = known.data * each[blocks][known.row] / instructions[known.col]
+        found = pl.DataFrame({"row": known.row.astype(np.uint32), "work_class": known.col.astype(np.uint32), "rate": rates})
+        pairs = pl.DataFrame({"work_class": self._records["work_class"], "serial": self._records["thread"].astype(np.uint32)})
+        of = ("work_class", "serial", "number")
+        kinds = ("loads", "atomics", "stores")
+        table = (
+            found.join(rows, on="row")
+            .join(pairs.unique(), on=("work_class", "serial"))
+            .group_by(of)
+            .agg((pl.col(kind) * pl.col("rate")).sum() for kind in kinds)
+            .sort(of)
+        )
+        touches = np.zeros(len(table), TOUCH)
+        for name, column in zip(("work_class", "thread", "line", *kinds), (*of, *kinds), strict=True):
+            touches[name] = table[column].to_numpy()
+        return touches
 
     def _by_class(self, blocks: NDArray[np.intp], values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share values of blocks out to classes, by executions; what no class executed belongs to the first."""
@@ -170,6 +207,7 @@ class ThreadReplay:
             cores=cores,
             capacity=capacity,
             costs={**costs, "call": work.call, "fault": work.fault},
+            touches=self._touches,
         )
         seconds = float(run.totals["elapsed"])
         whole, low, high = times.total
@@ -184,6 +222,7 @@ class ThreadReplay:
             float(run.totals["work"]),
             _lost(run, cores, self.threads),
             self._locks(run),
+            self._lines(run),
             int(run.totals["forced"]),
             [*notes, *more],
         )
@@ -193,6 +232,14 @@ class ThreadReplay:
         found = [{name: one[name].item() for name in ("object", "taken", "contended", "held", "waited")} for one in run.locks]
         found = sorted((one for one in found if one["waited"] > 0), key=lambda one: -float(one["waited"]))[:LOCKS_SHOWN]
         return [{"name": self._lock_name(int(one.pop("object"))), **one} for one in found]
+
+    def _lines(self, run: ThreadRun) -> list[dict[str, Any]]:
+        """Return the lines at which most was lost."""
+        if self._touched is None:
+            return []
+        most = [int(one) for one in np.argsort(-run.lines)[:LINES_SHOWN] if run.lines[one] > 0]
+        lines = self._touched.lines
+        return [{"name": lines[one].label, "address": lines[one].address, "lost": float(run.lines[one])} for one in most]
 
     def _lock_name(self, lock: int) -> str:
         if lock == 1:
@@ -208,7 +255,7 @@ class ThreadReplay:
 def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     """Return the core seconds without work by cause. Waiting counts only where a core was free for it: in proportion."""
     totals, waited = run.totals, run.waited
-    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"], 0.0)
+    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"] - totals["contended"], 0.0)
     causes = {
         "serial parts": waited["fork"] + waited["join"],
         "imbalance": waited["barrier"],
@@ -220,4 +267,5 @@ def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     return {
         **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
         "memory bandwidth": totals["saturated"],
+        SHARING: totals["contended"],
     }

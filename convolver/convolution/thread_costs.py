@@ -15,17 +15,20 @@ DEFAULT_COSTS = {
     "spin": 1e-3,
     "fork": 0.8e-6,
     "fork_each": 0.05e-6,
-    "barrier": 0.39e-6,
+    "barrier": 85e-9,
     "barrier_each": 0.03e-6,
     "lock": 6e-9,
-    "handover": 160e-9,
+    "handover": 27e-9,
     "chunk": 15e-9,
     "call": 0.0,
     "fault": 0.0,
+    "shared": 5.1e-9,
+    "shared_atomic": 10e-9,
+    "crowded": 4.7,
 }
 """Seconds: probed on two CPUs of a Zen 4 cloud machine, on Zen 3 what a runtime of OpenMP takes; ``call`` and ``fault`` follow
 from system time."""
-PROBED = ("create", "start", "wake", "handover", "barrier", "lock")
+PROBED = ("create", "start", "wake", "handover", "barrier", "lock", "shared", "shared_atomic", "crowded")
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 
 PROPORTIONAL_CORES = 4
@@ -36,6 +39,8 @@ _LINE_LOADS = ("load", "copy")
 def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     """Return the seconds that events take, and what is assumed of them, in sentences without a full stop."""
     measured = {cost.name.removeprefix("thread."): cost.seconds for cost in machine.kernel if cost.name.startswith("thread.")}
+    if measured.get("counter") and measured.get("counters"):
+        measured["crowded"] = max(measured["counters"] / measured["counter"], 1.0)
     known = {name: seconds for name, seconds in measured.items() if name in PROBED}
     missing = [name for name in PROBED if name not in known]
     notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []

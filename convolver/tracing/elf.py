@@ -19,6 +19,8 @@ MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, 
 DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))
 FUNCTION_TYPES = (2, 10)
 """STT_FUNC and STT_GNU_IFUNC."""
+OBJECT_TYPES = (1, 5)
+"""STT_OBJECT and STT_COMMON."""
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 
 
@@ -83,20 +85,25 @@ def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64
 
 def read_functions(elf: ELFFile) -> Functions:
     """Return the functions that .symtab, or else .dynsym, names."""
+    return read_symbols(elf, FUNCTION_TYPES)
+
+
+def read_symbols(elf: ELFFile, types: tuple[int, ...]) -> Functions:
+    """Return the symbols of some types that .symtab, or else .dynsym, names."""
     for name in (".symtab", ".dynsym"):
         section = elf.get_section_by_name(name)
         if section is not None and section["sh_type"] != "SHT_NOBITS":
-            found = _functions(section)
+            found = _symbols(section, types)
             if len(found.start):
                 return found
     empty = np.zeros(0, dtype=np.uint64)
     return Functions(empty, empty, [])
 
 
-def _functions(section: Any) -> Functions:
+def _symbols(section: Any, types: tuple[int, ...]) -> Functions:
     data = section.data()
     symbols = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], dtype=_SYMBOL)
-    symbols = symbols[np.isin(symbols["info"] & 15, FUNCTION_TYPES) & (symbols["section"] != 0) & (symbols["value"] != 0)]
+    symbols = symbols[np.isin(symbols["info"] & 15, types) & (symbols["section"] != 0) & (symbols["value"] != 0)]
     # Of several names at one address the global one (binding in the upper half of info), then the first, is taken.
     symbols = symbols[np.lexsort((np.arange(len(symbols)), -(symbols["info"] >> 4).astype(np.int8), symbols["value"]))]
     if len(symbols):

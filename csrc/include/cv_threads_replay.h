@@ -28,6 +28,9 @@ typedef struct {
     double chunk;    /* of a loop that is shared out */
     double call;     /* a system call */
     double fault;    /* a page that the process gets */
+    double shared;   /* a load from a line that another core stores to meanwhile */
+    double shared_atomic;
+    double crowded; /* how many times longer each of two threads takes, at most, that do nothing but touch one line */
 } cv_threads_costs;
 
 typedef struct {
@@ -37,12 +40,25 @@ typedef struct {
     cv_threads_costs costs;
 } cv_threads_machine;
 
+/* What a thread does, in a class of work, to a line that others touch, too; for each instruction of the class. */
+typedef struct {
+    uint32_t work_class;
+    uint32_t thread;
+    uint32_t line; /* number */
+    double loads;  /* but those of atomic operations */
+    double atomics;
+    double stores; /* those of atomic operations included */
+} cv_threads_touch;
+
 /* What each class of work asks for, an element a class. */
 typedef struct {
     uint32_t classes;
     const double *seconds; /* of one instruction, with the machine to itself */
     const double *memory;  /* part of them that is waiting for memory, 0..1 */
     const double *bytes;   /* from and to memory, of one instruction */
+    uint32_t n_touches;
+    uint32_t lines;                  /* all that touches name */
+    const cv_threads_touch *touches; /* ordered by class */
 } cv_threads_work;
 
 enum cv_threads_cause {
@@ -60,6 +76,7 @@ typedef struct {
     double serial;                    /* elapsed seconds in which exactly one thread ran ... */
     double idle;                      /* ... and in which none did */
     double saturated;                 /* thread seconds lost to others' use of memory */
+    double contended;                 /* thread seconds lost to lines that others write */
     double queued;                    /* thread seconds lost to more threads than cores */
     double waited[CV_THREADS_CAUSES]; /* thread seconds */
     uint64_t events;
@@ -83,10 +100,12 @@ typedef struct cv_threads cv_threads;
  * unknown kind. */
 cv_status cv_threads_new(const struct cv_thread_record *records, uint64_t n, cv_threads **out);
 void cv_threads_free(cv_threads *threads);
-/* CV_ERROR_ARGUMENT for no core, or a class that `work` does not have. */
+/* CV_ERROR_ARGUMENT for no core, or a class or line that `work` does not have; CV_ERROR_INTERRUPTED. */
 cv_status cv_threads_run(cv_threads *threads, const cv_threads_work *work, const cv_threads_machine *machine, cv_threads_totals *out);
 /* The locks of the last run; returns how many there are, and writes at most `room`. */
 size_t cv_threads_locks(const cv_threads *threads, cv_threads_lock *out, size_t room);
+/* Thread seconds lost in the last run at each line; at most `room`. */
+size_t cv_threads_lines(const cv_threads *threads, double *out, size_t room);
 /* Seconds of work of each thread in the last run; at most `room`. */
 size_t cv_threads_busy(const cv_threads *threads, double *out, size_t room);
 

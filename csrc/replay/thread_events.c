@@ -295,5 +295,6 @@ void cv_threads_free(cv_threads *t)
     free(t->runs);
     free(t->ready);
     free(t->sleeps);
+    free(t->lines);
     free(t);
 }

@@ -48,6 +48,13 @@ struct stream {
     uint32_t first, n; /* in `packed` */
 };
 
+/* A line, in a run: what all that run at the moment do to it, a second. */
+struct line_use {
+    double touched, stored;
+    uint32_t runners;
+    double lost; /* thread seconds so far */
+};
+
 enum thread_state { READY, RUNNING, WAITING, ASLEEP, ENDED };
 
 struct running {
@@ -62,6 +69,9 @@ struct running {
     uint32_t next;
     double since, until;               /* WAITING, ASLEEP */
     double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
+    double slowed;                     /* ... how many times slower others that write its lines make it */
+    double per_second;                 /* instructions, alone */
+    uint32_t touches, n_touches;       /* in `work` */
     double busy;
 };
 
@@ -79,6 +89,9 @@ struct cv_threads {
     uint32_t table_size;
     uint32_t *ready, *runs, *sleeps; /* threads in these states */
     uint32_t n_ready, n_runs, n_sleeps;
+    struct line_use *lines;
+    uint32_t n_lines;
+    uint32_t steps; /* for cv_interrupt_look */
     const cv_threads_work *work;
     const cv_threads_machine *machine;
     cv_threads_totals *totals;

@@ -4,7 +4,10 @@
 #include "thread_events.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "../common/interrupt.h"
 
 #define STEPS 40      /* of the search for how much slower memory is */
 #define SLOWEST 1e6   /* ... at most */
@@ -27,6 +30,8 @@ static void run_for(cv_threads *t, struct running *th, double seconds)
     th->state = RUNNING;
     th->left = seconds;
     th->memory = th->demand = 0;
+    th->slowed = 1;
+    th->n_touches = 0;
     t->runs[t->n_runs++] = number_of(t, th);
 }
 
@@ -300,6 +305,27 @@ static bool happens(cv_threads *t, struct running *th, const struct packed *p, d
     }
 }
 
+/* Finds what the thread does to lines that others touch. */
+static void find_touches(cv_threads *t, struct running *th, const struct cv_thread_record *r, double seconds)
+{
+    const cv_threads_work *w = t->work;
+    uint32_t low = 0, high = w->n_touches;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (w->touches[middle].work_class < r->work_class)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low < w->n_touches && w->touches[low].work_class == r->work_class && w->touches[low].thread != r->thread)
+        low++;
+    th->touches = low;
+    while (low < w->n_touches && w->touches[low].work_class == r->work_class && w->touches[low].thread == r->thread)
+        low++;
+    th->n_touches = low - th->touches;
+    th->per_second = r->instructions / seconds;
+}
+
 /* Begins the work before the event in question; returns false where there is none. */
 static bool begin_work(cv_threads *t, struct running *th)
 {
@@ -314,6 +340,7 @@ static bool begin_work(cv_threads *t, struct running *th)
     if (user > 0) {
         th->memory = t->work->memory[r->work_class] * user / seconds;
         th->demand = t->work->bytes[r->work_class] * r->instructions / seconds;
+        find_touches(t, th, r, seconds);
     }
     t->totals->work += seconds;
     return true;
@@ -361,6 +388,8 @@ static void proceed(cv_threads *t, struct running *th)
 
 /* ---- time ---- */
 
+static uint32_t busy_cores(const cv_threads *t) { return t->n_runs < t->machine->cores ? t->n_runs : t->machine->cores; }
+
 static double used(const cv_threads *t, double share, double slower)
 {
     double sum = 0;
@@ -375,7 +404,7 @@ static double used(const cv_threads *t, double share, double slower)
 static double slower_memory(const cv_threads *t, double share)
 {
     const cv_threads_machine *m = t->machine;
-    uint32_t busy = t->n_runs < m->cores ? t->n_runs : m->cores;
+    uint32_t busy = busy_cores(t);
     if (!m->capacities || !busy)
         return 1;
     double capacity = m->capacity[busy < m->capacities ? busy - 1 : m->capacities - 1];
@@ -389,15 +418,86 @@ static double slower_memory(const cv_threads *t, double share)
     return exp(high);
 }
 
+static const cv_threads_touch *touch_of(const cv_threads *t, const struct running *th, uint32_t k)
+{
+    return &t->work->touches[th->touches + k];
+}
+
+/* Sums what those that run do to lines. */
+static void sum_lines(cv_threads *t)
+{
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        for (uint32_t k = 0; k < th->n_touches; k++) {
+            struct line_use *line = &t->lines[touch_of(t, th, k)->line];
+            *line = (struct line_use){.lost = line->lost};
+        }
+    }
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        for (uint32_t k = 0; k < th->n_touches; k++) {
+            const cv_threads_touch *touch = touch_of(t, th, k);
+            struct line_use *line = &t->lines[touch->line];
+            line->runners++;
+            line->touched += (touch->loads + touch->stores) * th->per_second;
+            line->stored += touch->stores * th->per_second;
+        }
+    }
+}
+
+/* Seconds that a thread loses at one line in a second alone: its loads wait as often as others store, its atomic operations as often as
+ * others touch the line. Stores wait in a buffer and cost it nothing. `present`: the part of the time in which others have a core. */
+static double lost_at(const cv_threads *t, const struct running *th, const cv_threads_touch *touch, double present)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    const struct line_use *line = &t->lines[touch->line];
+    double stored = present * (line->stored - touch->stores * th->per_second);
+    double touched = present * (line->touched - (touch->loads + touch->stores) * th->per_second);
+    return fmax(fmin(touch->loads * th->per_second, stored), 0) * c->shared +
+           fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
+}
+
+static void slow_those_that_touch(cv_threads *t, uint32_t busy)
+{
+    if (!t->work->n_touches || busy < 2)
+        return;
+    sum_lines(t);
+    double present = (busy - 1.0) / (t->n_runs - 1.0);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        double lost = 0, crowd = 0;
+        for (uint32_t k = 0; k < th->n_touches; k++) {
+            const cv_threads_touch *touch = touch_of(t, th, k);
+            lost += lost_at(t, th, touch, present);
+            crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
+        }
+        double most = fmax(t->machine->costs.crowded * (1 + crowd) / 2, 1);
+        th->slowed = fmin(1 + lost, most);
+    }
+}
+
+/* Counts what was lost at each line in so many seconds of a thread. */
+static void add_lost(cv_threads *t, const struct running *th, double seconds, uint32_t busy)
+{
+    double present = (busy - 1.0) / (t->n_runs - 1.0), whole = 0;
+    for (uint32_t k = 0; k < th->n_touches; k++)
+        whole += lost_at(t, th, touch_of(t, th, k), present);
+    for (uint32_t k = 0; k < th->n_touches && whole > 0; k++)
+        t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
+}
+
 /* Sets all speeds; returns the time until something happens, infinity where nothing will. */
 static double set_speeds(cv_threads *t, double *share)
 {
     double until = INFINITY;
     *share = t->n_runs > t->machine->cores ? (double)t->machine->cores / t->n_runs : 1;
     double slower = slower_memory(t, *share);
+    for (uint32_t i = 0; i < t->n_runs; i++)
+        t->threads[t->runs[i]].slowed = 1;
+    slow_those_that_touch(t, busy_cores(t));
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        th->rate = *share / (1 - th->memory + th->memory * slower);
+        th->rate = *share / (1 - th->memory + th->memory * slower) / th->slowed;
         until = fmin(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
@@ -413,12 +513,16 @@ static void advance(cv_threads *t, double seconds, double share)
     out->idle += t->n_runs == 0 ? seconds : 0;
     out->widest = t->n_runs > out->widest ? t->n_runs : out->widest;
     out->queued += t->n_runs * (1 - share) * seconds;
-    uint32_t kept = 0;
+    uint32_t kept = 0, busy = busy_cores(t);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
         th->left -= th->rate * seconds;
         th->busy += th->rate * seconds;
-        out->saturated += (share - th->rate) * seconds;
+        double slowed = th->rate * (th->slowed - 1) * seconds;
+        out->contended += slowed;
+        out->saturated += (share - th->rate) * seconds - slowed;
+        if (slowed > 0)
+            add_lost(t, th, slowed, busy);
         if (th->left <= NOTHING + 1e-12 * seconds)
             make_ready(t, th);
         else
@@ -486,14 +590,27 @@ cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_th
     for (uint64_t i = 0; i < t->n_records; i++)
         if (t->records[i].work_class >= work->classes)
             return CV_ERROR_ARGUMENT;
+    for (uint32_t i = 0; i < work->n_touches; i++)
+        if (work->touches[i].line >= work->lines)
+            return CV_ERROR_ARGUMENT;
+    free(t->lines);
+    t->n_lines = 0;
+    t->lines = calloc(work->lines + 1, sizeof *t->lines);
+    if (!t->lines)
+        return CV_ERROR_MEMORY;
+    t->n_lines = work->lines;
     *out = (cv_threads_totals){.threads = t->n_threads};
     t->work = work;
     t->machine = machine;
     t->totals = out;
     reset(t);
     for (;;) {
-        while (t->n_ready)
+        while (t->n_ready) {
+            cv_status status = cv_interrupt_look(&t->steps);
+            if (status != CV_OK)
+                return status;
             proceed(t, &t->threads[t->ready[--t->n_ready]]);
+        }
         if (!t->n_runs && !t->n_sleeps) {
             if (force_one(t))
                 continue;
@@ -514,6 +631,13 @@ size_t cv_threads_locks(const cv_threads *t, cv_threads_lock *out, size_t room)
             n++;
         }
     return n;
+}
+
+size_t cv_threads_lines(const cv_threads *t, double *out, size_t room)
+{
+    for (uint32_t i = 0; i < t->n_lines && i < room; i++)
+        out[i] = t->lines[i].lost;
+    return t->n_lines;
 }
 
 size_t cv_threads_busy(const cv_threads *t, double *out, size_t room)

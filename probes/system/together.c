@@ -20,6 +20,10 @@ static _Alignas(128) atomic_size_t ball;
 static _Alignas(128) atomic_size_t arrived;
 static _Alignas(128) atomic_size_t passed;
 static _Alignas(128) atomic_int runs;
+static _Alignas(128) volatile long counters[2];
+static _Alignas(128) atomic_long sum;
+
+#define STEPS_BETWEEN 20 /* of a chain of additions and multiplications */
 
 /* Runs `function` on another CPU; 0 when it does. */
 static int cv_beside(pthread_t *thread, void *(*function)(void *))
@@ -131,6 +135,62 @@ size_t cv_thread_wake(size_t times) { return cv_play(times, cv_play_asleep, 2 * 
 size_t cv_thread_handover(size_t times) { return cv_play(times, cv_play_awake, 2 * times); }
 
 size_t cv_thread_barrier(size_t times) { return cv_play(times, cv_meet, times); }
+
+static double cv_some_work(double x)
+{
+    for (int i = 0; i < STEPS_BETWEEN; i++)
+        x = x * 0.99 + 0.5;
+    return x;
+}
+
+static void cv_count(size_t player)
+{
+    for (size_t i = 0; i < rounds; i++)
+        counters[player]++;
+}
+
+static void cv_count_now_and_then(size_t player)
+{
+    for (size_t i = 0; i < rounds; i++)
+        counters[player] += cv_some_work((double)i) < 0;
+}
+
+static void cv_add_now_and_then(size_t player)
+{
+    (void)player;
+    for (size_t i = 0; i < rounds; i++)
+        atomic_fetch_add(&sum, cv_some_work((double)i) < 0);
+}
+
+static size_t cv_alone(size_t times, void (*what)(size_t player))
+{
+    rounds = times;
+    const double begin = cv_now();
+    what(0);
+    seconds += cv_now() - begin;
+    return times;
+}
+
+/* What two lose to one that does the same alone. */
+static size_t cv_lost(size_t times, void (*what)(size_t player))
+{
+    const double before = seconds;
+    cv_alone(times, what);
+    const double alone = seconds - before;
+    seconds = before;
+    const size_t played = cv_play(times, what, times);
+    const double lost = seconds - before - alone, least = 1e-12 * (double)times;
+    seconds = before + (lost > least ? lost : least);
+    return played;
+}
+
+size_t cv_thread_shared(size_t times) { return cv_lost(times, cv_count_now_and_then); }
+
+size_t cv_thread_shared_atomic(size_t times) { return cv_lost(times, cv_add_now_and_then); }
+
+size_t cv_thread_counter(size_t times) { return cv_alone(times, cv_count); }
+
+size_t cv_thread_counters(size_t times) { return cv_play(times, cv_count, times); }
 
 size_t cv_thread_lock(size_t times)
 {

@@ -14,5 +14,10 @@ size_t cv_thread_wake(size_t times);     /* from a signal to a sleeping thread u
 size_t cv_thread_handover(size_t times); /* a word of memory from one that writes it to one that looks at it */
 size_t cv_thread_barrier(size_t times);  /* two threads that look until both are there */
 size_t cv_thread_lock(size_t times);     /* lock and unlock, which nobody else wants */
+/* What a load, and an atomic operation, now and then, lose where another thread stores to the line meanwhile. */
+size_t cv_thread_shared(size_t times);
+size_t cv_thread_shared_atomic(size_t times);
+size_t cv_thread_counter(size_t times);  /* counting in memory, alone ... */
+size_t cv_thread_counters(size_t times); /* ... and of two threads in one line */
 
 #endif

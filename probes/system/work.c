@@ -312,6 +312,10 @@ const struct cv_work cv_works[] = {
     {"thread.start", cv_thread_start, 10, CV_TOGETHER, NULL},
     {"thread.wake", cv_thread_wake, 50, CV_TOGETHER, NULL},
     {"thread.handover", cv_thread_handover, 500, CV_TOGETHER, NULL},
+    {"thread.shared", cv_thread_shared, 20000, CV_TOGETHER, NULL},
+    {"thread.shared_atomic", cv_thread_shared_atomic, 20000, CV_TOGETHER, NULL},
+    {"thread.counter", cv_thread_counter, 100000, CV_TOGETHER, NULL},
+    {"thread.counters", cv_thread_counters, 100000, CV_TOGETHER, NULL},
     {"thread.barrier", cv_thread_barrier, 500, CV_TOGETHER, NULL},
     {"thread.lock", cv_thread_lock, 2000, CV_TOGETHER, NULL},
 };

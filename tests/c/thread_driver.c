@@ -14,18 +14,21 @@ static void run_case(const char *name, int number, uint32_t n)
 {
     static const double seconds[CLASSES] = {1e-9, 2e-9, 5e-10}, memory[CLASSES] = {0, 0.5, 1}, bytes[CLASSES] = {0, 1, 8};
     static const double capacity[] = {1e9, 1.5e9};
-    cv_threads_work work = {CLASSES, seconds, memory, bytes};
-    cv_threads_machine machine = {3, 2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6, 1e-7, 1e-8, 1e-7, 1e-8, 1e-7, 1e-7}};
+    static const cv_threads_touch touches[] = {{0, 1, 0, 0.1, 0, 0.1}, {0, 2, 0, 0, 0.1, 0.1}, {2, 0, 1, 0.2, 0, 0}, {2, 1, 1, 0, 0, 0.5}};
+    cv_threads_work work = {CLASSES, seconds, memory, bytes, 4, 2, touches};
+    cv_threads_machine machine = {
+        3, 2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6, 1e-7, 1e-8, 1e-7, 1e-8, 1e-7, 1e-7, 1e-8, 1e-8, 4}};
     cv_threads *threads = NULL;
     cv_threads_totals totals = {0};
     cv_threads_lock locks[4];
-    double busy[4];
+    double busy[4], lines[2];
     cv_status status = cv_threads_new(records, n, &threads);
     if (status == CV_OK) {
         status = cv_threads_run(threads, &work, &machine, &totals);
         cv_threads_run(threads, &work, &machine, &totals); /* a second run begins anew */
         cv_threads_locks(threads, locks, 4);
         cv_threads_busy(threads, busy, 4);
+        cv_threads_lines(threads, lines, 2);
     }
     printf("%s%d %d %.3f\n", name, number, status, totals.elapsed);
     cv_threads_free(threads);

@@ -148,6 +148,44 @@ def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, mon
     assert document["target"]["measured_elapsed_seconds"] is None
 
 
+COUNTING = """
+#include <pthread.h>
+#include <string.h>
+static struct { volatile long mine; char space[SPACE]; } counters[2] __attribute__((aligned(128)));
+static void *count(void *which)
+{
+    for (long i = 0; i < 3000000; i++)
+        counters[(long)which].mine++;
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, count, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+}
+"""
+
+
+@pytest.mark.parametrize(("space", "slower"), [(8, True), (120, False)])
+def test_false_sharing_is_named_by_variable_and_line(tmp_path, convolver, space, slower):
+    (tmp_path / "counting.c").write_text(COUNTING)
+    subprocess.run(
+        ["gcc", "-g", "-O2", f"-DSPACE={space}", "-o", "counting", "counting.c", "-lpthread"], cwd=tmp_path, check=True
+    )
+    words = ("-b", "cloud-epyc-genoa", "--measure", "0", "--scaling", "1,2", "--json")
+    base = json.loads(convolver("predict", *words, "--", tmp_path / "counting", cwd=tmp_path).stdout)["base"]
+    one, two = base["scaling"]
+    assert (two["seconds"] > one["seconds"]) == slower
+    if slower:
+        assert two["limit"] == "false sharing of counters in count (counting.c:8)"
+        assert two["lines"][0]["lost"] == pytest.approx(two["lost_seconds"]["lines that several threads write"])
+    else:
+        assert two["lines"] == []
+
+
 def test_a_trace_that_was_cut_off_says_what_it_holds(traced):
     one = traced("unequal", 2, 2)
     content = one.path.read_bytes()

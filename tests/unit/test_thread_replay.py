@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.thread_replay import COSTS, RECORD, PackedThreads
+from convolver._native.thread_replay import COSTS, RECORD, TOUCH, PackedThreads
 from convolver.errors import FormatError
 
 KINDS = (
@@ -29,10 +31,11 @@ def events(*rows):
     return records
 
 
-def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), **costs):
+def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, **costs):
     packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
     one = np.ones(1)
-    return packed.run(one, memory * one, moved * one, cores=cores, capacity=np.array(capacity, float), costs={**FREE, **costs})
+    limits, asked = np.array(capacity, float), {**FREE, **costs}
+    return packed.run(one, memory * one, moved * one, cores=cores, capacity=limits, costs=asked, touches=touches)
 
 
 def elapsed(rows, **asked):
@@ -154,6 +157,59 @@ def test_threads_that_stream_share_what_memory_gives():
     assert elapsed(rows, memory=1.0, moved=5.0, capacity=(5, 5)) == pytest.approx(20)
     assert elapsed(rows, memory=1.0, moved=5.0, capacity=(5, 8)) == pytest.approx(12.5)
     assert elapsed(rows, memory=0.1, moved=0.1, capacity=(5, 5)) == pytest.approx(10)
+
+
+def touching(*rows):
+    """Rows of (thread, line, loads, atomic operations, stores) of an instruction."""
+    return np.array([(0, *row) for row in rows], TOUCH)
+
+
+def test_loads_of_a_line_wait_as_often_as_others_store_to_it():
+    rows, both = independent(10, 10), touching((1, 0, 1, 0, 1), (2, 0, 1, 0, 1))
+    found = run(rows, touches=both, shared=0.5, crowded=4)
+    assert found.totals["elapsed"] == pytest.approx(15)
+    assert found.totals["contended"] == pytest.approx(10)
+    assert found.lines == pytest.approx([10])
+    assert elapsed(rows, touches=both, shared=9, crowded=4) == pytest.approx(40)  # each has the line for a while at least
+    assert elapsed(rows, touches=both, shared=0.5, crowded=4, cores=1) == pytest.approx(20)
+    rarely = touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
+    assert elapsed(rows, touches=rarely, shared=0.5, crowded=4) == pytest.approx(10 + 10 * (1 - 1 / 1.05))
+
+
+def test_who_only_stores_or_has_a_line_alone_loses_nothing():
+    rows = independent(10, 10)
+    for touches in (touching((1, 0, 0, 0, 1), (2, 0, 0, 0, 1)), touching((1, 0, 1, 0, 1), (2, 1, 1, 0, 1))):
+        assert elapsed(rows, touches=touches, shared=0.5, crowded=4) == pytest.approx(10)
+
+
+def test_atomic_operations_wait_for_all_that_touch_their_line():
+    rows, reader = independent(10, 10), touching((1, 0, 0, 0.5, 0.5), (2, 0, 0.5, 0, 0))
+    found = run(rows, touches=reader, shared_atomic=1, crowded=4)
+    assert found.busy == pytest.approx([0, 10, 10])
+    assert found.totals["elapsed"] == pytest.approx(10 + 10 * (1 - 1 / 1.5))  # the reader ends first
+
+
+def test_an_interrupt_ends_a_long_replay():
+    """The handler of the signal is called long before all events are replayed."""
+    packed = PackedThreads(np.repeat(events((0, "progress", 1)), 4_000_000))
+    one = np.ones(1)
+
+    def stop(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    whole = time.process_time()
+    packed.run(one, one, one, cores=1, capacity=np.zeros(0), costs=FREE)
+    whole = time.process_time() - whole
+    try:
+        signal.setitimer(signal.ITIMER_PROF, whole / 4)
+        began = time.process_time()
+        with pytest.raises(TimeoutError):
+            packed.run(one, one, one, cores=1, capacity=np.zeros(0), costs=FREE)
+        assert time.process_time() - began < 0.75 * whole
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def test_an_unknown_event_is_refused():

@@ -1,0 +1,174 @@
+"""Cache lines that several threads touch and at least one writes, found in the bursts of a trace: who does what to them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convolver._native.trace_decoder import WINDOW
+from convolver.tracing.definitions import ATOMIC, STORE
+from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_of, open_elf, read_symbols
+from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from convolver.tracing.reader import Trace
+
+PIECE = 1 << 20
+"""References looked at together."""
+HOT = 32
+"""Of a piece, those to one line from which on it is looked at: fewer cannot take a program a per cent longer."""
+MOST_LINES = 64
+LINE_BITS, WORD_BITS = 6, 3
+WORDS = 1 << LINE_BITS - WORD_BITS
+
+
+@dataclass(frozen=True)
+class TouchedLine:
+    """``false``: no two threads touch the same eight bytes; ``function``, ``file`` and ``line`` touch it most."""
+
+    address: int
+    name: str
+    false: bool
+    function: str
+    file: str
+    line: int
+
+    @property
+    def label(self) -> str:
+        """Whose line it is and who touches it, as a phrase."""
+        where = f"{self.function} ({Path(self.file).name}:{self.line})" if self.line else self.function
+        return f"{'false sharing' if self.false else 'sharing'} of {self.name}" + (f" in {where}" if where else "")
+
+
+@dataclass(frozen=True)
+class TouchedLines:
+    """``touches``: a row for each thread (serial number), line (place in ``lines``) and block, with the ``loads``, ``atomics``
+    and ``stores`` (atomic ones included) that one reference of the block by this thread stands for."""
+
+    lines: list[TouchedLine]
+    touches: pl.DataFrame
+
+
+def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    parts: list[pl.DataFrame] = []
+    held = 0
+    for batch in trace.batches():
+        if batch.kind == WINDOW:
+            word = batch.addresses >> np.uint64(WORD_BITS)
+            part = pl.DataFrame({"word": word, "site": batch.sites}).with_columns(thread=pl.lit(batch.thread, pl.UInt32))
+            parts.append(part)
+            held += len(part)
+        if held >= PIECE:
+            yield pl.concat(parts)
+            parts, held = [], 0
+    if parts:
+        yield pl.concat(parts)
+
+
+def _serials(records: Any) -> dict[int, list[int]]:
+    """Return the threads that each number stood for: numbers of ended threads are used again, the least first."""
+    free, last, number = list(range(2, 3)), 2, {0: 1}
+    found: dict[int, list[int]] = {1: [0]}
+    for record in records[np.isin(records["kind"], (THREAD_START, THREAD_EXIT))]:
+        serial = int(record["thread"])
+        if int(record["kind"]) == THREAD_START and serial not in number:
+            if not free:
+                last += 1
+                free.append(last)
+            number[serial] = heapq.heappop(free)
+            found.setdefault(number[serial], []).append(serial)
+        elif int(record["kind"]) == THREAD_EXIT and number.get(serial, 1) > 1:
+            heapq.heappush(free, number[serial])
+    return found
+
+
+def touched_lines(trace: Trace) -> TouchedLines | None:
+    """Return the lines that threads contend for, those touched most; None where there is none."""
+    import polars as pl
+
+    hot, whole = [], []
+    for piece in _pieces(trace):
+        whole.append(piece.group_by("thread", "site").len())
+        line = pl.col("word") // WORDS
+        often = piece.group_by(line=line).len().filter(pl.col("len") >= HOT)["line"]
+        hot.append(piece.filter(line.is_in(often.implode())).group_by("word", "thread", "site").len())
+    if not hot or trace.thread_log is None:
+        return None
+    sites = trace.definitions.sites
+    stores = (sites["flags"] & STORE) != 0
+    atomics = (sites["flags"] & ATOMIC) != 0
+    about = pl.DataFrame(
+        {"site": np.arange(len(sites), dtype=np.uint32), "block": trace.site_blocks, "stored": stores, "atomic": atomics}
+    )
+    each = pl.concat(hot).join(about, on="site").with_columns(line=pl.col("word") // WORDS)
+    each = _contended(each)
+    if not len(each):
+        return None
+    count = pl.col("len")
+    by = each.group_by("line", "thread", "block").agg(
+        loads=count.filter(~pl.col("stored") & ~pl.col("atomic")).sum(),
+        atomics=count.filter(pl.col("stored") & pl.col("atomic")).sum(),
+        stores=count.filter(pl.col("stored")).sum(),
+    )
+    # The compare-and-swap of an atomic operation follows a plain load of it.
+    by = by.with_columns(loads=(pl.col("loads").cast(pl.Int64) - pl.col("atomics")).clip(0))
+    totals = pl.concat(whole).join(about, on="site").group_by("thread", "block").agg(count.sum())
+    by = by.join(totals, on=("thread", "block")).with_columns(pl.col("loads", "atomics", "stores") / count)
+    numbers = each.group_by("line").agg(count.sum()).sort("len", "line", descending=True).head(MOST_LINES)["line"].to_list()
+    place = pl.DataFrame(
+        {"line": numbers, "number": range(len(numbers))}, schema_overrides={"line": pl.UInt64, "number": pl.UInt32}
+    )
+    serials = [(number, serial) for number, all_of in _serials(trace.thread_log.records).items() for serial in all_of]
+    names = pl.DataFrame(serials, schema={"thread": pl.UInt32, "serial": pl.UInt32}, orient="row")
+    touches = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
+    return TouchedLines([_describe(trace, each, line) for line in numbers], touches)
+
+
+def _contended(each: pl.DataFrame) -> pl.DataFrame:
+    """Keep the lines that several threads touch and one writes."""
+    import polars as pl
+
+    several = (pl.col("thread").n_unique() > 1) & pl.col("stored").any()
+    return each.filter(several.over("line"))
+
+
+def _describe(trace: Trace, each: pl.DataFrame, line: int) -> TouchedLine:
+    import polars as pl
+
+    mine = each.filter(pl.col("line") == line)
+    shared = mine.group_by("word").agg(pl.col("thread").n_unique())["thread"].max()
+    block = mine.group_by("block").agg(pl.col("len").sum()).sort("len", "block", descending=[True, False])["block"][0]
+    where: Mapping[str, Any] = trace.signature.table.row(int(block), named=True)
+    first = int(mine.sort("len", descending=True)["word"][0]) << WORD_BITS
+    name = data_name(trace, first) or "memory"
+    return TouchedLine(line << LINE_BITS, name, shared == 1, where["function"], where["file"], int(where["line"]))
+
+
+def data_name(trace: Trace, address: int) -> str:
+    """Return the variable of an object file at an address of the traced process, empty where there is none."""
+    definitions = trace.definitions
+    for module, path in zip(definitions.modules, definitions.paths, strict=True):
+        if not path:
+            continue
+        try:
+            with open(path, "rb") as file:
+                elf = open_elf(file)
+                if elf is None:
+                    continue
+                first = int(addresses_of(elf, np.array([module["file_offset"]], dtype=np.uint64))[0])
+                at = address - int(module["address"]) + first
+                name = read_symbols(elf, OBJECT_TYPES).at(np.array([max(at, 0)], dtype=np.uint64))[0]
+        except MALFORMED:
+            continue
+        if name:
+            return name
+    return ""
