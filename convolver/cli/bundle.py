@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Json, new_file, print_json, wrote
+from convolver.cli.common import Json, existing, new_file, print_json, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
     from convolver.tracing.redact import redact_trace
     from convolver.tracing.writer import signature_path
 
-    if schema_of(source) != TRACE_SCHEMA:
+    if schema_of(existing(source)) != TRACE_SCHEMA:
         raise UsageError(f"{source} is no trace; a bundle is made of one, such as `convolver trace` records.")
     trace, profiles = Trace.load(source), [find_machine(name) for name in names]
     with TemporaryDirectory(prefix="convolver-bundle-") as name:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
 from convolver.errors import UsageError
 
 HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
@@ -57,8 +57,7 @@ def choose_command(
         raise UsageError("One machine is no choice; give several with --machines, separated by commas.")
     if (base is None) != (measured is None):
         raise UsageError("--base and --measured belong together: a native run time and the machine that it is for.")
-    if not trace.is_file():
-        raise UsageError(f"There is no trace {trace}; record one with `convolver trace`.")
+    existing(trace)
     if plot is not None:
         from convolver.plotting import style
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, wrote
-from convolver.errors import UsageError
+from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -53,8 +52,7 @@ def what_if_command(
         from convolver.plotting import style
 
         new_file(style.check_format(plot), force)
-    if not program.is_file():
-        raise UsageError(f"There is no trace {program}; record one with `convolver trace`.")
+    existing(program)
     machine = find_machine(base)
     found = what_if(program, machine, hits=hits, progress=terminal_progress())
     name = machine_label(machine.name, machine.projected)

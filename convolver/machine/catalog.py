@@ -74,10 +74,9 @@ def find_machine(name_or_path: str | Path) -> MachineProfile:
     if text == HOST:
         raise UnknownMachineError("This machine has no profile yet; run `convolver probe` in this folder first.")
     near = get_close_matches(text, entries, n=1)
-    known = f"did you mean '{near[0]}'? Known" if near else "known"
-    names = ", ".join(entries) or "none"
+    meant = f" did you mean '{near[0]}'? Else" if near else ""
     raise UnknownMachineError(
-        f"No machine is called '{text}' ({known}: {names}); give a name, the path of a profile, or probe one."
+        f"No machine is called '{text}';{meant} give a name that `convolver machine list` shows, or the path of a profile."
     )
 
 

@@ -151,7 +151,9 @@ def _parts(path: Path) -> Iterator[dict[str, Any]]:
             if not isinstance(one, dict):
                 raise ValueError("a line is no object")
             yield one
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
         raise FormatError(
             f"{path} is not what a bundled probe prints ({error}); run the file that `convolver probe --bundle` wrote."
         ) from error
