@@ -15,6 +15,7 @@
 #include "aggressors.h"
 #include "bundle.h"
 #include "core/core.h"
+#include "core/mixes.h"
 #include "lines.h"
 #include "measure.h"
 #include "options.h"
@@ -155,7 +156,9 @@ static int cv_run_forever(const struct cv_options *options, struct cv_arena *are
 
 static int cv_run_core(const struct cv_options *options, struct cv_arena *arena)
 {
-    return cv_core_probe(arena, options->bytes, &cv_interrupted) ? cv_fail("cannot make code at run time", strerror(errno)) : 0;
+    const int failed =
+        options->task == CV_PORTS ? cv_mix_probe(arena, &cv_interrupted) : cv_core_probe(arena, options->bytes, &cv_interrupted);
+    return failed ? cv_fail("cannot make code at run time", strerror(errno)) : 0;
 }
 
 static int cv_run_plan(const struct cv_options *options, struct cv_arena *arena)
@@ -204,6 +207,7 @@ static int cv_main(int count, char **arguments)
     int status = options.task == CV_FOREVER     ? cv_run_forever(&options, &arena)
                  : options.task == CV_RESIDENCY ? cv_residency(&arena, options.bytes, &cv_interrupted)
                  : options.task == CV_CORE      ? cv_run_core(&options, &arena)
+                 : options.task == CV_PORTS     ? cv_run_core(&options, &arena)
                                                 : cv_run_plan(&options, &arena);
     cv_stop_streams();
     cv_arena_close(&arena);

@@ -11,6 +11,7 @@ static const char cv_usage[] =
     "       convolver-probe --forever KERNEL [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --residency [--cpu N] [--bytes SIZE] [--pages ...]\n"
     "       convolver-probe --core [--cpu N] [--bytes SIZE] [--pages ...] < WINDOWS\n"
+    "       convolver-probe --ports [--cpu N]\n"
     "       convolver-probe --system|--watch [--cpu N]\n"
     "       convolver-probe [--cpu N] [--bytes MAX] [--pages default|4k|thp|2m] [--sample S] [--limit S] [--warmup S]\n"
     "                       [--precision R] [--least N] [--most N] [--beside KERNEL] [--other CPU] < PLAN\n"
@@ -33,16 +34,27 @@ static int cv_parse_pages(const char *text, enum cv_pages *pages)
 int cv_parse_options(int count, char **arguments, struct cv_options *options)
 {
     static const struct option table[] = {
-        {"list", no_argument, NULL, 'L'},          {"cpu", required_argument, NULL, 'c'},
-        {"record", no_argument, NULL, 'R'},        {"run", no_argument, NULL, 'X'},
-        {"bytes", required_argument, NULL, 'b'},   {"pages", required_argument, NULL, 'p'},
-        {"sample", required_argument, NULL, 's'},  {"limit", required_argument, NULL, 'l'},
-        {"warmup", required_argument, NULL, 'w'},  {"precision", required_argument, NULL, 'r'},
-        {"least", required_argument, NULL, 'n'},   {"most", required_argument, NULL, 'N'},
-        {"forever", required_argument, NULL, 'F'}, {"beside", required_argument, NULL, 'B'},
-        {"other", required_argument, NULL, 'O'},   {"residency", no_argument, NULL, 'S'},
-        {"core", no_argument, NULL, 'K'},          {"system", no_argument, NULL, 'Y'},
-        {"watch", no_argument, NULL, 'W'},         {NULL, 0, NULL, 0},
+        {"list", no_argument, NULL, 'L'},
+        {"cpu", required_argument, NULL, 'c'},
+        {"record", no_argument, NULL, 'R'},
+        {"run", no_argument, NULL, 'X'},
+        {"bytes", required_argument, NULL, 'b'},
+        {"pages", required_argument, NULL, 'p'},
+        {"sample", required_argument, NULL, 's'},
+        {"limit", required_argument, NULL, 'l'},
+        {"warmup", required_argument, NULL, 'w'},
+        {"precision", required_argument, NULL, 'r'},
+        {"least", required_argument, NULL, 'n'},
+        {"most", required_argument, NULL, 'N'},
+        {"forever", required_argument, NULL, 'F'},
+        {"beside", required_argument, NULL, 'B'},
+        {"other", required_argument, NULL, 'O'},
+        {"residency", no_argument, NULL, 'S'},
+        {"core", no_argument, NULL, 'K'},
+        {"ports", no_argument, NULL, 'P'},
+        {"system", no_argument, NULL, 'Y'},
+        {"watch", no_argument, NULL, 'W'},
+        {NULL, 0, NULL, 0},
     };
     *options = (struct cv_options){.cpu = -1, .other = -1, .bytes = (size_t)1 << 20, .effort = {0.0006, 0.12, 0.08, 0.02, 9, 31}};
     for (int letter; (letter = getopt_long(count, arguments, "", table, NULL)) != -1;) {
@@ -53,6 +65,7 @@ int cv_parse_options(int count, char **arguments, struct cv_options *options)
         case 'O': options->other = atoi(optarg); break;
         case 'S': options->task = CV_RESIDENCY; break;
         case 'K': options->task = CV_CORE; break;
+        case 'P': options->task = CV_PORTS; break;
         case 'Y': options->task = CV_SYSTEM; break;
         case 'W': options->task = CV_WATCH; break;
         case 'F': options->forever = optarg, options->task = CV_FOREVER; break;

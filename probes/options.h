@@ -9,8 +9,8 @@
 
 /* What to do with the points of the plan: time them, write their references, or just make them (for a tracer to see);
  * or, without a plan, run one kernel until the end, see how long lines survive in the last cache, time the core's
- * instructions or the kernel's work, or see whether the core is shared while another program runs on it. */
-enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN, CV_FOREVER, CV_RESIDENCY, CV_CORE, CV_SYSTEM, CV_WATCH };
+ * instructions alone or in mixes, or the kernel's work, or see whether the core is shared while another program runs on it. */
+enum cv_task { CV_MEASURE, CV_RECORD, CV_RUN, CV_FOREVER, CV_RESIDENCY, CV_CORE, CV_PORTS, CV_SYSTEM, CV_WATCH };
 
 struct cv_options {
     int list;            /* print the kernel table and end */

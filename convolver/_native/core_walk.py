@@ -41,13 +41,18 @@ OP = layout("cv_core_op")
 
 
 class PortClass(NamedTuple):
-    """How instructions of one kind execute; ``ports`` is a bit mask, ``busy`` the cycles until a port takes the next one."""
+    """How instructions of one kind execute; ``ports`` and ``also``, those of a second micro-operation, are bit masks.
+
+    ``busy``: cycles until a port takes the next one, half a cycle more with ``half``.
+    """
 
     ports: int
     latency: int
     chained_latency: int
     busy: int
     group: int = 0
+    half: int = 0
+    also: int = 0
 
 
 class Code(NamedTuple):

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
+from convolver.execution.mapped import mapped_core
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import CoreTable, InstructionKind
 
@@ -75,7 +76,7 @@ class _Calibration:
         self.table = table
         self.used: dict[str, Any] = {}
 
-    def kind(self, name: str, field: str, value: int | None) -> None:
+    def kind(self, name: str, field: str, value: float | None) -> None:
         if value is not None:
             self.table = self.table.with_kind(name, **{field: value})
             self.used[f"{name}.{field}"] = value
@@ -93,7 +94,9 @@ def _measured(machine: MachineProfile, operation: str, width_bytes: int = 8) -> 
 
 def calibrated_core(table: CoreTable, machine: MachineProfile) -> tuple[CoreTable, dict[str, Any]]:
     """Return the table with the machine's measured values, and those values by name; unchanged without probes."""
-    result = _Calibration(table)
+    mapped, kinds = mapped_core(table, machine.core_ports)
+    result = _Calibration(mapped)
+    result.used = {f"{kind}.cycles": mapped.kind(kind).cycles for kind in kinds}
     _from_kernels(result, machine)
     figures = {one.name: one for one in machine.core if _settled(one)}
     if figures:
@@ -110,6 +113,9 @@ def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]
         for name, value in calibrated.params.items()
     ]
     for name in calibrated.kinds:
+        if f"{name}.cycles" in used:
+            own: dict[str, Any] = {"published": table.kind(name).cycles, "used": used[f"{name}.cycles"]}
+            rows.append({"name": f"{name}.cycles", **own, "measured": True})
         seed, now = table.kind(name), calibrated.kind(name)
         for field in ("latency", "chained_latency", "busy"):
             before, after = getattr(seed, field), getattr(now, field)
@@ -133,6 +139,8 @@ def _from_kernels(result: _Calibration, machine: MachineProfile) -> None:
     for operation, (kind, field) in LATENCIES.items():
         result.kind(kind, field, cycles(_measured(machine, operation)))
     for width, kind in BUSY.items():
+        if f"{kind}.cycles" in result.used:
+            continue
         result.kind(kind, "busy", cycles(_measured(machine, "divide", width)))
     if "fp_add.chained_latency" in result.used and result.table.kind("fp_add").latency < result.used["fp_add.chained_latency"]:
         result.kind("fp_add", "latency", cycles(_measured(machine, "add_latency")))
@@ -164,7 +172,9 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
             for one in (kind, *SAME_LATENCY.get(kind, ())):
                 result.kind(one, "latency", whole(value(name)))
     for kind in UNITS:
-        result.kind(kind, "busy", whole(value(f"throughput.{kind}")))
+        cycles = value(f"throughput.{kind}")
+        halves = None if cycles is None else whole(2 * cycles)
+        result.kind(kind, "busy", None if halves is None else halves / 2)
     result.kind("fp_add", "chained_latency", whole(value("latency.fp_add")))
     product = result.table.kind("fp_multiply").latency
     result.kind(

@@ -10,7 +10,8 @@ import re
 
 _INTEGER = {
     "multiply": "imul mul mulx",
-    "count": "popcnt lzcnt tzcnt bsf bsr pdep pext crc32",
+    "count_trailing": "tzcnt",
+    "count": "popcnt lzcnt bsf bsr pdep pext crc32",
     "shift": "shl sal sar shr rol ror sarx shlx shrx rorx shld shrd rcl rcr",
     "carry": "adc sbb adcx adox",
     "test_bit": "bt bts btr btc",
@@ -18,8 +19,9 @@ _INTEGER = {
     "movsxd movzx mov movabs movbe xchg xadd cmpxchg lahf sahf clc stc cmc cld std",
     "byte_swap": "bswap",
     "none": "nop endbr64 endbr32 fnop pause prefetcht0 prefetcht1 prefetcht2 prefetchnta prefetchw lfence sfence vzeroupper emms",
-    "microcode": "cpuid rdtsc rdtscp xgetbv syscall mfence vzeroall rdrand rdseed enter cmpxchg8b cmpxchg16b ldmxcsr stmxcsr "
-    "vldmxcsr vstmxcsr fxsave fxrstor xsave xsavec xrstor fldenv fnstenv fldcw fnstcw sysenter int3 ud2 hlt",
+    "microcode": "cpuid rdtsc rdtscp xgetbv syscall mfence vzeroall rdrand rdseed enter cmpxchg8b cmpxchg16b fxsave "
+    "fxrstor xsave xsavec xrstor fldenv fnstenv sysenter int3 ud2 hlt",
+    "microcode_control": "ldmxcsr stmxcsr vldmxcsr vstmxcsr fldcw fnstcw",
     "branch": "jmp call ret retq bnd loop loope loopne jrcxz jecxz",
 }
 _BY_NAME = {name: kind for kind, names in _INTEGER.items() for name in names.split()}
@@ -90,7 +92,7 @@ def integer_kind(mnemonic: str, width_bytes: int) -> str:
     if kind:
         return kind
     if mnemonic.startswith(("cmov", "set")):
-        return "conditional"
+        return "conditional_set" if mnemonic.startswith("set") else "conditional"
     if _STRING.fullmatch(mnemonic):
         return "string"
     if mnemonic.startswith("j"):

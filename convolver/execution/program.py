@@ -56,7 +56,8 @@ def _class(table: CoreTable, name: str) -> PortClass:
         return PortClass(0, 0, 0, 1)
     kind = table.kind(name)
     chained = kind.latency if kind.chained_latency is None else kind.chained_latency
-    return PortClass(table.mask(kind.ports), kind.latency, chained, kind.busy, kind.group)
+    halves = round(2 * kind.busy)
+    return PortClass(table.mask(kind.ports), kind.latency, chained, halves // 2, kind.group, halves % 2, table.mask(kind.also))
 
 
 def _row(one: Instruction) -> tuple[object, ...]:

@@ -16,3 +16,15 @@ class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     low: float
     high: float
+
+
+class MixedKind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A kind of instructions: ``cycles`` of one of many, ``slots`` of the issue width (0: not known).
+
+    ``ports``: those of each of its micro-operations, by numbers that only say which kinds share them (empty: not known).
+    """
+
+    name: str
+    cycles: float
+    slots: int = 0
+    ports: tuple[tuple[int, ...], ...] = ()

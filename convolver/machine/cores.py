@@ -24,15 +24,22 @@ class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How instructions of one kind execute: on which ports (any of these), with what latency, and how long they keep their port.
 
     ``chained_latency`` counts where the operand that comes last is from a kind of the same ``group`` (0: none), ``slots`` are
-    of the issue width.
+    of the issue width. ``busy`` are whole or half cycles, ``also`` the ports of a second micro-operation.
     """
 
     ports: str = ""
     latency: int = 1
     chained_latency: int | None = None
-    busy: int = 1
+    busy: float = 1
     group: int = 0
     slots: int = 1
+    also: str = ""
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of one of many: of the port that is busy for longest."""
+        shares = [self.busy / max(len(self.ports.split()), 1), 1 / max(len(self.also.split()), 1) if self.also else 0.0]
+        return round(max(shares), 2)
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +102,7 @@ def parse_core(text: str, where: str) -> CoreTable:
     if "unknown" not in table.kinds:
         raise SchemaError(f"{where} is no core table: it says nothing of the kind 'unknown'.")
     for kind in table.kinds.values():
-        table.mask(kind.ports)
+        table.mask(kind.ports), table.mask(kind.also)
     return table
 
 

@@ -70,6 +70,7 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             found,
             cpu=self.cpu,
             core=found.core if same_core else (),
+            core_ports=found.core_ports if same_core else (),
             calibration=calibration,
             provenance={**found.provenance, "kind": "derived", "base": {**found.provenance["base"], "usual_cycle": 1.0}},
         )

@@ -12,7 +12,7 @@ import msgspec
 from convolver.artifact_kinds import KINDS
 from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
-from convolver.machine.core_figures import CoreFigure
+from convolver.machine.core_figures import CoreFigure, MixedKind
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
@@ -98,8 +98,9 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     ``hierarchy`` is what simulations use; ``hierarchy_reported`` is what the operating system said, where it differs;
     ``detected`` is what the measured curves show. ``huge_maps`` are curves on huge pages beside those of ``maps``, which the
-    calibration alone uses. ``tlb`` has levels for each size of page, of which those for ``page_bytes`` are
-    simulated; ``semantics`` is what a write does. ``provenance`` says when, where and how the numbers were made.
+    calibration alone uses. ``core_ports`` says which kinds of instructions share ports. ``tlb`` has levels for each size of page,
+    of which those for ``page_bytes`` are simulated; ``semantics`` is what a write does. ``provenance`` says when, where and how
+    the numbers were made.
     """
 
     name: str
@@ -116,6 +117,7 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     huge_maps: tuple[Curve, ...] = ()
     floating_point: tuple[Throughput, ...] = ()
     core: tuple[CoreFigure, ...] = ()
+    core_ports: tuple[MixedKind, ...] = ()
     kernel: tuple[KernelCost, ...] = ()
     calibration: Calibration | None = None
     neighbours: tuple[Neighbour, ...] = ()

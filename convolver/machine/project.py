@@ -240,6 +240,7 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         maps=check_curves(_project_curve(curve, base.hierarchy, levels, changes) for curve in base.maps),
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
         core=tuple(_project_figure(figure, changes) for figure in base.core),
+        core_ports=base.core_ports,
         kernel=tuple(_project_kernel(cost, changes) for cost in base.kernel),
         calibration=_project_calibration(base.calibration, base.hierarchy, changes),
         derived_from={"name": base.name, "id": base.id},

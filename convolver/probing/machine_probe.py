@@ -14,7 +14,7 @@ import msgspec
 
 from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
 from convolver.machine.catalog import host_name
-from convolver.machine.core_figures import CoreFigure
+from convolver.machine.core_figures import CoreFigure, MixedKind
 from convolver.machine.hierarchy import Level, resized
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve
@@ -36,6 +36,7 @@ from convolver.probing.plan import (
     largest_working_set,
     quick_plan,
 )
+from convolver.probing.port_probe import measure_ports
 from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
@@ -128,6 +129,7 @@ class Measured(NamedTuple):
     huge_lines: list[Line]
     without_huge: str
     core: tuple[CoreFigure, ...]
+    ports: tuple[MixedKind, ...]
     kernel: tuple[KernelCost, ...]
     started: datetime.datetime
     duration_seconds: float
@@ -258,10 +260,11 @@ def probe(
     described = describe_cpu(chosen)
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
     core = measure_core(chosen, plan.pages, progress) if plan.core else ()
+    ports = measure_ports(chosen, progress) if plan.surroundings else ()
     kernel = measure_kernel(chosen, progress) if plan.core else ()
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
     about = (plan, chosen, kernels, compiler, host_name(), described, reported)
-    measured = Measured(*about, lines, huge, without_huge, core, kernel, started, seconds, before, after)
+    measured = Measured(*about, lines, huge, without_huge, core, ports, kernel, started, seconds, before, after)
     profile = profile_of(
         measured, lambda maps, levels, seen: _surroundings(plan, chosen, kernels, maps, levels, seen, progress, partial)
     )
@@ -297,6 +300,7 @@ def profile_of(
         huge_maps=huge,
         floating_point=throughputs(summaries, kernels),
         core=measured.core,
+        core_ports=measured.ports,
         kernel=measured.kernel,
         neighbours=around.neighbours,
         residency=around.residency,

@@ -57,6 +57,7 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
         huge_maps=huge_maps,
         floating_point=floating_point,
         core=_core(profiles),
+        core_ports=next((profile.core_ports for profile in profiles if profile.core_ports), ()),
         kernel=_kernel(profiles),
         neighbours=_neighbours(profiles),
         residency=_residency(profiles),

@@ -28,6 +28,7 @@ from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
 from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
 from convolver.probing.plan import Plan, full_plan, quick_plan
+from convolver.probing.port_probe import port_figures
 from convolver.probing.runner import Kernel, options_of
 from convolver.probing.samples import Line, steadied
 from convolver.schema import write_atomically
@@ -82,6 +83,7 @@ def _plan_text(plan: Plan) -> str:
     for name, part, rounds in asked:
         tasks += [(f"{name}-{number}", options_of(part, "%c", "%b"), _lines(part)) for number in range(rounds)]
     tasks.append(("core", ["--core", "--cpu", "%c", "--bytes", str(BYTES)], _core_asks()))
+    tasks.append(("ports", ["--ports", "--cpu", "%c"], []))
     tasks.append(("system", ["--system", "--cpu", "%c"], []))
     text = [f"plan {plan.name}", *(f"file {name}" for name in FILES)]
     for name, options, lines in tasks:
@@ -244,6 +246,7 @@ def _profile(
             huge_lines=steadied(huge, plan.near_bytes),
             without_huge=without,
             core=core,
+            ports=port_figures(tasks.get("ports", ())),
             kernel=kernel,
             started=started,
             duration_seconds=seconds,

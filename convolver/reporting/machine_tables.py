@@ -174,7 +174,7 @@ def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[d
     differing = [row for row in measured if row["used"] != row["published"]]
     shown = Table("cycles or entries", "table", "measured", box=None)
     for row in differing:
-        shown.add_row(row["name"], "" if row["published"] is None else str(row["published"]), str(row["used"]))
+        shown.add_row(row["name"], "" if row["published"] is None else f"{row['published']:.10g}", f"{row['used']:.10g}")
     if differing:
         console.print(shown)
     console.print(

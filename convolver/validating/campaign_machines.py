@@ -59,7 +59,7 @@ def _with_core(
     base = campaign.base_condition
     if base.name not in known or not differ_in_pages(condition, base):
         return profile
-    return msgspec.structs.replace(profile, core=known[base.name].core)
+    return msgspec.structs.replace(profile, core=known[base.name].core, core_ports=known[base.name].core_ports)
 
 
 def _in_order(campaign: Campaign) -> list[Condition]:

@@ -43,7 +43,7 @@ static int valid(const cv_core_params *params, const cv_core_class *classes, siz
     if (!valid_params(params) || !n_classes || n_classes > 256 || code->ops > UINT32_MAX || code->first_op[0])
         return 0;
     for (size_t i = 0; i < n_classes; i++)
-        if (classes[i].ports >> CV_CORE_PORTS || classes[i].busy > CALENDAR / 2)
+        if (classes[i].ports >> CV_CORE_PORTS || classes[i].also >> CV_CORE_PORTS || classes[i].busy > CALENDAR / 2 || classes[i].half > 1)
             return 0;
     for (size_t i = 0; i < code->segments; i++)
         if (code->first_op[i + 1] < code->first_op[i])
@@ -73,7 +73,7 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            copied((void **)&c->op, code->op, c->ops, sizeof *code->op) &&
            copied((void **)&c->site_op, code->site_op, c->sites, sizeof *code->site_op) &&
            copied((void **)&c->site_bytes, code->site_bytes, c->sites, sizeof *code->site_bytes) &&
-           copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) &&
+           copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) && (c->odd = calloc(c->n_classes, 1)) &&
            (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
 }
 
@@ -114,7 +114,7 @@ void cv_core_free(cv_core *c)
     if (!c)
         return;
     /* clang-format off */
-    void *const owned[] = {c->classes, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
+    void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->owner, c->causes, c->fetch_queue.why, c->reorder.why, c->loads.why, c->stores.why, c->fills.why, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key};

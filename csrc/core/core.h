@@ -34,6 +34,7 @@ struct cv_core {
     cv_core_params params;
     uint32_t line_shift; /* of line_bytes */
     cv_core_class *classes;
+    uint8_t *odd; /* of each class with half cycles: the next one takes the longer time */
     size_t n_classes, segments, ops, sites;
     uint32_t *first_op;
     uint64_t *address, *next_address;

@@ -211,8 +211,10 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     } else if (kind->ports && waits) {
         port = scheduler_bind(&c->waiting, kind->ports);
         const uint64_t ready = start;
-        start = ports_take(&c->ports, UINT32_C(1) << port, kind->busy, start);
+        start = ports_take(&c->ports, UINT32_C(1) << port, kind->half ? kind->busy + (c->odd[op->class_] ^= 1) : kind->busy, start);
         waited_for_port(c, start - ready, port);
+        if (kind->also)
+            ports_take(&c->ports, kind->also, 1, start);
     }
     if (waits)
         scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});

@@ -6,6 +6,7 @@
 
 #include "../clock.h"
 #include "bodies.h"
+#include "cycles.h"
 
 #define CODE_BYTES ((size_t)1 << 20)
 #define LONGEST_LOOP 4096 /* bytes of a piece's copies: far inside the first level, and the cache of decoded instructions */
@@ -32,7 +33,7 @@ static uint64_t cv_both(double value)
     return (bits & ~(uint64_t)UINT32_MAX) | low;
 }
 
-static struct cv_registers cv_start(char *hot)
+struct cv_registers cv_start(char *hot)
 {
     *(void **)hot = hot;
     return (struct cv_registers){.rax = 0x9e3779b97f4a7c15,
@@ -45,19 +46,12 @@ static struct cv_registers cv_start(char *hot)
                                  .xmm = {cv_both(1.69), cv_both(1.1), cv_both(1 / 1.1), cv_both(1.3)}};
 }
 
-static double cv_seconds(const struct cv_code *code, struct cv_registers *registers, uint64_t turns)
+double cv_seconds(const struct cv_code *code, struct cv_registers *registers, uint64_t turns)
 {
     const double begin = cv_now();
     cv_code_run(code, registers, turns);
     return cv_now() - begin;
 }
-
-/* The clock is a chain of multiplications: a busy sibling thread takes turns from a chain of additions, hardly from one that waits for
- * most of its time. How many cycles each of them takes is known from additions, which take one. */
-struct cv_clock {
-    struct cv_code code;
-    double cycles; /* of a turn */
-};
 
 static double cv_cycle(const struct cv_clock *clock, struct cv_registers registers)
 {
@@ -72,12 +66,12 @@ static double cv_least(const struct cv_code *code, struct cv_registers registers
     return best;
 }
 
-static int cv_make(struct cv_code *code, struct cv_piece piece, unsigned copies, int wide)
+int cv_make(struct cv_code *code, struct cv_piece piece, unsigned copies, int wide)
 {
     return cv_code_begin(code) || cv_code_put(code, piece, copies) || cv_code_seal(code, wide);
 }
 
-static int cv_make_clock(struct cv_clock *clock, struct cv_code *other, char *hot)
+int cv_make_clock(struct cv_clock *clock, struct cv_code *other, char *hot)
 {
     if (cv_make(other, cv_addition, CLOCK_COPIES, 0) || cv_make(&clock->code, cv_multiplication, CLOCK_COPIES, 0))
         return -1;
@@ -156,9 +150,9 @@ static int cv_time_jumps(struct cv_piece piece, unsigned jumps, const struct cv_
 }
 
 /* Copies of a loop's body, a slot each but for the last one's two instructions, which are one. */
-static int cv_make_loop(struct cv_code *code, unsigned slots)
+int cv_make_loop(struct cv_code *code, unsigned slots, unsigned skipped)
 {
-    if (cv_code_begin(code) || cv_code_put(code, cv_loop_begin, 1))
+    if (cv_code_begin(code) || cv_code_put(code, cv_loop_slot, skipped) || cv_code_put(code, cv_loop_begin, 1))
         return -1;
     const size_t head = code->used;
     if (cv_code_put(code, cv_loop_slot, slots - 1) || cv_code_put(code, cv_loop_end, 1))
@@ -172,7 +166,7 @@ static int cv_make_loop(struct cv_code *code, unsigned slots)
 static int cv_time_loop(unsigned slots, unsigned turns, const struct cv_clock *clock, struct cv_code *code, struct cv_registers registers,
                         double *cycles, const volatile sig_atomic_t *stop)
 {
-    if (!slots || !turns || cv_make_loop(code, slots))
+    if (!slots || !turns || cv_make_loop(code, slots, 0))
         return 0;
     const uint64_t runs = 10 + LOOP_SLOTS / slots / turns;
     int count = 0;

@@ -38,7 +38,8 @@ int main(void)
 {
     const cv_core_params params = {6, 8, 8, 64, 1, 2,  16, 2,  1024, 4, 15, 128, 40,   48, 32, 18, 0x70, 0x180, 5,  7,
                                    1, 3, 5, 6,  0, 13, 32, 72, 4,    6, 12, 64,  0x30, 1,  1,  64, 8,    2,     32, 3};
-    const cv_core_class classes[] = {{0, 0, 0, 1, 0}, {0xf, 1, 1, 1, 0}, {0x3, 4, 2, 1, 1}, {0x200, 20, 20, 9, 0}};
+    const cv_core_class classes[] = {
+        {0, 0, 0, 1, 0, 0, 0}, {0xf, 1, 1, 1, 0, 0, 0}, {0x3, 4, 2, 1, 1, 0, 0x10}, {0x200, 20, 20, 9, 0, 1, 0}};
     uint32_t first[SEGMENTS + 1];
     uint64_t address[SEGMENTS], next[SEGMENTS];
     cv_core_op op[OPS];

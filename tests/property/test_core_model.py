@@ -268,3 +268,27 @@ def test_the_names_of_registers_do_not_matter(names, edges):
     plain = [_op(reads=(a,), writes=(b,)) for a, b in edges]
     renamed = [_op(reads=(names[a],), writes=(names[b],)) for a, b in edges]
     assert np.array_equal(_walk(plain, 20, latency=3), _walk(renamed, 20, latency=3))
+
+
+def _independent(kind, count):
+    zero = np.zeros(1, dtype=np.uint64)
+    ops = np.array([_op(writes=(3,))] * count, dtype=native.OP)
+    core = Core(
+        PARAMS, [PortClass(0, 0, 0, 1), kind], Code(np.array([0, count]), zero, zero, ops, *(np.array(()) for _ in range(3)))
+    )
+    core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(1), np.zeros(2), np.array(()), np.array(())))
+    return core.cycles.sum()
+
+
+@given(st.integers(1, 60), st.integers(1, 9))
+def test_a_unit_busy_for_half_cycles_takes_the_longer_time_every_second_time(count, busy):
+    latency = 20
+    assert _independent(PortClass(1, latency, latency, busy, half=1), count) == (count - 1) * busy + count // 2 + latency
+
+
+@given(st.integers(1, 60), st.integers(1, 4))
+def test_a_second_micro_operation_takes_a_port_of_its_own(count, ports):
+    own = PortClass(1 << 4, 1, 1, 1, also=1 << 5)
+    assert _independent(own, count) == count
+    shared = _independent(PortClass((1 << ports) - 1, 1, 1, 1, also=(1 << ports) - 1), count)
+    assert shared >= (2 * count - 1) / ports, "all but the last one's second micro-operation delay others"

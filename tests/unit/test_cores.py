@@ -27,7 +27,7 @@ def test_a_table_speaks_of_every_kind(name):
     kinds -= {"divide", "root"}
     units = [f"{what}_{precision}" for what in ("divide", "root") for precision in ("single", "double")]
     kinds |= {unit + width for unit in units for width in ("", "_16", "_32")}
-    assert not {kind for kind in kinds if kind not in table.kinds}
+    assert not {kind for kind in kinds if table.kind(kind) is table.kinds["unknown"]}
 
 
 def test_flags_go_before_the_model_and_a_guess_says_so():

@@ -1,0 +1,184 @@
+"""Which ports instructions start on, from how long mixes of two kinds take: no counter of the hardware is read.
+
+A kind is one or two micro-operations, each of which starts on any of a set of unnamed ports. A mix takes as long as its most
+loaded ports: the most, over all unions of the sets, of micro-operations that lie in the union for each of its ports. That is the
+conjunctive form of Derumigny et al., "PALMED" (CGO 2022), exact where each starts on whichever port is free. Cores bind some
+instructions to a port before they know which will be free; then every port gets its share of each kind. Either may explain a mix.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PORTS = 10
+"""Ports of a core that are not those of memory."""
+SECOND = 0.1
+"""What a second micro-operation has to explain, in squared logarithms."""
+ALONE = 9.0
+"""Weight of a kind alone, against one of its mixes."""
+EVEN = 0.05
+"""Share of a mix's time by which it must err less where ports get even shares."""
+CAP = 0.16
+"""Most that one mix counts: some are explained by no set of ports."""
+APART, TOGETHER = 0.06, 0.2
+"""Mixes that take no longer than their slower kind are of kinds that share no port: a fit that says otherwise, by so much more
+time, contradicts them."""
+CONTRADICTION = 0.5
+STARTS = 2
+SWEEPS = 6
+SEED = 21
+
+Ports = tuple[int, ...]
+"""A kind's micro-operations, each a bit mask of ports."""
+
+
+class Mix(NamedTuple):
+    """Cycles of so many copies of one kind with so many of another, evenly interleaved."""
+
+    kind: str
+    copies: int
+    other: str
+    other_copies: int
+    cycles: float
+
+
+class PortFit(NamedTuple):
+    """Ports by kind, and how far each mix is from what they say: shares of its time."""
+
+    ports: dict[str, Ports]
+    errors: NDArray[np.float64]
+
+
+_BITS = np.array([value.bit_count() for value in range(1 << PORTS)], dtype=np.int64)
+_UNIONS = [tuple(index for index in range(4) if number >> index & 1) for number in range(1, 16)]
+
+
+def mix_cycles(first: NDArray[np.int64], counts: NDArray[np.float64], *, even: bool = False) -> NDArray[np.float64]:
+    """Return the cycles of mixes: arrays (..., 4) of the ports of their micro-operations (0: none) and how many there are of
+    each; ``even``: each port gets its share of each of them."""
+    if even:
+        shares = np.where(first > 0, counts / np.maximum(_BITS[first], 1), 0.0)
+        loads = [((first >> port & 1) * shares).sum(axis=-1) for port in range(PORTS)]
+        return np.asarray(np.max(loads, axis=0))
+    most = np.zeros(np.broadcast_shapes(first.shape, counts.shape)[:-1])
+    for chosen in _UNIONS:
+        union = np.bitwise_or.reduce(first[..., list(chosen)], axis=-1)
+        inside = ((first & ~union[..., None]) == 0) & (first > 0)
+        most = np.maximum(most, (inside * counts).sum(axis=-1) / np.maximum(_BITS[union], 1))
+    return most
+
+
+def kind_cycles(ports: Ports) -> float:
+    """Return the cycles of one of many instructions of a kind."""
+    return float(mix_cycles(_four([ports], [()])[0, 0], np.ones(4)))
+
+
+def _four(first: Sequence[Ports], other: Sequence[Ports]) -> NDArray[np.int64]:
+    """Return all pairs of two lists as an array (first, other, 4)."""
+    one, two = (np.array([(*ports, 0)[:2] for ports in kinds], dtype=np.int64) for kinds in (first, other))
+    shape = (len(one), len(two), 2)
+    return np.concatenate([np.broadcast_to(one[:, None], shape), np.broadcast_to(two[None], shape)], axis=-1)
+
+
+class _Search:
+    """The search for the ports of all kinds: one kind after the other takes those that explain its mixes best."""
+
+    def __init__(self, alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[str, int], width: int) -> None:
+        self.alone, self.slots, self.width = alone, slots, width
+        self.partners: dict[str, list[tuple[str, int, int, float]]] = {kind: [] for kind in alone}
+        for mix in mixes:
+            self.partners[mix.kind].append((mix.other, mix.copies, mix.other_copies, mix.cycles))
+            self.partners[mix.other].append((mix.kind, mix.other_copies, mix.copies, mix.cycles))
+        self.masks = {size: [mask for mask in range(1 << PORTS) if mask.bit_count() == size] for size in range(1, 5)}
+        self.placed: dict[str, Ports] = {}
+
+    def logarithms(self, kind: str, options: Sequence[Ports]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by how much each option errs on each mix with a placed kind, and what it contradicts: (options, mixes)."""
+        known = [one for one in self.partners[kind] if one[0] in self.placed]
+        ports = _four(options, [self.placed[other] for other, *_ in known])
+        counts = np.array([(count, count, others, others) for _, count, others, _ in known], dtype=float)
+        measured = np.array([cycles for *_, cycles in known])
+        issued = (
+            np.array([count * self.slots[kind] + others * self.slots[other] for other, count, others, _ in known]) / self.width
+        )
+        ideal, even = (np.maximum(mix_cycles(ports, counts, even=way), issued) for way in (False, True))
+        slower = np.array([max(count * self.alone[kind], others * self.alone[other]) for other, count, others, _ in known])
+        apart = measured < (1 + APART) * np.maximum(slower, issued)
+        wrong = apart & (ideal > (1 + TOGETHER) * measured)
+        errors = np.minimum(np.abs(np.log(ideal / measured)), np.abs(np.log(even / measured)) + EVEN)
+        return np.where(wrong, np.abs(np.log(ideal / measured)), errors), wrong
+
+    def costs(self, kind: str, options: Sequence[Ports]) -> NDArray[np.float64]:
+        """Return what each option leaves unexplained."""
+        least = self.slots[kind] / self.width
+        single = _four(options, [()])[:, 0]
+        alone = np.maximum(mix_cycles(single, np.ones(4)), least)
+        cost = ALONE * np.log(alone / max(self.alone[kind], least)) ** 2 + SECOND * (np.array([len(o) for o in options]) - 1)
+        if any(other in self.placed for other, *_ in self.partners[kind]):
+            errors, wrong = self.logarithms(kind, options)
+            cost = cost + (np.minimum(errors**2, CAP) + CONTRADICTION * wrong).sum(axis=1)
+        return np.asarray(cost)
+
+    def options(self, kind: str) -> list[Ports]:
+        """Return what a kind may be: all sets of the size that its own time says, and pairs of sets that are in use. Of ports
+        that nobody uses only the first are tried, for they are alike."""
+        cycles = self.alone[kind]
+        used = {mask for ports in self.placed.values() for mask in ports}
+        size = min(max(round(1 / cycles), 1), 4)
+        found: list[Ports] = [(mask,) for mask in self.masks[size]]
+        if cycles > 0.4:
+            pool = sorted(used | set(self.masks[1]))
+            found += itertools.combinations_with_replacement(pool, 2)
+        seen = 0
+        for mask in used:
+            seen |= mask
+        free = [1 << port for port in range(PORTS) if not seen >> port & 1]
+
+        def first_ones(ports: Ports) -> bool:
+            new = [bit for bit in free if any(mask & bit for mask in ports)]
+            return new == free[: len(new)]
+
+        return [ports for ports in found if first_ones(ports)]
+
+    def place(self, kind: str) -> bool:
+        """Give a kind the ports that explain it best; returns whether they are others than before."""
+        before = self.placed.pop(kind, None)
+        options = self.options(kind) + ([before] if before else [])
+        self.placed[kind] = options[int(np.argmin(self.costs(kind, options)))]
+        return self.placed[kind] != before
+
+    def run(self, order: Sequence[str]) -> float:
+        """Place all kinds until nothing changes; returns what is left unexplained."""
+        self.placed = {}
+        for _ in range(SWEEPS):
+            if not sum([self.place(kind) for kind in order]):
+                break
+        return float(sum(self.costs(kind, [self.placed[kind]])[0] for kind in order))
+
+
+def fit_ports(alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[str, int], width: int) -> PortFit:
+    """Return the ports of kinds from the cycles of each alone (at most 2) and of mixes, the slots of each, and the issue width.
+
+    The search begins anew in several orders, and keeps what explains most. Names of ports mean nothing.
+    """
+    search = _Search(alone, mixes, slots, width)
+    shared = {
+        kind: sum(cycles > 1.15 * max(n * alone[kind], m * alone[other]) for other, n, m, cycles in search.partners[kind])
+        for kind in alone
+    }
+    random = np.random.default_rng(SEED)
+    best: tuple[float, dict[str, Ports]] = (math.inf, {})
+    for start in range(STARTS):
+        ties = dict(zip(alone, random.permutation(len(alone)), strict=True)) if start else dict.fromkeys(alone, 0)
+        order = sorted(alone, key=lambda kind: (-round(1 / alone[kind]), -shared[kind] if not start else ties[kind]))
+        cost = search.run(order)
+        best = min(best, (cost, search.placed), key=lambda one: one[0])
+    search.placed = best[1]
+    errors = [search.logarithms(kind, [search.placed[kind]])[0][0] for kind in alone if search.partners[kind]]
+    return PortFit(best[1], np.expm1(np.concatenate(errors)) if errors else np.zeros(0))

@@ -1,0 +1,165 @@
+"""Ports from mixes: of cores that are made up, of a core that was measured, and in the table that predictions take."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convolver.execution.calibrated import calibrated_core, core_rows
+from convolver.execution.mapped import mapped_core
+from convolver.machine.core_figures import MixedKind
+from convolver.machine.cores import find_core
+from convolver.probing.machine_probe import default_cpu
+from convolver.probing.port_fit import PORTS, Mix, _four, fit_ports, kind_cycles, mix_cycles
+from convolver.probing.port_probe import AMONG, measure_ports, port_figures
+from tests.synthetic import machine
+
+MASKS = st.integers(1, (1 << PORTS) - 1)
+
+
+def mixed(first, other, count=1.0, others=1.0, *, even=False):
+    return float(mix_cycles(_four([first], [other])[0, 0], np.array([count, count, others, others]), even=even))
+
+
+def together(first, other):
+    """Share of the shorter kind's time by which a balanced mix is longer: 1 for the same ports, 0 for different ones."""
+    one, two = kind_cycles(first), kind_cycles(other)
+    return mixed(first, other, two, one) / (one * two) - 1
+
+
+@given(st.lists(MASKS, min_size=1, max_size=2), st.lists(MASKS, min_size=1, max_size=2), st.integers(1, 4), st.integers(1, 4))
+def test_a_mix_takes_what_its_most_loaded_ports_do(first, other, count, others):
+    loads = [(mask, count) for mask in first] + [(mask, others) for mask in other]
+    sets = range(1, 1 << PORTS)
+    most = max(sum(n for mask, n in loads if mask & ports == mask) / ports.bit_count() for ports in sets)
+    assert mixed(tuple(first), tuple(other), count, others) == pytest.approx(most)
+    assert mixed(tuple(first), tuple(other), count, others, even=True) >= most - 1e-9
+
+
+MADE_UP = {
+    **{"alu": (0b1111,), "lea": (0b1111,), "shift": (0b0011,), "branch": (0b10100,), "multiply": (0b0001,)},
+    **{"add": (0b1100000,), "product": (0b110000000,), "logic": (0b111100000,), "shuffle": (0b011000000,), "move": (0b100000,)},
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ports_of_a_made_up_core_are_found_again(seed):
+    random = np.random.default_rng(seed)
+    alone = {kind: kind_cycles(ports) * random.normal(1, 0.01) for kind, ports in MADE_UP.items()}
+    mixes = []
+    for kind, other in itertools.combinations(MADE_UP, 2):
+        count, others = (max(round(1 / kind_cycles(MADE_UP[one])), 1) for one in (kind, other))
+        if random.random() > 0.1:
+            cycles = mixed(MADE_UP[kind], MADE_UP[other], count, others) * random.normal(1, 0.01)
+            mixes.append(Mix(kind, count, other, others, cycles))
+    found = fit_ports(alone, mixes, dict.fromkeys(MADE_UP, 1), 8)
+    for kind, other in itertools.combinations(MADE_UP, 2):
+        assert together(found.ports[kind], found.ports[other]) == pytest.approx(together(MADE_UP[kind], MADE_UP[other]), abs=0.02)
+    assert np.median(found.errors) < 0.03
+
+
+@pytest.fixture(scope="module")
+def zen3():
+    """The fit of mixes measured on an AMD Zen 3 server."""
+    measured = json.loads(Path(__file__).with_name("zen3-mixes.json").read_text())
+    kinds = list(measured["alone"])
+    mixes = [Mix(kinds[kind], count, kinds[other], others, cycles) for kind, count, other, others, cycles in measured["mixes"]]
+    return fit_ports(measured["alone"], mixes, dict.fromkeys(kinds, 1), 6)
+
+
+def test_zen3_shares_its_vector_ports_as_published(zen3):
+    """AMD, "Software Optimization Guide for the AMD Family 19h", 56665: FP0 to FP3; additions on FP2 and FP3."""
+    ports = {kind: one[0] for kind, one in zen3.ports.items()}
+    add, product, shift, integer_product = (ports[kind] for kind in ("fp_add", "fp_multiply", "v_shift", "v_multiply"))
+    assert {ports[kind] for kind in ("fp_minmax", "fp_cmp", "fp_convert", "fp_convert_wide", "fp_round")} == {add}
+    assert ports["v_crypto"] == product
+    assert {ports[kind] for kind in ("v_shuffle", "v_shuffle_fp")} == {shift}
+    assert ports["v_multiply_long"] == integer_product
+    assert add & product == 0
+    assert add | product == ports["v_logic"] == ports["v_integer"]
+    assert shift & integer_product == 0
+    assert shift | integer_product == ports["v_logic"]
+    assert (shift & add).bit_count() == (integer_product & add).bit_count() == 1
+
+
+def test_zen3_shares_its_integer_ports_as_published(zen3):
+    """The same guide: four arithmetic units, shifts on two of them; a branch unit of its own beside one of them."""
+    ports = {kind: one[0] for kind, one in zen3.ports.items()}
+    alu = ports["alu"]
+    assert alu.bit_count() == 4
+    assert {ports[kind] for kind in ("lea", "byte_swap", "count")} == {alu}
+    assert ports["shift"] == ports["shift_by_register"] == ports["test_bit"]
+    assert ports["shift"].bit_count() == (ports["shift"] & alu).bit_count() == 2
+    assert (ports["branch"] & alu).bit_count() == 1
+    assert alu & ports["v_logic"] == 0
+
+
+def test_what_zen3_does_apart_stays_apart(zen3):
+    assert np.median(zen3.errors) < 0.06
+    assert np.quantile(zen3.errors, 0.9) < 0.2
+
+
+def _line(name, *cycles):
+    return {"name": name, "cycles": list(cycles)}
+
+
+def test_kinds_whose_mixes_were_disturbed_have_no_ports():
+    lines = [
+        _line("alone.slot", 0.2, 0.2),
+        _line("alone.alu", 0.25),
+        _line("alone.shift", 0.5),
+        _line("alone.divide_double", 4.51),
+    ]
+    lines.append(_line("slots.alu", (AMONG + 2) * 0.2))
+    seen = port_figures([*lines, _line("mix.alu.2.shift.1", 0.75)])
+    assert {one.name: len(one.ports) for one in seen} == {"alu": 1, "shift": 1, "divide_double": 0}
+    assert {one.name: one.slots for one in seen} == {"alu": 2, "shift": 0, "divide_double": 0}
+    assert not any(one.ports for one in port_figures([*lines, _line("mix.alu.2.shift.1")]))
+    assert port_figures([]) == ()
+
+
+MEASURED = (
+    MixedKind(name="alu", cycles=0.25, slots=1, ports=((0, 1, 2, 3),)),
+    MixedKind(name="fp_add", cycles=0.5, ports=((4, 5),)),
+    MixedKind(name="fp_compare", cycles=1.0, slots=2, ports=((4,), (0, 1))),
+    MixedKind(name="divide_double_32", cycles=4.49),
+)
+
+
+def test_measured_ports_replace_the_published_ones():
+    seed = find_core("zen4")
+    table, kinds = mapped_core(seed, MEASURED)
+    assert set(kinds) == {one.name for one in MEASURED}
+    assert table.kind("alu").ports.split() == ["m0", "m1", "m2", "m3"]
+    assert (table.kind("fp_compare").also, table.kind("fp_compare").slots) == ("m0 m1", 2)
+    assert table.kind("fp_compare").latency == seed.kind("fp_compare").latency
+    assert table.kind("divide_double_32").busy == 4.5
+    assert table.kind("byte_swap").ports == table.kind("alu").ports, "it has the same ports in the published table"
+    assert table.kind("divide_64") == seed.kind("divide_64")
+    assert table.mask(table.memory.load)
+
+
+def test_a_profile_without_ports_keeps_the_published_ones():
+    assert mapped_core(find_core("zen4"), ()) == (find_core("zen4"), ())
+
+
+def test_measured_cycles_stand_beside_the_published_ones():
+    profile = msgspec.structs.replace(machine("m"), maps=(), floating_point=(), core=(), core_ports=MEASURED)
+    assert calibrated_core(find_core("zen4"), profile)[1]["divide_double_32.cycles"] == 4.5
+    rows = {row["name"]: row for row in core_rows(find_core("zen4"), profile)}
+    assert (rows["divide_double_32.cycles"]["published"], rows["divide_double_32.cycles"]["used"]) == (9.0, 4.5)
+
+
+def test_the_probe_finds_more_units_for_additions_than_for_products():
+    found = {one.name: one for one in measure_ports(default_cpu())}
+    if not found.get("alu") or not found.get("multiply") or not found["alu"].ports:
+        pytest.skip("this CPU has no AVX2, or others used its core all the time")
+    assert found["alu"].cycles < found["multiply"].cycles
+    assert len(found["alu"].ports[0]) >= 3
