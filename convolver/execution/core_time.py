@@ -38,6 +38,10 @@ LEAST_EXECUTIONS = 3
 """A block that the windows show more rarely is estimated from its code: the first execution in a window fills the pipeline."""
 
 
+MOST_STATIC = 4096
+"""Blocks estimated from their code, at most."""
+
+
 class Places(NamedTuple):
     """For each block and farther place the share of the block's references that bring a line from there out of order, and the
     cycles until it is there: arrays (blocks, places). ``walks``: cycles until the page of such a line is translated, one a
@@ -126,6 +130,22 @@ def _with_static(causes: Array, unseen: NDArray[np.bool_], chained: NDArray[np.b
     return found
 
 
+def _chosen_static(work: Array, total: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the blocks to estimate from their code, and those of them that stand for all others with work.
+
+    ``work``: instructions of each block that no window shows, of ``total``. Of very many those with most work,
+    and some of the rest, evenly by their work, which stand for the rest.
+    """
+    order = np.argsort(-work, kind="stable")
+    after = work[order][::-1].cumsum()[::-1]
+    wanted = order[(after > NEGLIGIBLE * total) & (work[order] > 0)]
+    if len(wanted) <= MOST_STATIC:
+        return np.sort(wanted), wanted
+    most, rest = np.split(wanted, [MOST_STATIC // 2])
+    some = rest[:: -(-len(rest) // (MOST_STATIC // 2))]
+    return np.sort(np.concatenate([most, some])), some
+
+
 class _CoreWalks:
     """The walks of one program."""
 
@@ -165,18 +185,17 @@ class _CoreWalks:
         """Return the cycles of an execution of blocks that no window shows, and whether their dependences take longest, from
         their code.
 
-        Those which together have next to none of the program's instructions are taken to cost what the others do.
+        Those which together have next to none of the program's instructions, and of very many most, are taken to cost what the
+        others do.
         """
         definitions, blocks = self.trace.definitions, self.trace.blocks
         work = np.where(unseen, self.executions * self.length, 0.0)
-        order = np.argsort(-work, kind="stable")
-        behind = work[order][::-1].cumsum()[::-1]
-        chosen = np.sort(order[(behind > NEGLIGIBLE * (self.executions * self.length).sum()) & (work[order] > 0)])
+        chosen, alike = _chosen_static(work, float((self.executions * self.length).sum()))
         if not len(chosen):
             return np.where(unseen, self.length, 0.0), np.zeros(len(blocks), dtype=bool)
         self.code.need(np.isin(blocks.instruction_blocks, chosen))
         cycles, chained = static_cycles(definitions, blocks, operations(self.code, table), table, chosen)
-        each = (cycles[chosen] * self.executions[chosen]).sum() / max(work[chosen].sum(), 1e-300)
+        each = (cycles[alike] * self.executions[alike]).sum() / max(work[alike].sum(), 1e-300)
         cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
         return cycles, chained
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from convolver.execution.kinds import integer_kind, vector_kind
@@ -67,6 +67,11 @@ def _capstone() -> Any:
     return engine
 
 
+@cache
+def _register_name(register: int) -> str:
+    return str(_capstone().reg_name(register) or "")
+
+
 @lru_cache(maxsize=1 << 16)
 def decode(code: bytes) -> Instruction:
     """Return the instruction that these bytes begin with; :data:`UNKNOWN` when they are none."""
@@ -94,10 +99,10 @@ class _Reading:
         self.vector = any(is_vector(number) for number in numbers)
 
     def _name(self, register: int) -> str:
-        return str(self.found.reg_name(register) or "")
+        return _register_name(register)
 
     def _number(self, register: int) -> int | None:
-        return NUMBERS.get(self._name(register))
+        return NUMBERS.get(_register_name(register))
 
     def _numbers(self, registers: Any) -> set[int]:
         return {number for register in registers if (number := self._number(register)) is not None}
