@@ -25,6 +25,7 @@ PIECE = 1 << 20
 HOT = 32
 """Of a piece, those to one line from which on it is looked at: fewer cannot take a program a per cent longer."""
 MOST_LINES = 64
+IN_TURN = 0.5
 LINE_BITS, WORD_BITS = 6, 3
 WORDS = 1 << LINE_BITS - WORD_BITS
 
@@ -64,7 +65,8 @@ def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
     for batch in trace.batches():
         if batch.kind == WINDOW:
             word = batch.addresses >> np.uint64(WORD_BITS)
-            part = pl.DataFrame({"word": word, "site": batch.sites}).with_columns(thread=pl.lit(batch.thread, pl.UInt32))
+            now = {"thread": pl.lit(batch.thread, pl.UInt32), "window": pl.lit(batch.window, pl.UInt64)}
+            part = pl.DataFrame({"word": word, "site": batch.sites}).with_columns(**now)
             parts.append(part)
             held += len(part)
         if held >= PIECE:
@@ -100,7 +102,7 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
         whole.append(piece.group_by("thread", "site").len())
         line = pl.col("word") // WORDS
         often = piece.group_by(line=line).len().filter(pl.col("len") >= HOT)["line"]
-        hot.append(piece.filter(line.is_in(often.implode())).group_by("word", "thread", "site").len())
+        hot.append(piece.filter(line.is_in(often.implode())).group_by("word", "thread", "site", "window").len())
     if not hot or trace.thread_log is None:
         return None
     sites = trace.definitions.sites
@@ -134,11 +136,21 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
 
 
 def _contended(each: pl.DataFrame) -> pl.DataFrame:
-    """Keep the lines that several threads touch and one writes."""
+    """Keep the lines that several threads touch in turn and one writes: not those that one thread hands over to another.
+
+    Threads that touch a line at the same time, and so follow each other in bursts as chance has it, change in n (1 - sum p^2) of
+    n steps, where p is each one's share; half of that is asked for.
+    """
     import polars as pl
 
     several = (pl.col("thread").n_unique() > 1) & pl.col("stored").any()
-    return each.filter(several.over("line"))
+    each = each.filter(several.over("line"))
+    steps = each.select("line", "window", "thread").unique().sort("line", "window", "thread")
+    changes = (pl.col("thread") != pl.col("thread").shift()).sum()
+    shares = pl.col("thread").value_counts(normalize=True).struct.field("proportion")
+    expected = pl.len() * (1 - shares.pow(2).sum())
+    in_turn = steps.group_by("line").agg(ratio=changes / expected).filter(pl.col("ratio") >= IN_TURN)
+    return each.join(in_turn, on="line", how="semi")
 
 
 def _describe(trace: Trace, each: pl.DataFrame, line: int) -> TouchedLine:
