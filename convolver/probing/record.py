@@ -39,6 +39,10 @@ class RecordedPoint(NamedTuple):
     warm_lines: int
 
 
+_WINDOWS = 3
+"""Windows that the probe makes of a point."""
+
+
 class KernelRuns:
     """The references of points, one block each (from 1; block 0 is what warms the caches up). Simulated like a trace."""
 
@@ -63,11 +67,13 @@ class KernelRuns:
             todo.writelines("{} {} {} {}\n".format(*point) for point in self.points)
             todo.seek(0)
             process = subprocess.Popen(self._command(), stdin=todo, stdout=subprocess.PIPE)
-            progress.start("Simulating the probe's kernels")
+            progress.start("Simulating the probe's kernels", float(_WINDOWS * len(self.points)))
+            done = 0
             try:
                 assert process.stdout is not None
                 while decoder.pump(process.stdout.fileno(), _WAIT_MILLISECONDS) != END:
-                    pass
+                    before, done = done, decoder.totals["windows"]
+                    progress.advance(done - before)
                 status = process.wait()
             finally:
                 process.kill()

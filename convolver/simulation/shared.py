@@ -98,9 +98,9 @@ def cores_of(traces: Sequence[Trace]) -> list[CoreThread]:
     return found
 
 
-def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: float, progress: Progress) -> None:
+def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: float, whole: int, progress: Progress) -> None:
     running = dict(enumerate(streams))
-    progress.start("Simulating cores in turn", unit="references")
+    progress.start("Simulating cores in turn", float(whole) if whole else None, unit="references")
     try:
         while running:
             for core, stream in list(running.items()):
@@ -144,7 +144,8 @@ def simulate_shared(
     if any(sampled(trace.header.get("sampling")).windows == BURSTS for trace in traces):
         simulated.simulator.group_bursts()
     streams = [_Stream(traces[core.trace], core, int(first[core.trace]), used[core.trace]) for core in cores]
-    _take_turns(simulated, streams, turn, progress)
+    whole = sum(int(trace.header.get("recorded_references") or 0) for trace in traces)
+    _take_turns(simulated, streams, turn, whole, progress)
     sharing = {"cores": len(cores), "turn": turn, "by": "references" if costs is None else "instructions"}
     return [_rates(trace, target, simulated, slice(first[k], first[k + 1]), sharing) for k, trace in enumerate(traces)]
 

@@ -103,7 +103,7 @@ def test_the_kernel_and_waiting_have_bars_and_stacks_of_their_own(chain):
     system = SystemTime(0.5, 0.4, 0.6, dict.fromkeys(PARTS, 0.0)).document()
     known = BlockTimes(times.table, {**times.header, "waiting_seconds": 2.0, "system": system})
     found = stacks(known)
-    assert found["waiting",] == 2
+    assert found["waiting (measured)",] == 2
     assert found["kernel",] == 0.5
     assert sum(found.values()) == pytest.approx(sum(known.limits.values())) == pytest.approx(known.total[0] + 2)
     assert sentence(known).startswith("The program waits for")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
 from convolver.convolution.limit_shares import KERNEL, LIMIT, WAITING
+from convolver.reporting.limiters import LABELS
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
@@ -27,14 +28,19 @@ def _frames(row: dict[str, Any]) -> Frames:
     return tuple(name.replace(";", ":") for name in (module, row["function"] or "?", place))
 
 
+def _cause(column: str) -> str:
+    name = column.removeprefix(LIMIT)
+    return LABELS.get(name, name.replace("_", " "))
+
+
 def stacks(times: BlockTimes) -> dict[Frames, float]:
     """Return seconds by (module, function, place, cause), the largest first; without a cause in times that know none. The
     kernel and waiting have stacks of their own."""
-    found: dict[Frames, float] = {(name,): seconds for name, seconds in times.limits.items() if name in (KERNEL, WAITING)}
+    found: dict[Frames, float] = {(LABELS[name],): seconds for name, seconds in times.limits.items() if name in (KERNEL, WAITING)}
     causes = [name for name in times.table.columns if name.startswith(LIMIT)]
     for row in times.table.iter_rows(named=True):
         frames = _frames(row)
-        parts = {(*frames, name.removeprefix(LIMIT).replace("_", " ")): row[name] for name in causes} or {frames: row["seconds"]}
+        parts = {(*frames, _cause(name)): row[name] for name in causes} or {frames: row["seconds"]}
         for stack, seconds in parts.items():
             if seconds:
                 found[stack] = found.get(stack, 0.0) + seconds
