@@ -24,6 +24,8 @@ _ONLY_READ = re.compile(r"cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|j
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
 _LEA = {(False, False): "lea", (True, False): "lea_scaled", (False, True): "lea_parts", (True, True): "lea_slow"}
 """The kind of an address computation, by whether its index is scaled and whether it has three parts."""
+WIDEST = 64
+"""Bytes of vectors whose kinds are their own: many cores take two turns for them, or close a port."""
 _MORE_SLOTS = {"xchg": 2, "call": 1, "ret": 1, "cmpxchg": 4, "xadd": 2, "leave": 2, "loop": 3, "cmc": 0, "shld": 1, "mul": 1}
 
 
@@ -127,7 +129,7 @@ class _Reading:
             return name.startswith(("lods", "movs", "cmps", "scas")), name.startswith(("stos", "movs"))
         if _ONLY_READ.fullmatch(name) or self.operands[0] is not self.memory:
             return True, False
-        if re.fullmatch(r"v?l?mov\w*|set\w+|v?extract\w+|v?pextr\w|v?cvtps2ph|f\w*st\w*", name):
+        if re.fullmatch(r"v?[lp]?mov\w*|v?p?(compress|scatter)\w+|set\w+|v?extract\w+|v?pextr\w|v?cvtps2ph|f\w*st\w*", name):
             return False, True
         if name.startswith("f") or (len(self.operands) == 1 and name in ("mul", "imul", "div", "idiv")):
             return True, False
@@ -142,6 +144,17 @@ class _Reading:
         return self.operands[0].size if self.operands else 8
 
     def kind(self) -> str:
+        kind = self._kind()
+        masks = [self._name(o.reg).startswith("k") for o in self.registers]
+        if any(masks) and not self.vector:  # moved to general registers or flags, or from them
+            if self.mnemonic.startswith(("kortest", "ktest")) or (self.mnemonic.startswith("kmov") and not masks[0]):
+                return "v_to_general"
+            return "general_to_v" if not all(masks) else kind
+        if self.vector and masks[0] and self.operands[0] is self.registers[0]:
+            kind = "v_integer_mask"
+        return f"{kind}_{WIDEST}" if self.vector and self.width() == WIDEST and kind.startswith(("v_", "fp_")) else kind
+
+    def _kind(self) -> str:
         if (self.memory is not None and _PLAIN_MOVE.fullmatch(self.mnemonic)) or self.mnemonic in ("push", "pop"):
             return "none"
         if self.mnemonic == "lea":

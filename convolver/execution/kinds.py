@@ -30,38 +30,41 @@ _VECTOR_RULES = (
     (r"v?(aes\w+|pclmul\w*|sha(1|256)\w+|gf2\w+)", "v_crypto"),
     (r"v?div[sp]([sd])", "divide"),
     (r"v?r?sqrt[sp]([sd])", "root"),
-    (r"v?rcp[sp]s", "fp_multiply"),
+    (r"v?(rcp[sp]s|r(cp|sqrt)14[sp][sd])", "fp_multiply"),
+    (r"v(scalef|getexp|getmant|fixupimm|range|reduce)[sp][sd]", "fp_fma"),
     (r"v?fn?m(add|sub)\w*[sp][sd]", "fp_fma"),
     (r"v?mul[sp][sd]", "fp_multiply"),
     (r"v?(h?add|h?sub|addsub)[sp][sd]", "fp_add"),
     (r"v?(max|min)[sp][sd]", "fp_minmax"),
     (r"v?u?comis[sd]", "fp_compare"),
     (r"v?cmp\w*[sp][sd]", "fp_cmp"),
-    (r"v?round[sp][sd]", "fp_round"),
+    (r"v?(round|rndscale)[sp][sd]", "fp_round"),
     (r"v?cvt(ps2pd|pd2ps|dq2pd|t?pd2dq|ss2sd|sd2ss)", "fp_convert_wide"),
     (r"v?cvt\w+", "fp_convert"),
-    (r"v?p?gather\w+", "gather"),
+    (r"v?p?(gather|scatter)\w+", "gather"),
     (r"v?(p?movmsk\w+|pextr\w|extractps)", "v_to_general"),
     (r"v?pinsr\w", "general_to_v"),
     (r"v?p?test(ps|pd)?", "v_to_general"),
     (r"v?pcmp[ei]str\w", "v_string"),
     (r"v?pmulld", "v_multiply_long"),
-    (r"v?(pm(ul|add)\w+|psadbw|dpp[sd]|phminposuw)", "v_multiply"),
+    (r"v?(pm(ul|add)\w+|p?dp\w+|(db)?psadbw|phminposuw)", "v_multiply"),
     (r"v?ps(ll|rl|ra)dq", "v_shuffle"),
-    (r"v?ps(ll|rl|ra)v?[wdq]", "v_shift"),
+    (r"v?ps(ll|rl|ra)v?[wdq]|vp(ro[lr]v?|sh[lr]dv?)[wdq]", "v_shift"),
     (r"v?p?blendv\w+", "v_blend"),
     (r"v?p?blend\w*", "v_logic"),
+    (r"v(align[dq]|perm[ti]2\w+|permb|p?(compress|expand|conflict)\w+|pmovu?s?(qd|q?w|q?b|d[wb]|wb|[qd]w|[qd]b))", "v_lanes"),
     (r"v?(perm2\w+|perm[qdw]|permp[sd]|extract[fi]\d+\w*|insert[fi]\d+\w*|p?broadcast\w+)", "v_lanes"),
     (r"v?(unpck[hl]p[sd]|permilp[sd]|movddup|palignr|pack\w+|psadbw)", "v_shuffle_fp"),
     (r"v?(p?shuf\w*|p?unpck\w+|pack\w+|palignr|permil\w+|pmov[sz]x\w+|mov(ddup|shdup|sldup|hlps|lhps)|insertps)", "v_shuffle"),
-    (r"v?p?(and|andn|or|xor)(p[sd]|[dq])?", "v_logic"),
+    (r"v?p?(and|andn|or|xor)(p[sd]|[dq])?|vpternlog[dq]", "v_logic"),
     (r"v?ph(add|sub)\w*", "v_shuffle"),
-    (r"v?p(add|sub|cmp|max|min|avg|abs|sign)\w+", "v_integer"),
+    (r"v?p(add|sub|cmp|max|min|avg|abs|sign|opcnt|lzcnt|movm2|movb2m|movw2m|movd2m|movq2m|testn?m)\w*", "v_integer"),
+    (r"vfpclass\w+", "v_integer"),
     (r"v?mov[dq]", "v_move"),
     (r"v?l?mov\w+|v?lddqu", "v_move"),
-    (r"k\w+", "v_integer"),
 )
 _VECTOR_RULES_COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _VECTOR_RULES)
+_MASK = re.compile(r"k(mov|not|and|andn|or|xor|xnor|add|unpck|shift|ortest|test)\w+")
 _STRING = re.compile(r"(rep\w* )?(movs[bwdq]|stos[bwdq]|lods[bwdq]|cmps[bwdq]|scas[bwdq])")
 
 
@@ -97,6 +100,8 @@ def integer_kind(mnemonic: str, width_bytes: int) -> str:
         return "string"
     if mnemonic.startswith("j"):
         return "branch"
+    if _MASK.fullmatch(mnemonic):
+        return "v_integer"
     if mnemonic.startswith("f"):
         return x87_kind(mnemonic)
     return "unknown"

@@ -7,7 +7,8 @@ import pytest
 from convolver.execution.instructions import UNKNOWN, decode
 
 RAX, RCX, RBX, RSI, FLAGS = 0, 1, 3, 6, 80
-XMM0, XMM1, XMM2 = 32, 33, 34
+XMM0, XMM1, XMM2, XMM3 = 32, 33, 34, 35
+K1, K2, K3 = 71, 72, 73
 
 CASES = {
     "mov rax, [rbx+8]": ("488b4308", "none", (), (RBX,), (RAX,), "load"),
@@ -36,6 +37,18 @@ CASES = {
     "movd xmm0, eax": ("660f6ec0", "general_to_v", (RAX,), (), (XMM0,), ""),
     "movzx eax, byte [rsi]": ("0fb606", "none", (), (RSI,), (RAX,), "load"),
     "mov al, [rsi]": ("8a06", "none", (RAX,), (RSI,), (RAX,), "load"),
+    "vaddpd zmm3, zmm2, zmm1": ("62f1ed4858d9", "fp_add_64", (XMM1, XMM2), (), (XMM3,), ""),
+    "vaddpd zmm3 {k1}, zmm2, zmm1": ("62f1ed4958d9", "fp_add_64", (XMM2, XMM3, K1), (), (XMM3,), ""),
+    "vaddpd zmm3 {k1} {z}, zmm2, [rax]": ("62f1edc95818", "fp_add_64", (XMM2, K1), (RAX,), (XMM3,), "load"),
+    "vpternlogd zmm3, zmm2, zmm1, 1": ("62f36d4825d901", "v_logic_64", (XMM1, XMM2, XMM3), (), (XMM3,), ""),
+    "vpermt2d zmm3, zmm2, zmm1": ("62f26d487ed9", "v_lanes_64", (XMM1, XMM2, XMM3), (), (XMM3,), ""),
+    "vprold zmm2, zmm1, 1": ("62f16d4872c901", "v_shift_64", (XMM1,), (), (XMM2,), ""),
+    "vpcmpltd k1, zmm2, zmm1": ("62f36d481fc901", "v_integer_mask_64", (XMM1, XMM2), (), (K1,), ""),
+    "vpmovusdb [rax], zmm1": ("62f27e481108", "v_lanes_64", (XMM1,), (RAX,), (), "store"),
+    "vmovdqu8 [rax] {k1}, zmm1": ("62f17f497f08", "none", (K1,), (RAX,), (), "store"),
+    "kmovq rax, k1": ("c4e1fb93c1", "v_to_general", (K1,), (), (RAX,), ""),
+    "kmovq k1, rax": ("c4e1fb92c8", "general_to_v", (RAX,), (), (K1,), ""),
+    "kandq k3, k2, k1": ("c4e1ec41d9", "v_integer", (K1, K2), (), (K3,), ""),
     "lock add qword [rax], 1": ("f048830001", "atomic", (), (RAX,), (FLAGS,), "load store"),
 }
 
