@@ -39,7 +39,7 @@ def info(
     if file.is_dir() or file.suffix in _FOREIGN_EVENTS:
         from convolver.mpi.sources import load_events
 
-        document = {"meaning": "MPI events of one run", **load_events(file).summary()}
+        document = {"meaning": "MPI events of one run", **load_events(file, progress=terminal_progress()).summary()}
     else:
         document = describe(file, terminal_progress())
     if not printed(as_json, as_csv, lambda: document, lambda: _named(document)):

@@ -138,6 +138,7 @@ def convert_command(
     from convolver.mpi.recorded_ranks import read_recording
     from convolver.mpi.simgrid import write_platform, write_ti
     from convolver.mpi.sources import load_events, load_network
+    from convolver.reporting.console import terminal_progress
 
     if clock not in ("cpu", "wall"):
         raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")
@@ -145,7 +146,11 @@ def convert_command(
     if config is not None and not simgrid:
         raise UsageError("--config belongs to a folder for SimGrid: name the output *.simgrid.")
     new_file(output / "trace.txt" if simgrid and output.is_dir() else output, force)
-    events = read_recording(trace, clock="wall" if clock == "wall" else "cpu") if trace.is_dir() else load_events(trace)
+    progress = terminal_progress()
+    if trace.is_dir():
+        events = read_recording(trace, clock="wall" if clock == "wall" else "cpu", progress=progress)
+    else:
+        events = load_events(trace, progress=progress)
     if not simgrid:
         _write(events, output)
         return

@@ -38,8 +38,9 @@ def play_command(
       convolver mpi play sig.64.parquet --config host.machine.json
     """
     from convolver.mpi.sources import load_events
+    from convolver.reporting.console import terminal_progress
 
-    document = _document(load_events(trace), launcher or [], config, mpicc)
+    document = _document(load_events(trace, progress=terminal_progress()), launcher or [], config, mpicc)
     document |= _costs(document, actual, cores)
     if not printed(json, csv, lambda: document, lambda: document["phases"] or [document]):
         _print(trace, document)

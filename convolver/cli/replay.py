@@ -157,7 +157,7 @@ def run_command(
     for path in (output, prv):
         if path is not None:
             new_file(path, force)
-    events = load_events(trace)
+    events = load_events(trace, progress=terminal_progress())
     network = _network(
         config,
         events,
@@ -213,8 +213,9 @@ def analyze_command(
     from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
     from convolver.mpi.network_replay import Replayer
     from convolver.mpi.sources import load_events
+    from convolver.reporting.console import terminal_progress
 
-    events = load_events(trace)
+    events = load_events(trace, progress=terminal_progress())
     network = _network(config, events, eager=eager)
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
@@ -279,7 +280,7 @@ def sweep_command(
     new_file(output, force)
     given = {"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth, "cpu_ratio": cpu_ratio}
     plan = plan_of(given, points, seed, design)
-    network = load_network(config, load_events(trace).ranks)
+    network = load_network(config, load_events(trace, progress=terminal_progress()).ranks)
     with dask_executor(dask) as executor:
         sweep(trace, network, plan, output=output, executor=executor, jobs=jobs, progress=terminal_progress())
     wrote(output)
