@@ -22,8 +22,6 @@ WINDOW: int = lib.CV_BATCH_WINDOW
 SETS: int = lib.CV_BATCH_SETS
 END: int = lib.CV_PUMP_END
 FULL: int = lib.CV_PUMP_FULL
-TIME: int = lib.CV_PUMP_TIME
-INTERRUPTED: int = lib.CV_PUMP_INTERRUPTED
 SLICE_MILLISECONDS = 50
 """Longest time that decoding a recorded chunk stays in the C core."""
 REGISTERS: int = lib.CV_TRACE_HLL_REGISTERS

@@ -16,10 +16,6 @@ PAGES = "pages"
 """Level of hit rates that says which references find the translation of their page near."""
 
 
-SCATTERED = "scattered"
-"""Level of hit rates: the last level as large as lines out of order find it."""
-
-
 def page_cache(entries: int) -> tuple[Level, ...]:
     """Return the last level of a TLB with so many entries as a cache whose lines are pages."""
     ways = 12 if entries % 16 or entries % 12 == 0 else 16
