@@ -20,6 +20,8 @@ from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from convolver.machine.profile import MachineProfile
 
 
@@ -87,16 +89,30 @@ def core_cycles(
         near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes)
         machine_walks.append([near] if machine.calibration is None else [near, near._replace(places=places_of(where, machine))])
     walked = iter(core_times(trace, machine_walks, progress, sample=sample) if machine_walks else [])
-    executions = trace.blocks.counts["executions"].astype(float)
+    counts = trace.signature.table.select("executions", "instructions")
     found: list[CoreCycles | None] = []
     for (machine, _), cycle in zip(machines, cycles, strict=True):
-        found.append(None if cycle is None else _cycles(next(walked), executions, cycle, machine))
+        found.append(None if cycle is None else _cycles(next(walked), counts, cycle, machine))
     return found
 
 
-def _cycles(walked: Sequence[WalkedCore], executions: Array, cycle: float, machine: MachineProfile) -> CoreCycles:
+def _totals(walked: WalkedCore, counts: pl.DataFrame) -> Array:
+    """Return the cycles of each block of a signature; of those that only another pass counted (they follow after the walked ones)
+    by their instructions, each of which takes as long as one of the others."""
+    each = walked.table["cycles_per_execution"].to_numpy()
+    instructions = counts["instructions"].to_numpy().astype(float)
+    cycles = each * counts["executions"].to_numpy()[: len(each)]
+    per_instruction = cycles.sum() / max(instructions[: len(each)].sum(), 1.0)
+    return np.concatenate([cycles, per_instruction * instructions[len(each) :]])
+
+
+def _cycles(walked: Sequence[WalkedCore], counts: pl.DataFrame, cycle: float, machine: MachineProfile) -> CoreCycles:
     places = [*(level.level for level in machine.hierarchy), MEMORY]
-    totals = [one.table["cycles_per_execution"].to_numpy() * executions for one in walked]
-    causes = [core_causes(total, one.causes, one.walk, places) for total, one in zip(totals, walked, strict=True)]
-    errors = walked[-1].table["error"].to_numpy()
+    totals = [_totals(one, counts) for one in walked]
+    unwalked = counts.height - len(walked[-1].causes)
+    causes = [
+        core_causes(total, np.pad(one.causes, ((0, unwalked), (0, 0))), one.walk, places)
+        for total, one in zip(totals, walked, strict=True)
+    ]
+    errors = np.pad(walked[-1].table["error"].to_numpy(), (0, unwalked))
     return CoreCycles(totals[0], totals[-1], cycle, errors, walked[-1].error, causes[0], causes[-1])

@@ -226,6 +226,9 @@ def trace_command(
     addresses: Annotated[
         bool, typer.Option("--addresses", help="Take the exact counts from --from, a --counts-only run.")
     ] = False,
+    bursts_only: Annotated[
+        bool, typer.Option("--bursts-only", help="Run natively but for a burst in each 20 ms, by the native engine.")
+    ] = False,
     function: Annotated[list[str] | None, typer.Option(help="Record only this function of the program; repeatable.")] = None,
     code_range: Annotated[
         list[str] | None, typer.Option("--range", help="Record only code at 0xFIRST-0xEND, of a library with @FILE; repeatable.")
@@ -272,11 +275,13 @@ def trace_command(
       convolver trace --full -o sort.cvt -- sort -n numbers.txt
       convolver trace --engine native -- ./service
       convolver trace --attach 4711 --for 30s -o service.cvt
+      convolver trace --bursts-only --addresses --from counts.sig.parquet -o long.cvt -- ./solver
     """
     from msgspec.structs import replace as changed
 
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name
+    from convolver.tracing.sampling import BUDGET_BYTES
 
     attachment = _attachment(attach, seconds, command)
     if attachment is not None:
@@ -306,6 +311,15 @@ def trace_command(
     plan = changed(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
     if children and (simulate or addresses or engine == "native"):
         raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
+    if bursts_only:
+        if attachment is not None:
+            raise UsageError("--bursts-only runs a command; leave it out with --attach.")
+        engine = engine or "native"
+        budget_bytes = plan.budget if budget is not None else BUDGET_BYTES
+        plan = changed(
+            plan, bursts_only=True, sets=sets or 0, budget=budget_bytes, engine="valgrind" if engine == "valgrind" else "native"
+        )
+        plan = plan.check()
     if not children:
         plan = on_engine(engine, command, plan)
     job = _Job(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
-from convolver.tracing.sampling import STRETCH, SamplingPlan
+from convolver.tracing.sampling import PERIOD_SECONDS, STRETCH, SamplingPlan
 
 EngineChoice = Literal["valgrind", "native", "auto"]
 PROGRAM = "convolver-engine"
@@ -52,6 +52,9 @@ def engine_options(plan: SamplingPlan) -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
     if plan.mode == "counts":
         return []
+    if plan.bursts_only:
+        options = [f"--bursts-only={PERIOD_SECONDS}", f"--sample={plan.sample}", f"--warmup={plan.warmup}"]
+        return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options
     options = [f"--interval={plan.interval}", f"--sample={plan.sample if plan.interval else 0}", f"--warmup={plan.warmup}"]
     options += [f"--sets={plan.sets}", f"--set-class={plan.chosen_class}"] if plan.sets > 1 else []
     return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options

@@ -34,9 +34,9 @@ class Pace:
         """What is counted."""
         if self._plan.mode == "counts":
             return "code segments"
-        partly = self._plan.phase or self._plan.blocks or self._plan.block_limit
+        partly = self._plan.bursts_only or self._plan.phase or self._plan.blocks or self._plan.block_limit
         bursts = self._plan.mode == "sample" and self._plan.interval and self._plan.sample
-        return "references" if bursts or not partly else "words"
+        return "references" if (bursts and not self._plan.bursts_only) or not partly else "words"
 
     def start(self, label: str) -> None:
         """Begin the step."""

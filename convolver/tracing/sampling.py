@@ -19,6 +19,9 @@ COARSEST_SETS = 256
 USUAL_CLASS = 21
 """Low bits of this number name the class of sets: no multiple of a small power of two, where aligned data gather."""
 
+PERIOD_SECONDS = 0.02
+"""Of a program that runs natively between bursts: one of them in each."""
+
 _USUAL = (1_000_000, 30_000, 32, 0)
 """Interval, sample, sets and warm-up that nobody asked for."""
 
@@ -40,6 +43,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``data_objects``: tell which data objects (allocation sites, variables, stacks, mappings) the recorded references touch;
     ``allocators``: names of functions whose callers are allocation sites, too.
     ``engine``: what runs the program; the native one cannot carry out every plan (see :meth:`missing_natively`).
+    ``bursts_only``: the program runs natively but for a burst of ``sample`` references in each :data:`PERIOD_SECONDS` (the native
+    engine only); counts are those of the bursts.
     ``budget``: about so many bytes of addresses, before compression, are kept of a run that gives more, spread evenly over it
     (:mod:`convolver.tracing.thinning`). 0: all are kept; None: :data:`BUDGET_BYTES`, or all where another interval, sample,
     warm-up or number of sets is asked for.
@@ -61,6 +66,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     data_objects: bool = False
     allocators: tuple[str, ...] = ()
     engine: Engine = "valgrind"
+    bursts_only: bool = False
     budget: int | None = None
 
     def check(self) -> SamplingPlan:
@@ -91,6 +97,10 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("Allocation functions belong to data objects; add --data-objects.")
         if any(not name or "," in name for name in self.allocators):
             raise UsageError("The name of an allocation function is empty or has a comma in it; write one function each time.")
+        if self.bursts_only and (self.engine != "native" or self.mode != "sample" or self.sets or not self.sample):
+            raise UsageError(
+                "Bursts alone are recorded by the native engine, without sets; leave out other choices of what to record."
+            )
         missing = self.missing_natively() if self.engine == "native" else None
         if missing:
             raise UsageError(f"The native engine cannot {missing}; leave that out, or trace with --engine valgrind.")

@@ -194,6 +194,8 @@ class Session:
         outcome = outcome_of(self._decoder, status, self._interrupted_by, self._log)
         if self._attachment is not None and outcome.complete:
             outcome = replace(outcome, reason="only what ran while the engine was attached was traced")
+        if self._plan.bursts_only and outcome.complete:
+            outcome = replace(outcome, reason="only bursts were traced, and counts are theirs unless --from has all")
         return replace(outcome, went_native=tuple(went_native(self._log)), vector_sets=tuple(vector_sets(self._log)))
 
 

@@ -51,7 +51,7 @@ struct cv_slot *cv_new_slot(void);
 uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for the program's address `target` */
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
-extern const char cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+extern const char cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
 
 /* blob_signals.c */

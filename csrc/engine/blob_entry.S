@@ -6,6 +6,9 @@
 #define FLAG 80
 #define NEXT 96
 #define CHILD 104
+#define WORDS 128
+#define LEAVE_MASK 160
+#define LEAVING 168
 #define STACK_TOP 0x20000
 .intel_syntax noprefix
 .section .text.first,"ax"
@@ -96,6 +99,33 @@ cv_watched_begin:
 cv_watched_end:
     syscall
     jmp enter_after_call
+
+/* To native code with the program's signal mask, on the program's stack: a handler that runs now finds it as it should be. */
+.globl cv_leave
+cv_leave:
+    mov gs:[8], rax
+    mov gs:[16], rcx
+    mov gs:[24], rdx
+    mov gs:[WORDS], rdi
+    mov gs:[WORDS + 8], rsi
+    mov gs:[WORDS + 16], r10
+    mov gs:[WORDS + 24], r11
+    mov eax, 14 /* rt_sigprocmask */
+    mov edi, 2
+    mov rsi, gs:[0]
+    lea rsi, [rsi + LEAVE_MASK]
+    mov edx, 0
+    mov r10d, 8
+    syscall
+    mov rax, gs:[8]
+    mov rcx, gs:[16]
+    mov rdx, gs:[24]
+    mov rdi, gs:[WORDS]
+    mov rsi, gs:[WORDS + 8]
+    mov r10, gs:[WORDS + 16]
+    mov r11, gs:[WORDS + 24]
+    mov qword ptr gs:[LEAVING], 0
+    jmp qword ptr gs:[NEXT]
 
 /* All signals are blocked here. The child goes on natively. */
 cv_fork_call:

@@ -38,6 +38,12 @@ enum {
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 {
     cv_end_part(slot, slot->mode == CV_RECORDING);
+    if (SHARED->bursts_only && slot->mode != CV_NATIVE) {
+        slot->next = target;
+        slot->leaving = 1;
+        slot->mode = CV_NATIVE;
+        return (uint64_t)cv_leave;
+    }
     if (SHARED->leave && slot->mode != CV_NATIVE)
         cv_signals_end(slot); /* threads that are made from now on have no slot */
     slot->mode = CV_NATIVE;
@@ -48,6 +54,8 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 /* What cannot be translated: this thread goes native, and so do all others, since they would not learn of code that it changes. */
 static uint64_t give_up(struct cv_slot *slot, uint64_t target)
 {
+    if (SHARED->bursts_only)
+        return cv_go_native(slot, target);
     slot->went_native = 1;
     SHARED->leave = 1;
     for (uint64_t i = 0; i < SHARED->slots; i++) {
@@ -90,7 +98,7 @@ uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
 {
     const uint64_t target = slot->target, link = slot->link;
     slot->link = 0;
-    if (target >= VSYSCALLS)
+    if (target >= VSYSCALLS && !SHARED->bursts_only)
         return vsyscall(slot, registers);
     const uint64_t mode = slot->mode, code = cv_find(slot, target);
     if (slot->mode != mode)
@@ -185,6 +193,8 @@ static uint64_t begin_burst(struct cv_slot *slot)
 static uint64_t end_burst(struct cv_slot *slot)
 {
     slot->bursts++;
+    if (SHARED->bursts_only)
+        return cv_go_native(slot, slot->target);
     go_on_as(slot, SHARED->mode);
     return cv_find(slot, slot->target);
 }
@@ -238,6 +248,10 @@ uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
     (void)registers;
     slot->link = 0;
     slot->target = slot->resume;
+    if (SHARED->bursts_only) {
+        cv_check_mappings();
+        return begin_burst(slot);
+    }
     if (!slot->started) {
         slot->started = 1;
         slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -434,7 +448,7 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     slot->link = 0;
     slot->call_number = number;
     slot->call_target = NO_TARGET;
-    if (SHARED->leave)
+    if (SHARED->leave || SHARED->bursts_only)
         return cv_go_native(slot, slot->target - 2);
     slot->next = cv_find(slot, slot->target);
     if (slot->mode == CV_NATIVE)

@@ -113,6 +113,7 @@ struct cv_slot {
     uint64_t self, a, b, c, target, jump, rsp, link; /* 0 8 16 24 32 40 48 56 */
     uint64_t left, buffer, flag, mode;               /* 64 72 80 88 */
     uint64_t next, child, started, again;            /* 96 104 112 120: continue here after a system call; a new thread's slot */
+    uint64_t words[4], leave_mask, leaving;          /* 128 160 168: for going native with signals blocked (cv_leave) */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
@@ -149,7 +150,8 @@ struct cv_shared {
     uint64_t interval;        /* of the run, that parts begin in */
     uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
-    uint64_t attached; /* the program ran before: take over its signal handlers */
+    uint64_t bursts_only; /* native between bursts: signals are blocked in a burst, and it ends at a system call */
+    uint64_t attached;    /* the program ran before: take over its signal handlers */
     uint64_t initialized;
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];

@@ -64,6 +64,8 @@ static int take(struct cv_options *o, char *argument)
         o->set_class = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--stretch")))
         o->stretch = strtoull(v, NULL, 10);
+    else if ((v = value(argument, "--bursts-only")))
+        o->period = atof(v);
     else if ((v = value(argument, "--attach")))
         o->attach = (pid_t)atoi(v);
     else if ((v = value(argument, "--for")))
@@ -125,6 +127,25 @@ static void plan(const struct cv_options *o, struct cv_target *target, struct pa
     }
 }
 
+/* A burst somewhere in each period; the periods are the intervals of the run. */
+static void plan_native(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
+{
+    if (!pace->at)
+        pace->at = time;
+    const uint64_t number = (uint64_t)((time - pace->at) / o->period);
+    if (number + 1 > pace->interval) {
+        pace->interval = number + 1;
+        target->shared->interval = number;
+        cv_wire_interval(number);
+        if (number % cv_wire_every(CV_EVERY_BURST) == 0)
+            pace->next_burst = pace->at + o->period * ((double)number + drand48());
+    }
+    if (pace->next_burst && time >= pace->next_burst) {
+        cv_burst(target);
+        pace->next_burst = 0;
+    }
+}
+
 /* Returns 1 where there may be more to do at once. */
 static int step(const struct cv_options *o, struct cv_target *target, struct pace *pace)
 {
@@ -133,8 +154,11 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     cv_wire_definitions();
     if (o->sample || o->sets) {
         more = cv_wire_parts();
-        plan(o, target, pace, time);
-        if (pace->next_burst && time >= pace->next_burst) {
+        if (o->period > 0)
+            plan_native(o, target, pace, time);
+        else
+            plan(o, target, pace, time);
+        if (pace->next_burst && !(o->period > 0) && time >= pace->next_burst) {
             ask(target, CV_WANT_BURST);
             pace->next_burst = 0;
         }
@@ -157,6 +181,8 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     int status = 0, forwarded = 0;
     for (;;) {
         double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
+        if (o->period > 0)
+            left = o->period / 10;
         if (pace.rate > 0 && left > (double)o->interval / pace.rate / 2)
             left = (double)o->interval / pace.rate / 2;
         left = step(o, target, &pace) ? 0 : left < SHORTEST_STEP ? SHORTEST_STEP : left;
@@ -225,7 +251,8 @@ int main(int count, char **arguments)
     }
     status = run(&options, &target, &usage);
     cv_wire_last_parts();
-    cv_wire_interval((uint64_t)(cv_wire_references() / (options.interval ? (double)options.interval : 1e6)));
+    if (!(options.period > 0))
+        cv_wire_interval((uint64_t)(cv_wire_references() / (options.interval ? (double)options.interval : 1e6)));
     cv_wire_definitions();
     cv_wire_counters(1);
     cv_wire_system((uint64_t)usage.ru_minflt);

@@ -15,6 +15,7 @@ struct cv_options {
     uint64_t sets, set_class;          /* sets 0: none are recorded */
     uint64_t stretch;                  /* intervals; 0: nothing is ever left out */
     pid_t attach;                      /* to this process; 0: starts one */
+    double period;                     /* seconds; above zero: native but for a burst in each */
     double seconds;                    /* of it; 0: until it ends */
 };
 
@@ -32,6 +33,7 @@ void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cv_log_to(const char *path);
 int cv_start(struct cv_target *target, const struct cv_options *options, char **command);
 int cv_attach(struct cv_target *target, const struct cv_options *options);
+int cv_burst(struct cv_target *target);   /* of one thread that runs natively; 0: there was none */
 void cv_detach(struct cv_target *target); /* its threads go on natively */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 

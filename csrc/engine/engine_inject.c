@@ -22,6 +22,8 @@ __asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .in
 extern const uint8_t cv_blob[], cv_blob_end[];
 
 #define NO_EXEC 127
+/* Threads take turns in them, so that one that has just left (cv_leave) has surely gone on when its slot is used again. */
+#define BURST_SLOTS 4
 
 static FILE *log_file;
 
@@ -152,7 +154,8 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         target->shared->burst_references = options->sample;
         target->shared->sets = options->sets;
         target->shared->set_class = options->set_class;
-        target->shared->mode = options->sets ? CV_FILTERING : CV_COUNTING;
+        target->shared->bursts_only = options->period > 0;
+        target->shared->mode = options->period > 0 ? CV_NATIVE : options->sets ? CV_FILTERING : CV_COUNTING;
     }
     put(&r, r.registers.rip, before, sizeof before);
     ptrace(PTRACE_SETREGS, thread, 0, &r.registers);
@@ -188,7 +191,7 @@ static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *s
     if ((int64_t)r.orig_rax >= 0) {
         const int64_t error = (int64_t)r.rax;
         /* EINTR: of our stop, as epoll_wait and others have it; they begin anew */
-        if (error == -512 || error == -513 || error == -514 || (error == -EINTR && target->attached)) {
+        if (error == -512 || error == -513 || error == -514 || (error == -EINTR && (target->attached || target->shared->bursts_only))) {
             r.rax = r.orig_rax;
             r.rip -= 2;
         } else if (error == -516) {
@@ -227,14 +230,121 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
                                                                        : "the program could not be started");
         return -1;
     }
-    struct cv_slot *slot;
-    if (inject(target, options, target->pid) || !(slot = add_slot(target, target->pid)) || enter(target, target->pid, slot) ||
-        ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
+    struct cv_slot *slot = NULL;
+    int failed = inject(target, options, target->pid);
+    for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
+        slot = add_slot(target, target->pid);
+    if (failed || !slot || (!(options->period > 0) && enter(target, target->pid, slot)) || ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
         kill(target->pid, SIGKILL);
         waitpid(target->pid, &status, 0);
         return -1;
     }
     return 0;
+}
+
+/* ---- bursts of threads that run natively ---- */
+
+#define FAULT_SIGNALS (1UL << (SIGILL - 1) | 1UL << (SIGTRAP - 1) | 1UL << (SIGBUS - 1) | 1UL << (SIGFPE - 1) | 1UL << (SIGSEGV - 1))
+
+/* One of the threads that run, each as likely; 0: none does. A thread that sleeps would see that it was stopped. */
+static pid_t running_thread(pid_t process)
+{
+    char path[64], text[512];
+    pid_t found = 0;
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", process, entry->d_name);
+        const int file = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t bytes = file < 0 ? 0 : read(file, text, sizeof text - 1);
+        if (file >= 0)
+            close(file);
+        text[bytes > 0 ? bytes : 0] = 0;
+        const char *state = strrchr(text, ')');
+        if (state && state[1] && state[2] == 'R' && lrand48() % ++n == 0)
+            found = (pid_t)atoi(entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* Whether the process catches faults: their handlers would see the copy's addresses. */
+static int catches_faults(pid_t process)
+{
+    char path[64], line[256];
+    unsigned long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", process);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigCgt: %lx", &caught) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return (caught & FAULT_SIGNALS) != 0;
+}
+
+/* Whether the engine is still there: exec takes it away. */
+static int has_engine(pid_t process)
+{
+    char path[64];
+    uint64_t entries[5] = {0};
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    const int memory = open(path, O_RDONLY | O_CLOEXEC);
+    const int here = memory >= 0 && pread(memory, entries, sizeof entries, (off_t)CV_BLOB_BASE) == sizeof entries &&
+                     !memcmp(entries, cv_blob, sizeof entries);
+    if (memory >= 0)
+        close(memory);
+    return here;
+}
+
+static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
+{
+    uint64_t blocked = ~FAULT_SIGNALS;
+    struct user_regs_struct r;
+    if (!has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) ||
+        (r.gs_base && (r.gs_base & ~(CV_SLOT_BYTES - 1)) != r.gs_base) || ptrace(PTRACE_GETSIGMASK, thread, 8, &slot->leave_mask) ||
+        enter(target, thread, slot))
+        return -1;
+    slot->tid = (uint64_t)thread;
+    ptrace(PTRACE_SETSIGMASK, thread, 8, &blocked);
+    return 0;
+}
+
+int cv_burst(struct cv_target *target)
+{
+    static uint64_t number;
+    struct cv_slot *slot = cv_slot_of(target, number++ % BURST_SLOTS);
+    static int said;
+    siginfo_t info = {0};
+    int status, done = 0;
+    if (slot->leaving || slot->in_part || slot->mode != CV_NATIVE)
+        return 0; /* the last one has not ended */
+    if (catches_faults(target->pid)) {
+        if (!said++)
+            cv_say("native: a handler of faults that the program has, which keeps bursts away at 0x0");
+        return 0;
+    }
+    const pid_t thread = running_thread(target->pid);
+    if (!thread || ptrace(PTRACE_SEIZE, thread, 0, 0))
+        return 0;
+    ptrace(PTRACE_INTERRUPT, thread, 0, 0);
+    if (waitid(P_PID, (id_t)thread, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) || info.si_code != CLD_TRAPPED)
+        return 0; /* it has ended; run() hears of it */
+    if (waitpid(thread, &status, __WALL) != thread)
+        return 0;
+    const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    if (!signal) {
+        slot->leaving = 1;
+        done = !enter_burst(target, thread, slot);
+        if (!done)
+            slot->leaving = 0;
+    }
+    ptrace(PTRACE_DETACH, thread, 0, signal);
+    return done;
 }
 
 /* ---- a running process ---- */
@@ -325,8 +435,10 @@ int cv_attach(struct cv_target *target, const struct cv_options *options)
         say_why_not(target->pid);
     else
         failed = inject(target, options, stopped[0]);
+    for (int i = 0; !failed && options->period > 0 && i < BURST_SLOTS; i++)
+        add_slot(target, target->pid);
     for (int i = 0; i < n_stopped; i++) {
-        struct cv_slot *slot = failed ? NULL : add_slot(target, stopped[i]);
+        struct cv_slot *slot = failed || options->period > 0 ? NULL : add_slot(target, stopped[i]);
         if (slot && enter(target, stopped[i], slot))
             slot->in_use = 0;
         ptrace(PTRACE_DETACH, stopped[i], 0, 0);

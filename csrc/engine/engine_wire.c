@@ -695,7 +695,7 @@ static void put_rest(uint64_t number, const struct cv_slot *slot)
         for (const uint64_t *at = begin; at < end && (*at & UINT32_MAX) < known; at += 1 + segments[*at & UINT32_MAX].words)
             last = at; /* it may not be whole */
     part.last = 1;
-    put_part(number, &part, begin, last);
+    put_part(target->shared->bursts_only ? 0 : number, &part, begin, last);
 }
 
 int cv_wire_parts(void)
@@ -708,7 +708,7 @@ int cv_wire_parts(void)
         if (taken == __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
             continue;
         const struct cv_blob_part *part = part_of(slot, taken, &begin);
-        put_part(i, part, begin, begin + part->bytes / 8);
+        put_part(target->shared->bursts_only ? 0 : i, part, begin, begin + part->bytes / 8);
         __atomic_store_n(&slot->taken, taken + 1, __ATOMIC_RELEASE);
         any = 1;
     }

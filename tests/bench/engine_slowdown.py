@@ -2,7 +2,8 @@
 
 ``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
 and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
-``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is missing, so is the row.
+``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is
+missing, so is the row.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ USUAL = SamplingPlan(budget=0)
 PLANS = {
     "counts": SamplingPlan(mode="counts", engine="native"),
     "bursts": SamplingPlan(sets=0, engine="native", budget=0),
+    "bursts only": SamplingPlan(sets=0, engine="native", budget=0, bursts_only=True),
     "usual": SamplingPlan(engine="native", budget=0),
 }
 VALGRIND = {"Valgrind, counts": SamplingPlan(mode="counts").options(), "Valgrind, usual": USUAL.options()}

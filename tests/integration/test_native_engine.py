@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -364,6 +365,33 @@ def test_lengths_displacements_and_uses_of_rcx_equal_objdumps(tmp_path: Path) ->
         )
         run = subprocess.run([check], stdin=listing.stdout, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stdout
+
+
+def test_bursts_alone_leave_a_program_as_it_is(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("\n".join(str(k * 7919 % 1_000_003) for k in range(300_000)))
+    command = ["sort", "-n", "--parallel=2", str(lines)]
+    natively = subprocess.run(command, capture_output=True, check=True).stdout
+    counted = _counted(tmp_path, command, "--bursts-only=0.002", "--sample=3000")
+    assert counted[1] == natively
+    assert sum(counted[0].values()) > 10_000
+
+
+def test_bursts_and_counts_of_another_run_predict_as_one_trace(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, LOOP.replace("k < 500", "k < 50000"))
+    counts, bursts = tmp_path / "counts.cvt", tmp_path / "bursts.cvt"
+    _said("trace", "--engine", "native", "--counts-only", "-o", counts, "--", program)
+    _said("trace", "--bursts-only", "--addresses", "--from", signature_path(counts), "-o", bursts, "--", program)
+    recorded = Trace.load(bursts)
+    totals = recorded.signature.totals
+    assert totals["flops"] == Signature.load(signature_path(counts)).totals["flops"] == 2 * 50_000 * 4096
+    assert recorded.header["recorded_references"] > 10_000
+    told = subprocess.run(
+        [sys.executable, "-m", "convolver", "predict", bursts, "-b", "cloud-epyc-genoa", "--json"],
+        capture_output=True,
+        check=True,
+    )
+    assert 0.05 < json.loads(told.stdout)["base"]["seconds"] < 0.5  # 200 million additions, one after the other
 
 
 CARRY = """
