@@ -50,7 +50,8 @@ def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, tr
     assert in_full[name].seconds == pytest.approx(exact, rel=1e-3)
     assert in_full[name].ratio > 0.999
     low, high = found[name].ratio_interval
-    assert low <= in_full[name].ratio <= high
+    slack = 0.001 + (high - low) / 2  # one of ten 90 % intervals leaves the exact ratio out
+    assert low - slack <= in_full[name].ratio <= high + slack
     assert found[name].ratio == pytest.approx(in_full[name].ratio, rel=0.05)  # a sample errs alike on both machines
 
 
