@@ -192,8 +192,7 @@ static int cv_task_input(const char **plan, long long most, int cpus)
         *plan += length + (line[length] == '\n');
         if (length == 1 && *line == '.')
             break;
-        const struct cv_kernel *const kernel =
-            sscanf(line, "%63s %llu %7s", name, &bytes, number) == 3 ? cv_find_kernel(name) : NULL;
+        const struct cv_kernel *const kernel = sscanf(line, "%63s %llu %7s", name, &bytes, number) == 3 ? cv_find_kernel(name) : NULL;
         if (!kernel) {
             if (dprintf(input, "%.*s\n", (int)length, line) < 0)
                 break;

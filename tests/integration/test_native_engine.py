@@ -142,7 +142,7 @@ def test_every_address_is_counted_as_single_steps_count_it(options: tuple[str, .
 
 
 PROGRAMS = 5
-"""Programs of this system that are stepped through, each twice; tests/bench/engine_steps.py takes more of them."""
+"""Programs of this system that are stepped through, each twice."""
 
 
 @pytest.mark.slow
