@@ -70,13 +70,17 @@ def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> ND
 
     The decoder tells the lines that come in streams from the others. Of those, dependent are the lines of chained loads, brought
     by the first load in them that waited as long: in a list whose nodes have several fields that is the field touched first,
-    whichever of them the chain goes through. A site that was not seen to bring a line is judged by its references.
+    whichever of them the chain goes through. A site that was not seen to bring a line is judged by its references. Beside lines
+    out of order the decoder loses streams: a site brings no more lines out of order than it has references that jump.
     """
     sites, features = decoder.sites(), decoder.features()
     patterns = site_patterns(features, decoder.sampled(), sites["flags"], chains)
     by_references = line_shares(np.stack([patterns[name] for name in PATTERNS], axis=1), sites["size_bytes"])
     dependent = _dependent_share(sites["flags"], chains, "bringing")
     lines = features["lines"].astype(float)
+    lost = np.where(features["unit"] > 0, np.maximum(lines[:, 2] - features["random"] - features["strided"], 0.0), 0.0)
+    lines[:, 0] += lost
+    lines[:, 2] -= lost
     brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent])
     total = lines.sum(axis=1, keepdims=True)
     return np.where(total > 0, brought / np.where(total > 0, total, 1.0), by_references)

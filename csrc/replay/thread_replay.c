@@ -141,7 +141,7 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
             o->taken_at = t->now;
             o->sums.taken++;
             next->granted = true;
-            resume(t, next, c->handover);
+            resume(t, next, 2 * c->handover); /* the lock's line to and fro, then what it guards */
         } else {
             resume(t, next, c->wake);
         }
