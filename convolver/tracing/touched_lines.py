@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,8 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
     serials = [(number, serial) for number, all_of in _serials(trace.thread_log.records).items() for serial in all_of]
     names = pl.DataFrame(serials, schema={"thread": pl.UInt32, "serial": pl.UInt32}, orient="row")
     touches = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
-    return TouchedLines([_describe(trace, each, line) for line in numbers], touches)
+    named = data_names(trace, [_hottest_word(each, line) for line in numbers])
+    return TouchedLines([_describe(trace, each, *one) for one in zip(numbers, named, strict=True)], touches)
 
 
 def _contended(each: pl.DataFrame) -> pl.DataFrame:
@@ -153,23 +154,27 @@ def _contended(each: pl.DataFrame) -> pl.DataFrame:
     return each.join(in_turn, on="line", how="semi")
 
 
-def _describe(trace: Trace, each: pl.DataFrame, line: int) -> TouchedLine:
+def _hottest_word(each: pl.DataFrame, line: int) -> int:
+    import polars as pl
+
+    return int(each.filter(pl.col("line") == line).sort("len", descending=True)["word"][0]) << WORD_BITS
+
+
+def _describe(trace: Trace, each: pl.DataFrame, line: int, name: str) -> TouchedLine:
     import polars as pl
 
     mine = each.filter(pl.col("line") == line)
     shared = mine.group_by("word").agg(pl.col("thread").n_unique())["thread"].max()
     block = mine.group_by("block").agg(pl.col("len").sum()).sort("len", "block", descending=[True, False])["block"][0]
     where: Mapping[str, Any] = trace.signature.table.row(int(block), named=True)
-    first = int(mine.sort("len", descending=True)["word"][0]) << WORD_BITS
-    name = data_name(trace, first) or "memory"
-    return TouchedLine(line << LINE_BITS, name, shared == 1, where["function"], where["file"], int(where["line"]))
+    return TouchedLine(line << LINE_BITS, name or "memory", shared == 1, where["function"], where["file"], int(where["line"]))
 
 
-def data_name(trace: Trace, address: int) -> str:
-    """Return the variable of an object file at an address of the traced process, empty where there is none."""
-    definitions = trace.definitions
+def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:
+    """Return the variables of object files at addresses of the traced process, each empty where there is none."""
+    definitions, names = trace.definitions, [""] * len(addresses)
     for module, path in zip(definitions.modules, definitions.paths, strict=True):
-        if not path:
+        if not path or all(names):
             continue
         try:
             with open(path, "rb") as file:
@@ -177,10 +182,9 @@ def data_name(trace: Trace, address: int) -> str:
                 if elf is None:
                     continue
                 first = int(addresses_of(elf, np.array([module["file_offset"]], dtype=np.uint64))[0])
-                at = address - int(module["address"]) + first
-                name = read_symbols(elf, OBJECT_TYPES).at(np.array([max(at, 0)], dtype=np.uint64))[0]
+                at = [max(address - int(module["address"]) + first, 0) for address in addresses]
+                found = read_symbols(elf, OBJECT_TYPES).at(np.array(at, dtype=np.uint64))
         except MALFORMED:
             continue
-        if name:
-            return name
-    return ""
+        names = [name or here for name, here in zip(names, found, strict=True)]
+    return names
