@@ -94,24 +94,25 @@ static double lock_loop(long n, int inside, int outside)
     }
     return total;
 }
+/* Dependent products and sums: a time that no cache and no compiler changes. */
+static double chain(double x, long turns)
+{
+    for (long k = 0; k < turns; k++)
+        x = x * 0.99999 + 0.5;
+    return x;
+}
 static double imbalance(int n, int dynamic)
 {
     double total = 0;
     if (dynamic) {
 #pragma omp parallel for schedule(dynamic, 8) reduction(+ : total)
         for (int i = 0; i < n; i++) {
-            double x = i;
-            for (int k = 0; k < i * 4; k++)
-                x = x * 0.99999 + 0.5;
-            total += x;
+            total += chain(i, i * 4);
         }
     } else {
 #pragma omp parallel for schedule(static) reduction(+ : total)
         for (int i = 0; i < n; i++) {
-            double x = i;
-            for (int k = 0; k < i * 4; k++)
-                x = x * 0.99999 + 0.5;
-            total += x;
+            total += chain(i, i * 4);
         }
     }
     return total;
@@ -121,10 +122,7 @@ static double barriers(int turns, int work)
     double total = 0;
 #pragma omp parallel reduction(+ : total)
     for (int t = 0; t < turns; t++) {
-        double x = t;
-        for (int k = 0; k < work; k++)
-            x = x * 0.99999 + 0.5;
-        total += x;
+        total += chain(t, work);
 #pragma omp barrier
     }
     return total;
@@ -173,15 +171,10 @@ static double tasks(long n)
 }
 static double amdahl(int n)
 {
-    double x = 1, total = 0;
-    for (long k = 0; k < 40000000L; k++)
-        x = x * 0.99999 + 0.5; /* serial */
+    double x = chain(1, 40000000), total = 0; /* serial */
 #pragma omp parallel for reduction(+ : total) schedule(static)
     for (int i = 0; i < n; i++) {
-        double y = i;
-        for (int k = 0; k < 1000; k++)
-            y = y * 0.99999 + 0.5;
-        total += y;
+        total += chain(i, 1000);
     }
     return total + x;
 }
