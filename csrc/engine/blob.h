@@ -17,8 +17,8 @@
 /* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
 enum { R15, R14, R13, R12, R11, R10, R9, R8, RDI_, RSI_, RBP_, RBX_, RDX_, RCX_, RAX_, FLAGS_, SAVED_REGISTERS };
 
-enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME };
-extern const uint64_t cv_table[5];
+enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME, ENTER_REQUEST };
+extern const uint64_t cv_table[6];
 extern const char enter_resume[];
 
 /* blob_system.c */
@@ -33,7 +33,10 @@ int cv_fetch(uint64_t address, uint8_t *code); /* up to 15 bytes of code */
 void cv_forget_pages(void);
 /* The mapping with code at an address: its number, or -1 where code must not be translated; `why` says why. */
 int cv_mapping_of(uint64_t address, const char **why);
-void cv_check_mappings(void); /* drops those that changed while the program ran natively */
+/* Opens /proc/self/maps for the program, without what the engine mapped; -1: the path is another one. */
+int64_t cv_open_mappings(uint64_t path, uint64_t flags);
+void cv_fill_mappings(int64_t file); /* as they are at its first read */
+void cv_check_mappings(void);        /* drops those that changed while the program ran natively */
 int cv_drop_mappings(uint64_t low, uint64_t high);
 void cv_say_why(const char *text, uint64_t address);
 
@@ -53,6 +56,9 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
 extern const char cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
+
+/* blob_bursts.c */
+void cv_bursts_asked(const uint64_t *arguments, uint64_t *answer);
 
 /* blob_signals.c */
 extern const char cv_signal_entry[], cv_signal_return[];

@@ -14,7 +14,7 @@
 .section .text.first,"ax"
 .globl cv_table
 cv_table:
-    .quad enter_dispatch, enter_call, enter_poll, enter_burst_end, enter_resume
+    .quad enter_dispatch, enter_call, enter_poll, enter_burst_end, enter_resume, enter_request
 
 .macro SAVE
     pushfq
@@ -72,6 +72,7 @@ enter_poll: SWITCH cv_poll
 enter_burst_end: SWITCH cv_burst_end
 .globl enter_resume
 enter_resume: SWITCH cv_resume
+enter_request: SWITCH cv_request
 enter_call: SWITCH cv_before_call /* goes on at one of the following */
 enter_after_call: SWITCH cv_after_call
 enter_interrupted: SWITCH cv_interrupted

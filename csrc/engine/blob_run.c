@@ -3,8 +3,10 @@
 #include "blob.h"
 
 enum {
-    SYS_write = 1,
-    SYS_close = 3,
+    SYS_read,
+    SYS_write,
+    SYS_open,
+    SYS_close,
     SYS_mmap = 9,
     SYS_mprotect,
     SYS_munmap,
@@ -23,7 +25,9 @@ enum {
     SYS_prctl = 157,
     SYS_arch_prctl = 158,
     SYS_gettid = 186,
+    SYS_exit_group = 231,
     SYS_tgkill = 234,
+    SYS_openat = 257,
     SYS_seccomp = 317,
     SYS_execveat = 322,
     SYS_clone3 = 435
@@ -213,6 +217,14 @@ uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
         begin_part(slot, CV_PART_VISITS, 0);
     }
     next_visits(slot);
+    return cv_find(slot, slot->target);
+}
+
+/* Code of the program asks the tracer. */
+uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
+{
+    slot->link = 0;
+    cv_bursts_asked((const uint64_t *)registers[RAX_], &registers[RDX_]);
     return cv_find(slot, slot->target);
 }
 
@@ -448,12 +460,23 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     slot->link = 0;
     slot->call_number = number;
     slot->call_target = NO_TARGET;
+    if (SHARED->last_call && __atomic_add_fetch(&SHARED->made_calls, 1, __ATOMIC_ACQ_REL) == SHARED->last_call)
+        cv_system(SYS_exit_group, 0, 0, 0, 0, 0, 0);
     if (SHARED->leave || SHARED->bursts_only)
         return cv_go_native(slot, slot->target - 2);
     slot->next = cv_find(slot, slot->target);
     if (slot->mode == CV_NATIVE)
         return slot->target - 2;
     switch (number) {
+    case SYS_open:
+    case SYS_openat: {
+        const int64_t file = number == SYS_open ? cv_open_mappings(a, b) : cv_open_mappings(b, c);
+        if (file < 0)
+            break;
+        count_call(number, 0, 0);
+        return done(slot, registers, file);
+    }
+    case SYS_read: cv_fill_mappings((int64_t)a); break;
     case SYS_close: break;
     case SYS_sigaction: count_call(number, 0, 0); return done(slot, registers, cv_signal_action(a, b, c, registers[R10]));
     case SYS_sigaltstack: count_call(number, 0, 0); return done(slot, registers, cv_alternate_stack(slot, a, b));

@@ -53,7 +53,7 @@ struct cv_blob_segment {
     uint16_t bytes;
     uint16_t words;   /* of a visit */
     uint16_t repeats; /* one repeated string instruction */
-    uint32_t unused;
+    uint32_t wire;    /* its number in the stream; a repeated one has the next, too */
 };
 
 /* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
@@ -144,6 +144,7 @@ struct cv_shared {
     uint64_t magic;
     uint64_t lock;
     uint64_t segments, exits, listed, code, superblocks, places, mappings, slots, regions, reasons;
+    uint64_t wire_numbers;
     uint64_t mode; /* of threads between bursts */
     uint64_t burst_references;
     uint64_t sets, set_class; /* references to lines with set_class in their low bits are recorded; sets 0: none */
@@ -152,6 +153,8 @@ struct cv_shared {
     uint64_t forks, threads, execing, leave;
     uint64_t bursts_only; /* native between bursts: signals are blocked in a burst, and it ends at a system call */
     uint64_t attached;    /* the program ran before: take over its signal handlers */
+    uint64_t last_call;   /* the program ends before its system call of this number, for comparisons; 0: never */
+    uint64_t made_calls;  /* counted only for that */
     uint64_t initialized;
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];

@@ -1,7 +1,20 @@
 /* System calls of the engine's own, reading the program's memory, and its mappings. */
 #include "blob.h"
 
-enum { SYS_read, SYS_open = 2, SYS_close, SYS_yield = 24, SYS_getpid = 39, SYS_readv = 310, SYS_writev = 311 };
+enum {
+    SYS_read,
+    SYS_write,
+    SYS_open,
+    SYS_close,
+    SYS_fstat = 5,
+    SYS_seek = 8,
+    SYS_yield = 24,
+    SYS_getpid = 39,
+    SYS_truncate = 77,
+    SYS_readv = 310,
+    SYS_writev,
+    SYS_memfd = 319
+};
 
 void *memset(void *to, int value, unsigned long n)
 {
@@ -110,8 +123,10 @@ static int starts(const char *text_, const char *with)
     return 1;
 }
 
+static void (*take)(const struct current *, const char *, uint32_t);
+
 /* One line of /proc/self/maps with code in it. */
-static void take_line(const char *at, const char *end, void (*take)(const struct current *, const char *, uint32_t))
+static void take_line(const char *at, const char *end)
 {
     struct current m = {0, 0, 0, 0, 0, 0};
     m.low = number(&at, 16);
@@ -139,7 +154,7 @@ static void take_line(const char *at, const char *end, void (*take)(const struct
     take(&m, m.inode ? at : end, (uint32_t)(m.inode ? end - at : 0));
 }
 
-static int each_line(void (*take)(const struct current *, const char *, uint32_t))
+static int each_line(void (*line)(const char *, const char *))
 {
     const int64_t file = cv_system(SYS_open, (uint64_t)"/proc/self/maps", 0, 0, 0, 0, 0);
     if (file < 0)
@@ -153,7 +168,7 @@ static int each_line(void (*take)(const struct current *, const char *, uint32_t
         uint64_t begin = 0;
         for (uint64_t i = 0; i < have; i++)
             if (text[i] == '\n') {
-                take_line(text + begin, text + i, take);
+                line(text + begin, text + i);
                 begin = i + 1;
             }
         if (!begin && have == sizeof text)
@@ -197,13 +212,64 @@ int cv_mapping_of(uint64_t address, const char **why)
             }
             return (int)m->mapping;
         }
-        if (!again && !each_line(add)) {
+        take = add;
+        if (!again && !each_line(take_line)) {
             *why = "/proc cannot be read";
             return -1;
         }
     }
     *why = "code at an address without a mapping";
     return -1;
+}
+
+static int64_t shown = -1;     /* descriptor */
+static uint64_t shown_file[2]; /* device and number of the file of it */
+
+static void show_line(const char *at, const char *end)
+{
+    const char *begin = at;
+    const uint64_t low = number(&at, 16);
+    if ((low < CV_BLOB_BASE || low >= CV_SHARED_BASE + CV_SHARED_BYTES) && !cv_in_cache(low))
+        cv_system(SYS_write, (uint64_t)shown, (uint64_t)begin, (uint64_t)(end + 1 - begin), 0, 0, 0);
+}
+
+static int is_shown(int64_t file, uint64_t *of)
+{
+    uint64_t status[18];
+    if (file < 0 || file != shown || cv_system(SYS_fstat, (uint64_t)file, (uint64_t)status, 0, 0, 0, 0))
+        return 0;
+    of[0] = status[0];
+    of[1] = status[1];
+    return 1;
+}
+
+int64_t cv_open_mappings(uint64_t path, uint64_t flags)
+{
+    static const char own[16] = "/proc/self/maps";
+    char name[16];
+    int same = cv_read(path, name, sizeof name) == (int)sizeof name;
+    for (unsigned i = 0; same && i < sizeof own; i++)
+        same = name[i] == own[i];
+    if (!same)
+        return -1;
+    cv_lock();
+    const int64_t file = shown = cv_system(SYS_memfd, (uint64_t)"maps", flags & 02000000 ? 1 : 0, 0, 0, 0, 0); /* O_CLOEXEC */
+    is_shown(file, shown_file);
+    cv_unlock();
+    return file;
+}
+
+void cv_fill_mappings(int64_t file)
+{
+    uint64_t of[2];
+    cv_lock();
+    if (is_shown(file, of) && of[0] == shown_file[0] && of[1] == shown_file[1] &&
+        !cv_system(SYS_seek, (uint64_t)file, 0, 1, 0, 0, 0)) { /* at its beginning */
+        cv_system(SYS_truncate, (uint64_t)file, 0, 0, 0, 0, 0);
+        each_line(show_line);
+        cv_system(SYS_seek, (uint64_t)file, 0, 0, 0, 0, 0);
+    }
+    cv_unlock();
 }
 
 int cv_drop_mappings(uint64_t low, uint64_t high)
@@ -235,7 +301,8 @@ void cv_check_mappings(void)
 {
     cv_lock();
     memset(seen, 0, sizeof seen);
-    const int ok = each_line(compare);
+    take = compare;
+    const int ok = each_line(take_line);
     uint64_t gone[32][2];
     int n = 0;
     for (int i = 0; i < n_current && n < 32; i++)

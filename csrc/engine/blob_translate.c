@@ -443,6 +443,17 @@ static const char *const refusals[CV_X86_REFUSALS] = {
     "32-bit addresses",
 };
 
+/* Whether rol rdi, 3, 13, 61 and 51 stand before: together they do nothing, and no compiler writes them. */
+static int is_request(uint64_t address)
+{
+    static const uint8_t before[15] = {0x48, 0xc1, 0xc7, 3, 0x48, 0xc1, 0xc7, 13, 0x48, 0xc1, 0xc7, 61, 0x48, 0xc1, 0xc7};
+    uint8_t code[15];
+    int same = cv_fetch(address - 16, code) == (int)sizeof code;
+    for (unsigned i = 0; same && i < sizeof code; i++)
+        same = code[i] == before[i];
+    return same;
+}
+
 /* Decodes the segment at an address and returns its number; makes its entry once. -1: no instruction of it can be translated. */
 static int64_t segment_at(uint64_t address)
 {
@@ -459,6 +470,8 @@ static int64_t segment_at(uint64_t address)
             return -1;
         }
         *x = d->x;
+        if (x->kind == CV_X86_REQUEST && !is_request(at))
+            x->kind = CV_X86_PLAIN;
         memcpy(codes[n_instructions], d->code, sizeof d->code);
         if (x->repeated || x->compares) {
             if (n_instructions)
@@ -488,7 +501,9 @@ static int64_t segment_at(uint64_t address)
                                   .instructions = (uint16_t)n_instructions,
                                   .bytes = (uint16_t)length,
                                   .words = (uint16_t)words,
-                                  .repeats = (uint16_t)repeated};
+                                  .repeats = (uint16_t)repeated,
+                                  .wire = (uint32_t)SHARED->wire_numbers};
+    SHARED->wire_numbers += repeated ? 2 : 1;
     for (int i = 0; i < n_instructions; i++) {
         memcpy(CODE + SHARED->code, codes[i], instructions[i].length);
         SHARED->code += instructions[i].length;
@@ -924,11 +939,11 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
         }
         indirect(head_mode);
         break;
-    default: /* a system call */
+    default: /* a system call, or a request */
         if (!counted)
             count_kept(counter);
         store_constant(O_TARGET, next);
-        jump(cv_table[ENTER_CALL]);
+        jump(cv_table[last->kind == CV_X86_REQUEST ? ENTER_REQUEST : ENTER_CALL]);
         break;
     }
 }
@@ -1168,7 +1183,7 @@ static uint64_t recording(uint64_t address)
         break;
     default:
         store_constant(O_TARGET, next);
-        jump(cv_table[ENTER_CALL]);
+        jump(cv_table[last->kind == CV_X86_REQUEST ? ENTER_REQUEST : ENTER_CALL]);
         break;
     }
     for (int i = 0; i < n_sides; i++) {

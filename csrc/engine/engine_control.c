@@ -70,6 +70,8 @@ static int take(struct cv_options *o, char *argument)
         o->attach = (pid_t)atoi(v);
     else if ((v = value(argument, "--for")))
         o->seconds = atof(v);
+    else if ((v = value(argument, "--last-call")))
+        o->last_call = strtoull(v, NULL, 10);
     else
         return -1;
     return 0;
@@ -231,16 +233,17 @@ int main(int count, char **arguments)
     cv_log_to(options.log);
     if (options.wire >= 0)
         fcntl(options.wire, F_SETFD, FD_CLOEXEC); /* not the program's */
-    struct sigaction stop = {.sa_handler = on_stop};
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
     if (i >= count && !options.attach) {
         cv_say("there is nothing to trace");
         return REFUSED;
     }
     if (options.attach ? cv_attach(&target, &options) : cv_start(&target, &options, arguments + i))
         return REFUSED;
-    signal(SIGPIPE, SIG_IGN); /* now: the program would inherit it */
+    /* now: the program would inherit them, and lose that its parent had them ignored */
+    struct sigaction stop = {.sa_handler = on_stop};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
     if (cv_wire_begin(&options, &target)) {
         cv_say("the stream could not be written: %s", strerror(errno));
         if (options.attach)

@@ -17,6 +17,7 @@ struct cv_options {
     pid_t attach;                      /* to this process; 0: starts one */
     double period;                     /* seconds; above zero: native but for a burst in each */
     double seconds;                    /* of it; 0: until it ends */
+    uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };
 
 struct cv_target {

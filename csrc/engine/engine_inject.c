@@ -153,6 +153,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         target->shared->attached = (uint64_t)target->attached;
         target->shared->burst_references = options->sample;
         target->shared->sets = options->sets;
+        target->shared->last_call = options->last_call;
         target->shared->set_class = options->set_class;
         target->shared->bursts_only = options->period > 0;
         target->shared->mode = options->period > 0 ? CV_NATIVE : options->sets ? CV_FILTERING : CV_COUNTING;

@@ -26,7 +26,6 @@ static int gone; /* the reader is */
 static struct cv_blob_segment *segments;
 static const struct cv_blob_exit *exits;
 static const uint32_t *listed;
-static uint32_t *wire_of;     /* id in the stream of each segment; a repeated one has the next, too */
 static uint8_t *loads_stores; /* references of one execution */
 static uint64_t known;        /* segments that are defined */
 static uint32_t next_id, next_site;
@@ -99,11 +98,10 @@ int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
     segments = (struct cv_blob_segment *)(target->memory + CV_OFF_SEGMENTS);
     exits = (const struct cv_blob_exit *)(target->memory + CV_OFF_EXITS);
     listed = (const uint32_t *)(target->memory + CV_OFF_LIST);
-    wire_of = mmap(NULL, sizeof *wire_of * CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     loads_stores = mmap(NULL, CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     of_segment =
         mmap(NULL, sizeof *of_segment * CV_MOST_SEGMENTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (wire_of == MAP_FAILED || loads_stores == MAP_FAILED || of_segment == MAP_FAILED)
+    if (loads_stores == MAP_FAILED || of_segment == MAP_FAILED)
         return -1;
     if (options->counters) {
         const int file = open(options->counters, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -321,7 +319,6 @@ static void define(uint64_t number)
     const struct cv_blob_segment *s = &segments[number];
     const uint8_t *code = target->memory + CV_OFF_CODE + s->code;
     struct cv_x86 x;
-    wire_of[number] = next_id;
     if (s->repeats) {
         define_repeated(s, code);
     } else {
@@ -427,9 +424,9 @@ void cv_wire_counters(int finished)
     if (known < (uint64_t)(turns - runs)) {
         count(runs, turns);
         for (uint64_t s = 0; s < known; s++) {
-            counters[wire_of[s]] = runs[s] + turns[s];
+            counters[segments[s].wire] = runs[s] + turns[s];
             if (segments[s].repeats)
-                counters[wire_of[s] + 1] = turns[s];
+                counters[segments[s].wire + 1] = turns[s];
         }
     }
     free(runs);
@@ -634,9 +631,9 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
         if (part->sets)
             put_sets_of_visit(number, from + 1);
         if (s->repeats) {
-            window.references += put_turns(s, wire_of[number], from + 1, options->sample);
+            window.references += put_turns(s, segments[number].wire, from + 1, options->sample);
         } else {
-            put(CV_WIRE_VISIT | wire_of[number]);
+            put(CV_WIRE_VISIT | segments[number].wire);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);
             window.references += loads_stores[number];

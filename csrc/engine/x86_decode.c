@@ -78,9 +78,9 @@ static const uint32_t one_byte[256] = {
     [0x63] = MODRM | SIZE(Z_D) | RM_R | REG_W,
     [0x64 ... 0x67] = BAD,
     [0x68] = IMM32 | SIZE(Z_N) | PUSHES,
-    [0x69] = MODRM | IMM32 | SIZE(Z_V) | RM_R | REG_W | F_SET,
+    [0x69] = MODRM | IMM32 | SIZE(Z_V) | RM_R | REG_W | F_SOME,
     [0x6a] = IMM8 | SIZE(Z_N) | PUSHES,
-    [0x6b] = MODRM | IMM8 | SIZE(Z_V) | RM_R | REG_W | F_SET,
+    [0x6b] = MODRM | IMM8 | SIZE(Z_V) | RM_R | REG_W | F_SOME,
     [0x6c] = SIZE(Z_B),
     [0x6d] = SIZE(Z_V),
     [0x6e] = SIZE(Z_B),
@@ -206,7 +206,7 @@ static const uint32_t two_byte[256] = {
     [0xac] = MODRM | IMM8 | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
     [0xad] = MODRM | SIZE(Z_V) | RM_RW | REG_R | F_SOME,
     [0xae] = MODRM | REG_0,
-    [0xaf] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SET,
+    [0xaf] = MODRM | SIZE(Z_V) | RM_R | REG_RW | F_SOME,
     [0xb0] = MODRM | SIZE(Z_B) | RM_RW | REG_R | AX | F_SET,
     [0xb1] = MODRM | SIZE(Z_V) | RM_RW | REG_R | AX | F_SET,
     [0xb2] = MODRM | SIZE(Z_V) | RM_R | REG_W,
@@ -732,6 +732,7 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
         x->writes |= rdi;
         add_reference(x, CV_X86_TARGET, CV_X86_LOAD, size);
         break;
+    case 0x87: x->kind = x->modrm == 0xdb && x->rex == 8 ? CV_X86_REQUEST : x->kind; return e;
     case 0xa0 ... 0xa1: add_reference(x, CV_X86_ABSOLUTE, CV_X86_LOAD, size); return e;
     case 0xa2 ... 0xa3: add_reference(x, CV_X86_ABSOLUTE, CV_X86_STORE, size); return e;
     case 0xc2:
@@ -785,7 +786,7 @@ static uint32_t one_byte_special(struct cv_x86 *x, uint32_t e, int wide, int nar
             return e | RM_RW | F_SET;
         x->reads |= 1 | (n >= 6 ? bit(2) : 0);
         x->writes |= 1 | bit(2);
-        return e | RM_R | F_SET; /* mul, div: defined or undefined */
+        return e | RM_R | F_SOME; /* mul, div: processors leave some of the undefined ones as they were */
     case 0xfe: return n < 2 ? e : BAD;
     case 0xff:
         switch (n) {
@@ -970,10 +971,10 @@ static struct prefixes read_prefixes(const uint8_t *code, int size)
                     continue;
                 }
             }
-            return p;
+            break;
         }
     }
-    if (p.at < size && (code[p.at] & 0xf0) == 0x40 && !p.has_rex) {
+    while (p.at < size && (code[p.at] & 0xf0) == 0x40) { /* of several, the last one counts */
         p.rex = code[p.at] & 15;
         p.has_rex = 1;
         p.at++;
@@ -1127,8 +1128,8 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         x->displacement = p.address32 ? (int64_t)(uint32_t)value : value;
 
     /* shifts by a constant that is not 0 write the flags; but OF only for some, which is undefined then */
-    if (x->map == 0 && ((o & 0xfe) == 0xc0 || (o & 0xfe) == 0xd0)) {
-        const int n = x->modrm >> 3 & 7, count = (o & 0xfe) == 0xd0 ? 1 : (int)value & (wide ? 63 : 31);
+    if (x->map == 0 && ((o & 0xfe) == 0xc0 || (o & 0xfc) == 0xd0)) {
+        const int n = x->modrm >> 3 & 7, count = o >= 0xd2 ? 0 : o >= 0xd0 ? 1 : (int)value & (wide ? 63 : 31);
         if (count && n >= 4)
             e |= F_SET;
         if (n == 2 || n == 3)
@@ -1197,7 +1198,8 @@ int cv_x86_touches_rcx(const struct cv_x86 *x)
                                                                      o == 0x2f || (o >= 0x51 && o <= 0x6d) || o == 0x6f || o == 0x7f ||
                                                                      (o >= 0xd8 && o <= 0xef) || o == 0xd4 || o == 0xd6 || o >= 0xf8);
     const int fused = x->map == 2 && x->encoding != CV_X86_LEGACY && o >= 0x96 && o <= 0xbf && (o & 15) >= 6;
-    if (x->base == 1 || x->index == 1 || x->kind == CV_X86_LOOP || x->kind == CV_X86_SYSCALL || x->repeated || x->compares)
+    if (x->base == 1 || x->index == 1 || x->kind == CV_X86_LOOP || x->kind == CV_X86_SYSCALL || x->kind == CV_X86_REQUEST || x->repeated ||
+        x->compares)
         return 1;
     if (registers_are_vectors || fused)
         return 0;

@@ -18,7 +18,8 @@ enum cv_x86_kind {
     CV_X86_JUMP_INDIRECT,
     CV_X86_CALL_INDIRECT,
     CV_X86_SYSCALL,
-    CV_X86_REFUSED /* must not be copied: `refusal` says why */
+    CV_X86_REQUEST, /* xchg rbx, rbx: does nothing, and ends what asks a tracer (csrc/mpi/cv_bursts.h) */
+    CV_X86_REFUSED  /* must not be copied: `refusal` says why */
 };
 
 enum cv_x86_refusal {
