@@ -61,7 +61,7 @@ class TracePayloads(NamedTuple):
     """Set-sampled references, where they are recorded apart."""
 
 
-UNIT = np.dtype([("interval", "<u8"), ("addresses", "<u8"), ("sets", "<u8")])
+UNIT = layout("cv_recorded_unit")
 
 
 class Unpacked(NamedTuple):
@@ -138,6 +138,10 @@ class Decoder:
     def paths_alone(self) -> None:
         """Decode paths from now on, and nothing else: no batches, no features."""
         lib.cv_trace_paths_alone(self.handle)
+
+    def shares_alone(self, every: int) -> None:
+        """Take features from one window in ``every`` from now on, for what shares they tell; no line is counted as distinct."""
+        lib.cv_trace_shares_alone(self.handle, every)
 
     def choose(self, phase: tuple[int, int] | None = None, ranges: Iterable[tuple[str, int, int]] = ()) -> None:
         """Keep only some of the segments defined from now on.

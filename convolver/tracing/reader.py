@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 WINDOW_VISITS = 65_536
 """Longest piece of a path, unless another one is asked for."""
+ENOUGH_REFERENCES = 8_000_000
+"""So many references, a few bursts of each part of the run, tell by which patterns each site's lines come."""
 _DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
 _LIGHT = frozenset((cvt.META, cvt.MODULES, cvt.SEGMENTS, cvt.COUNTS, cvt.SIGNATURE, cvt.TRAILER, cvt.OBJECTS))
 
@@ -244,12 +247,19 @@ class Trace:
         decoder = self._decoder()
         sinks.connect(decoder)
         whole = self._signature is not None  # of a file that was cut off the features follow from the same pass
+        if whole:
+            decoder.shares_alone(self._one_window_in())
         paths = PathFeatures(decoder, self.header.get("sampling"), sinks.paths, branches=not whole)
         self._decode(decoder, progress, "Simulating")
         if not whole and self._counters is not None and "signature" not in self.__dict__:
             self.signature = self._assembled(decoder, paths)
         owners = object_owners(decoder, self._found_objects(decoder)) if sinks.by_object else None
         return Decoded(self.site_blocks, self.block_memops, site_line_shares(decoder, paths.sites()), owners)
+
+    def _one_window_in(self) -> int:
+        """Return of how many windows one is enough for shares."""
+        sample = (self.header.get("sampling") or {}).get("mode") == "sample"
+        return math.ceil(int(self.header.get("recorded_references") or 0) / ENOUGH_REFERENCES) if sample else 1
 
     def _need_objects(self, asked: bool) -> None:
         if asked and not self.has_data_objects:

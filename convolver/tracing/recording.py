@@ -19,7 +19,7 @@ from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.counters import read_counters, thin_out
+from convolver.tracing.counters import counters_so_far, thin_out
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects
 from convolver.tracing.kernel_use import system_document
@@ -129,7 +129,8 @@ class Recording:
         """Write a snapshot when one is due."""
         if time.monotonic() - self._snapshot > self._pause:
             self.chunk()
-            self.writer.put_counts(read_counters(self._counters))
+            if counters := counters_so_far(self._counters):
+                self.writer.put_counts(counters)
             self._snapshot, self._pause = time.monotonic(), min(2 * self._pause, SNAPSHOT_SECONDS)
 
     def end(self, outcome: Outcome, seconds: float) -> tuple[Decoder, PathFeatures, dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 from convolver._native import trace_decoder as native
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
-from convolver.tracing.counters import read_counters
+from convolver.tracing.counters import counters_so_far, read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
 from convolver.tracing.native_engine import Attachment, engine_options, engine_program, vector_sets, went_native
 from convolver.tracing.pace import Pace
@@ -101,6 +101,10 @@ class Session:
     def counters(self) -> bytes:
         """Return the execution counters as they are now (see :func:`read_counters`)."""
         return read_counters(self.counters_path)
+
+    def counters_so_far(self) -> bytes:
+        """Return the counters while the program runs: none before the tracer has begun."""
+        return counters_so_far(self.counters_path)
 
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
         options = [f"--wire-fd={wire}", f"--counters={self.counters_path}"]

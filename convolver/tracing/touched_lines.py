@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convolver._native.trace_decoder import WINDOW
+from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
 from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_of, open_elf, read_symbols
 from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
@@ -58,22 +58,30 @@ class TouchedLines:
 
 
 def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
-    import polars as pl
-
-    parts: list[pl.DataFrame] = []
+    parts: list[Batch] = []
     held = 0
     for batch in trace.batches():
         if batch.kind == WINDOW:
-            word = batch.addresses >> np.uint64(WORD_BITS)
-            now = {"thread": pl.lit(batch.thread, pl.UInt32), "window": pl.lit(batch.window, pl.UInt64)}
-            part = pl.DataFrame({"word": word, "site": batch.sites}).with_columns(**now)
-            parts.append(part)
-            held += len(part)
+            parts.append(batch)
+            held += len(batch.sites)
         if held >= PIECE:
-            yield pl.concat(parts)
+            yield _piece(parts)
             parts, held = [], 0
     if parts:
-        yield pl.concat(parts)
+        yield _piece(parts)
+
+
+def _piece(parts: Sequence[Batch]) -> pl.DataFrame:
+    import polars as pl
+
+    sizes = [len(part.sites) for part in parts]
+    columns = {
+        "word": np.concatenate([part.addresses for part in parts]) >> np.uint64(WORD_BITS),
+        "site": np.concatenate([part.sites for part in parts]),
+        "thread": np.repeat(np.array([part.thread for part in parts], dtype=np.uint32), sizes),
+        "window": np.repeat(np.array([part.window for part in parts], dtype=np.uint64), sizes),
+    }
+    return pl.DataFrame(columns)
 
 
 def _serials(records: Any) -> dict[int, list[int]]:
@@ -132,8 +140,7 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
     serials = [(number, serial) for number, all_of in _serials(trace.thread_log.records).items() for serial in all_of]
     names = pl.DataFrame(serials, schema={"thread": pl.UInt32, "serial": pl.UInt32}, orient="row")
     touches = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
-    named = data_names(trace, [_hottest_word(each, line) for line in numbers])
-    return TouchedLines([_describe(trace, each, *one) for one in zip(numbers, named, strict=True)], touches)
+    return TouchedLines(_described(trace, each.filter(pl.col("line").is_in(numbers)), numbers), touches)
 
 
 def _contended(each: pl.DataFrame) -> pl.DataFrame:
@@ -154,20 +161,24 @@ def _contended(each: pl.DataFrame) -> pl.DataFrame:
     return each.join(in_turn, on="line", how="semi")
 
 
-def _hottest_word(each: pl.DataFrame, line: int) -> int:
+def _described(trace: Trace, each: pl.DataFrame, lines: Sequence[int]) -> list[TouchedLine]:
     import polars as pl
 
-    return int(each.filter(pl.col("line") == line).sort("len", descending=True)["word"][0]) << WORD_BITS
-
-
-def _describe(trace: Trace, each: pl.DataFrame, line: int, name: str) -> TouchedLine:
-    import polars as pl
-
-    mine = each.filter(pl.col("line") == line)
-    shared = mine.group_by("word").agg(pl.col("thread").n_unique())["thread"].max()
-    block = mine.group_by("block").agg(pl.col("len").sum()).sort("len", "block", descending=[True, False])["block"][0]
-    where: Mapping[str, Any] = trace.signature.table.row(int(block), named=True)
-    return TouchedLine(line << LINE_BITS, name or "memory", shared == 1, where["function"], where["file"], int(where["line"]))
+    by_word = each.group_by("line", "word").agg(pl.col("thread").n_unique(), pl.col("len").sum())
+    words = (
+        by_word.sort("len", "word", descending=[True, False]).group_by("line").agg(pl.col("word").first(), pl.col("thread").max())
+    )
+    by_block = each.group_by("line", "block").agg(pl.col("len").sum())
+    blocks = by_block.sort("len", "block", descending=[True, False]).group_by("line").agg(pl.col("block").first())
+    known = {line: about for line, *about in words.join(blocks, on="line").iter_rows()}
+    names = data_names(trace, [known[line][0] << WORD_BITS for line in lines])
+    found = []
+    for line, name in zip(lines, names, strict=True):
+        _, threads, block = known[line]
+        where: Mapping[str, Any] = trace.signature.table.row(int(block), named=True)
+        file = (where["function"], where["file"], int(where["line"]))
+        found.append(TouchedLine(line << LINE_BITS, name or "memory", threads == 1, *file))
+    return found
 
 
 def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:

@@ -85,7 +85,7 @@ def _record(
     """Run the program and write the trace and its signature."""
     writer = TraceWriter(output, describe(argv, plan))
     recording = Recording(decoder, writer, plan, session.counters_path)
-    pace = Pace(plan, progress, expected, session.counters)
+    pace = Pace(plan, progress, expected, session.counters_so_far)
     pace.start(f"Tracing {Path(argv[0]).name}")
     began = time.monotonic()
     try:
@@ -144,7 +144,7 @@ class LiveTrace:
         paths = PathFeatures(decoder, self._plan.document(), sinks.paths)
         sinks.connect(decoder)
         session = Session(self._command, self._plan, decoder)
-        pace = Pace(self._plan, progress, self._expected, session.counters)
+        pace = Pace(self._plan, progress, self._expected, session.counters_so_far)
         pace.start(f"Tracing {Path(self._argv[0]).name}")
         began = time.monotonic()
         try:

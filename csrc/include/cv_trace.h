@@ -81,6 +81,11 @@ cv_status cv_trace_choose_range(cv_trace *trace, const char *path, uint64_t begi
 /* Windows decoded from now on begin with a warm-up, which CV_WIRE_WINDOW_WARM ends (or which is all of a window without one). */
 void cv_trace_warmup(cv_trace *trace, int on);
 
+/* Features of windows decoded from now on tell shares alone: of one window in `every` (0: of all), and no lines are counted as distinct. */
+void cv_trace_shares_alone(cv_trace *trace, uint64_t every);
+/* Do features, and what else tells shares alone, come from this window? */
+int cv_trace_looks_at(const cv_trace *trace, uint64_t window);
+
 /* Decode wire bytes; a record may be cut anywhere, its beginning is kept. */
 cv_status cv_trace_feed(cv_trace *trace, const void *bytes, size_t size);
 

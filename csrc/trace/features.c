@@ -12,6 +12,14 @@
 
 #include <stdlib.h>
 
+void cv_trace_shares_alone(cv_trace *trace, uint64_t every)
+{
+    trace->shares_alone = 1;
+    trace->look_every = every;
+}
+
+int cv_trace_looks_at(const cv_trace *trace, uint64_t window) { return trace->look_every <= 1 || window % trace->look_every == 0; }
+
 static inline uint64_t mix(uint64_t x)
 {
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -46,6 +54,8 @@ static cv_status add_lines(cv_trace *trace, const cv_batch_arrays *batch, size_t
     const uint32_t *site_line = trace->site_line, *site = batch->owner;
     const uint64_t *address = batch->address;
     cv_status status = CV_OK;
+    if (trace->shares_alone)
+        return status;
     for (size_t i = from; i < to && !status; i++)
         if (site_line[site[i]] != (uint32_t)(address[i] >> 6))
             status = add_distinct(trace, site[i], address[i] >> 6);
@@ -57,6 +67,8 @@ cv_status cv_features_lines(cv_trace *trace, cv_batch_arrays *batch, size_t run,
     const uint64_t *address = batch->address;
     size_t to = batch->count, i = to - run + period;
     cv_status status = add_lines(trace, batch, batch->lined, i);
+    if (trace->shares_alone)
+        return status;
     for (; i + 8 <= to && !status; i += 8) {
         uint64_t moved = 0;
         for (size_t j = i; j < i + 8; j++)
@@ -104,7 +116,7 @@ static void add_patterns(cv_trace *trace, const cv_batch_arrays *batch)
 cv_status cv_features_add(cv_trace *trace, const cv_batch_arrays *batch)
 {
     uint64_t number = trace->window_batches++;
-    if (number < WHOLE_BATCHES || number % EVERY == 0)
+    if (cv_trace_looks_at(trace, trace->now.window) && (number < WHOLE_BATCHES || number % EVERY == 0))
         add_patterns(trace, batch);
     else
         trace->stretch++; /* what follows is no neighbor of what was */

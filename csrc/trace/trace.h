@@ -76,8 +76,10 @@ struct cv_trace {
     } *sinks;
     size_t sink_capacity, sink_count;
 
-    cv_paths *paths; /* NULL: nobody asks for paths */
-    int paths_alone; /* nobody asks for anything else */
+    cv_paths *paths;     /* NULL: nobody asks for paths */
+    int paths_alone;     /* nobody asks for anything else */
+    int shares_alone;    /* features tell shares: */
+    uint64_t look_every; /* of one window in so many */
     cv_objects objects;
 
     uint64_t *pending; /* words that are not decoded yet */

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from convolver._native.load_chains import Chains
+from convolver._native.path_builder import Paths
 from convolver._native.trace_decoder import WINDOW, Decoder
 from convolver.errors import FormatError
 from tests.oracle.references import by_kind, listed, references
@@ -156,6 +158,25 @@ def test_a_new_window_forgets_the_last_address():
         stream.control(3)
     decoder, _ = decode(stream.bytes())
     assert (decoder.sampled()[0], decoder.features()[0]["unit"]) == (4, 2)
+
+
+@pytest.mark.parametrize(("every", "windows"), [(0, 6), (1, 6), (2, 3), (3, 2), (7, 0)])
+def test_shares_come_from_one_window_in_so_many(every, windows):
+    stream = _one_segment()
+    for _ in range(6):
+        stream.control(2)
+        for turn in range(5):
+            stream.visit(0, [0x1000 + 8 * turn])
+        stream.control(3)
+    decoder = Decoder()
+    chains = Chains(decoder, Paths(decoder, 1 << 10))
+    decoder.shares_alone(every)
+    decoder.feed(stream.bytes())
+    decoder.flush()
+    feature = decoder.features()[0]
+    assert (decoder.sampled()[0], feature["unit"], feature["lines"].sum()) == (30, 4 * windows, windows > 0)
+    assert chains.counts()["references"].sum() == 5 * windows
+    assert decoder.distinct(0) is None
 
 
 def test_set_sampled_references_feed_no_features():
