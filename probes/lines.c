@@ -26,6 +26,7 @@ void cv_print_point(FILE *out, const struct cv_kernel *kernel, size_t bytes, int
             point->precise ? "true" : "false", point->cycle_seconds, point->elapsed_seconds);
     cv_print_list(out, "samples_seconds", point->samples, point->count);
     cv_print_list(out, "clocks_seconds", point->clocks, point->count);
+    cv_print_list(out, "witness_cycles", point->witness, point->count);
     fputs("}\n", out);
     fflush(out);
 }

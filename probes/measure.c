@@ -9,6 +9,7 @@
 #define CV_PATIENCE_SECONDS 2.0 /* without a single undisturbed sample */
 #define CV_STEADY 0.01          /* the clock stood still where two looks at it differ by less; steps are larger */
 #define CV_LOOK 20000           /* cycles of one look: five microseconds, 1 to 2 % of a sample */
+#define CV_TURNS 2000           /* of taken branches in a look */
 
 static double cv_time(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, uint64_t *made)
 {
@@ -69,11 +70,13 @@ static double cv_interval(const double *samples, int count)
 
 static double cv_look_at_clock(void) { return cv_seconds_each(cv_find_kernel("cycle"), NULL, CV_LOOK); }
 
+static double cv_look_at_witness(double clock) { return cv_seconds_each(cv_find_kernel("branch"), NULL, CV_TURNS) / clock; }
+
 /* `clock` is that before the sample, and becomes that after it. */
 static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, uint64_t wanted, double *clock, struct cv_point *point)
 {
     const long before = cv_switches();
-    const double first = *clock, seconds = cv_time(kernel, state, wanted, &point->references);
+    const double first = *clock, witness = cv_look_at_witness(first), seconds = cv_time(kernel, state, wanted, &point->references);
     const int alone = cv_switches() == before;
     *clock = cv_look_at_clock();
     point->cycle_seconds = fmin(point->cycle_seconds, *clock);
@@ -82,6 +85,7 @@ static void cv_sample(const struct cv_kernel *kernel, struct cv_state *state, ui
         kernel->run(state, wanted / 2); /* whoever ran in between took part of the caches */
     } else if (seconds > 0 && fabs(*clock / first - 1) < CV_STEADY) {
         point->clocks[point->count] = (first + *clock) / 2;
+        point->witness[point->count] = fmax(witness, cv_look_at_witness(*clock));
         point->samples[point->count++] = seconds / (double)point->references;
     }
 }

@@ -17,6 +17,8 @@ struct cv_effort {
 struct cv_point {
     double samples[CV_MAX_SAMPLES]; /* seconds per reference */
     double clocks[CV_MAX_SAMPLES];  /* seconds of one dependent addition around the sample: the core's clock */
+    double witness[CV_MAX_SAMPLES]; /* cycles of a turn of taken branches, the more of those before and after it: twice as many while
+                                     * another thread runs on the core */
     int count;                      /* accepted */
     int rejected;                   /* with a context switch; those during which the clock moved are not counted */
     uint64_t references;            /* of one sample */

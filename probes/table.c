@@ -88,6 +88,7 @@ const struct cv_kernel cv_kernels[] = {
     CHAIN(fma_latency, 2, 8, cv_has_fma),
     CHAIN(instruction, 0, 32, NULL),
     CHAIN(cycle, 0, 8, NULL),
+    CHAIN(branch, 0, 1, NULL),
 };
 
 const size_t cv_kernel_count = sizeof cv_kernels / sizeof *cv_kernels;

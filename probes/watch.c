@@ -8,17 +8,17 @@
 #include "measure.h"
 
 #define PAUSE_NANOSECONDS 3000000
-#define CYCLES 2000       /* of a chain, which says how long a cycle is */
-#define INSTRUCTIONS 8000 /* independent ones: about as long */
+#define CYCLES 2000 /* of a chain, which says how long a cycle is */
+#define TURNS 2000  /* of taken branches */
 
 /* One look: three short ones, of which an interrupt spoils one at most. Under 10 us in all: 0.3 % of the pauses. */
-static double cv_look(const struct cv_kernel *chain, const struct cv_kernel *independent)
+static double cv_look(const struct cv_kernel *chain, const struct cv_kernel *witness)
 {
     double seen[3];
-    cv_seconds_each(independent, NULL, INSTRUCTIONS / 8); /* code that the other program put out of the caches */
+    cv_seconds_each(witness, NULL, TURNS / 8); /* code that the other program put out of the caches */
     for (int i = 0; i < 3; i++) {
         const double cycle = cv_seconds_each(chain, NULL, CYCLES);
-        seen[i] = cv_seconds_each(independent, NULL, INSTRUCTIONS) / cycle;
+        seen[i] = cv_seconds_each(witness, NULL, TURNS) / cycle;
     }
     const double low = seen[0] < seen[1] ? seen[0] : seen[1], high = seen[0] < seen[1] ? seen[1] : seen[0];
     return seen[2] < low ? low : seen[2] > high ? high : seen[2];
@@ -26,7 +26,7 @@ static double cv_look(const struct cv_kernel *chain, const struct cv_kernel *ind
 
 int cv_watch(const volatile sig_atomic_t *stop)
 {
-    const struct cv_kernel *const chain = cv_find_kernel("cycle"), *const independent = cv_find_kernel("instruction");
+    const struct cv_kernel *const chain = cv_find_kernel("cycle"), *const witness = cv_find_kernel("branch");
     const struct timespec pause = {0, PAUSE_NANOSECONDS};
     const struct sched_param first = {1};
     unsigned long looks = 0;
@@ -35,9 +35,9 @@ int cv_watch(const volatile sig_atomic_t *stop)
     puts("watching");
     fflush(stdout);
     while (!nanosleep(&pause, NULL) && !*stop) {
-        sum += cv_look(chain, independent);
+        sum += cv_look(chain, witness);
         looks++;
     }
-    printf("{\"looks\": %lu, \"instruction_cycles\": %.5g}\n", looks, looks ? sum / (double)looks : 0.0);
+    printf("{\"looks\": %lu, \"witness_cycles\": %.5g}\n", looks, looks ? sum / (double)looks : 0.0);
     return 0;
 }

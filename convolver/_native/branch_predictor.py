@@ -13,9 +13,7 @@ from convolver._native.path_builder import Paths, PathWindow
 from convolver._native.status import check
 from convolver._native.trace_decoder import Decoder, copied
 
-FALL: int = lib.CV_END_FALL
 CONDITIONAL: int = lib.CV_END_CONDITIONAL
-JUMP: int = lib.CV_END_JUMP
 CALL: int = lib.CV_END_CALL
 INDIRECT_JUMP: int = lib.CV_END_INDIRECT_JUMP
 INDIRECT_CALL: int = lib.CV_END_INDIRECT_CALL

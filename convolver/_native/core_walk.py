@@ -31,7 +31,6 @@ READS: int = lib.CV_CORE_READS
 ADDRESSES: int = lib.CV_CORE_ADDRESSES
 WRITES: int = lib.CV_CORE_WRITES
 PORTS: int = lib.CV_CORE_PORTS
-PLACES: int = lib.CV_CORE_PLACES
 CAUSES: int = lib.CV_CORE_CAUSES
 WIDTH_CAUSE: int = lib.CV_CAUSE_WIDTH
 DEPENDENT_CAUSE: int = lib.CV_CAUSE_DEPENDENT
@@ -97,6 +96,12 @@ class Core:
         self.handle: Any = ffi.gc(made[0], lib.cv_core_free)
         self._ops = sizes[1]
         self._owners = 0
+
+    def learn(self, classes: Sequence[PortClass], op: NDArray[Any]) -> None:
+        """Replace the operations by as many of which more is known; classes may have come to those known before."""
+        table, ops = ffi.new("cv_core_class[]", [tuple(one) for one in classes]), _typed(op, OP)
+        assert len(ops) == self._ops
+        check(lib.cv_core_learn(self.handle, table, len(classes), _pointer(ops, "const cv_core_op *")), "Making a core model")
 
     def places(
         self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]

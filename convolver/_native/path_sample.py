@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from convolver._native._core import ffi, lib
 from convolver._native.branch_predictor import Branches
 from convolver._native.core_walk import Core
+from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths
 from convolver._native.status import check
 from convolver._native.trace_decoder import Decoder, copied
 
-ABOUT = np.dtype([("stretch", "<u8"), ("rare", "<u8")])
-assert ABOUT.itemsize == ffi.sizeof("cv_sample_window")
-FOUND = np.dtype([("window", "<u4"), ("block", "<u4"), ("cycles", "<u8"), ("executions", "<u8")])
-assert FOUND.itemsize == ffi.sizeof("cv_block_cycles")
+ABOUT, FOUND = layout("cv_sample_window"), layout("cv_block_cycles")
 
 
 class SamplePlan(NamedTuple):
@@ -70,10 +68,11 @@ class PathSample:
         count = lib.cv_path_sample_visits(self.handle, window, pointer)
         return copied(pointer[0], count, np.dtype(np.uint32))
 
-    def segments(self, count: int) -> NDArray[np.bool_]:
-        """Return which of so many segments are in some window."""
-        there = np.zeros(count, dtype=np.uint8)
-        lib.cv_path_sample_segments(self.handle, ffi.cast("uint8_t *", there.__array_interface__["data"][0]), count)
+    def segments(self, windows: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
+        """Return which of so many segments are in some of these windows."""
+        numbers, there = np.ascontiguousarray(windows, dtype=np.uint32), np.zeros(count, dtype=np.uint8)
+        pointers = [ffi.cast(kind, array.ctypes.data) for kind, array in (("uint32_t *", numbers), ("uint8_t *", there))]
+        lib.cv_path_sample_segments(self.handle, pointers[0], len(numbers), pointers[1], count)
         return there.astype(bool)
 
 

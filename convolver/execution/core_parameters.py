@@ -6,9 +6,9 @@ from convolver.machine.cores import CoreTable
 
 LOOP_TURNS = 34
 """Of the core whose loop buffer was measured."""
-NO_RULE = dict.fromkeys(
-    ("index_cycles", "code_window", "lone_vector_stores", "predicted_pairs", "named_pairs", "decoded_ops", "decode_width"), 0
-)
+_OFF = "index_cycles code_window lone_vector_stores predicted_pairs named_pairs decoded_ops decode_width port_bytes"
+_PAGES = "near_pages page_cycles"
+NO_RULE = dict.fromkeys(f"{_OFF} {_PAGES}".split(), 0)
 """Rules of some cores only: what tables have that do not name them."""
 
 

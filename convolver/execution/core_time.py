@@ -16,7 +16,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import DecodedCode, Operations, operations, program_code
-from convolver.execution.sampled_walk import NEGLIGIBLE, Array, BlockCycles, walk_windows
+from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, walk_windows
 from convolver.execution.static import static_cycles
 from convolver.machine.cores import CoreTable, choose_core
 from convolver.progress import SILENT, Progress
@@ -53,11 +53,13 @@ class Places(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """One walk: a core with lines of so many bytes, and how far away its data are (None: all in the first level)."""
+    """One walk: a core with lines of so many bytes, how far away its data are (None: all in the first level), and the relative
+    standard error of the program's cycles at which it ends."""
 
     table: CoreTable
     line_bytes: int
     places: Places | None = None
+    target: float = CORE_ERROR
 
 
 class WalkedCore(NamedTuple):
@@ -170,15 +172,22 @@ class _CoreWalks:
         definitions, blocks = self.trace.definitions, self.trace.blocks
         if self.sample is None or not len(self.sample):
             return []
-        self.code.need(self.sample.segments(len(definitions.segments))[definitions.segment_of_instruction])
+        sample, of_segment = self.sample, definitions.segment_of_instruction
         ops = operations(self.code, walks[0].table)
         code = program_code(definitions, ops)
         counted = (definitions.instructions["flags"] & CONTINUED) == 0
         models = [self._model(walk, ops, code) for walk in walks]
-        native = [SampleWalk(self.sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
+        native = [SampleWalk(sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
         first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
         segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
-        found = walk_windows(self.sample, native, segment_blocks, self.executions, self.length, progress)
+
+        def decode(windows: NDArray[np.uint32]) -> None:
+            if self.code.need(sample.segments(windows, len(definitions.segments))[of_segment]):
+                ops = operations(self.code, walks[0].table)
+                for model in models:
+                    model.learn(ops.classes, program_code(definitions, ops).op)
+
+        found = walk_windows(sample, native, segment_blocks, self.executions, self.length, decode, walks[0].target, progress)
         return [(one, walk.causes.astype(float)) for one, walk in zip(found, native, strict=True)]
 
     def _static(self, table: CoreTable, unseen: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:

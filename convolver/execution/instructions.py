@@ -14,7 +14,7 @@ _SAME_READS_NOTHING = re.compile(r"v?pcmpeq[bwdq]")
 _MERGES = re.compile(r"v?(cvt\w+2s[sd]|sqrts[sd]|rsqrtss|rcpss|rounds[sd])")
 _ELIMINATED = re.compile(r"mov|v?mova?p[sd]|v?movup[sd]|v?movdq[au](8|16|32|64)?")
 _PLAIN_MOVE = re.compile(
-    r"mov(zx|sx|sxd|abs|be|nti)?|v?movn?t?[aul]?[hl]?(p[sd]|s[sd]|d|q|dq[au]?(8|16|32|64)?)|v?lddqu|v?(p?broadcast|extract[fi])\w+"
+    r"mov(zx|sx|sxd|abs|be|nti)?|v?movn?t?[aul]?[hl]?(p[sd]|s[sd]|d|q|dq[au]?(8|16|32|64)?)|v?lddqu|v?mov(d|sh|sl)dup|v?(p?broadcast|extract[fi])\w+"
 )
 _FUSES = frozenset(("cmp", "test", "and", "add", "sub", "inc", "dec"))
 _FUSES_WITH_MEMORY = frozenset(("cmp", "test"))
@@ -22,6 +22,8 @@ _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
 _NO_ACCESS = re.compile(r"lea|nop|prefetch\w*")
 _ONLY_READ = re.compile(r"cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
+_FROM_MEMORY = ((re.compile(r"vinsert[fi]\w+"), "v_logic"), (re.compile(r"v?cvt(ps2pd|dq2pd|ss2sd)"), "fp_convert_wide_load"))
+"""Kinds of instructions that move nothing between lanes where an operand comes from memory."""
 _LEA = {(False, False): "lea", (True, False): "lea_scaled", (False, True): "lea_parts", (True, True): "lea_slow"}
 """The kind of an address computation, by whether its index is scaled and whether it has three parts."""
 WIDEST = 64
@@ -164,7 +166,13 @@ class _Reading:
         if not self.vector:
             if self.mnemonic in ("shl", "sal", "shr", "sar", "rol", "ror") and self._by_count_register():
                 return "shift_by_register"
+            if self.mnemonic in ("bt", "bts", "btr", "btc") and self.memory is not None and self.registers:
+                return "test_bit_string"
             return integer_kind(self.mnemonic, self.width())
+        if self.memory is not None:
+            for pattern, near in _FROM_MEMORY:
+                if pattern.fullmatch(self.mnemonic):
+                    return near
         kind = vector_kind(self.mnemonic, self.width())
         if kind == "v_move" and re.fullmatch(r"v?mov[dq]", self.mnemonic):
             vectors = [is_vector(self._number(o.reg) or 0) for o in self.registers]
@@ -173,7 +181,7 @@ class _Reading:
         if kind == "v_lanes" and self.width() <= 16:
             return "v_shuffle"
         if self.width() > 16 and re.fullmatch(r"vpmov[sz]x\w+", self.mnemonic):
-            return "v_lanes"
+            return "v_lanes_widen"
         if kind.startswith("fp_convert"):
             if not is_vector(self._number(self.registers[0].reg) or 0):
                 return "fp_to_general"

@@ -152,6 +152,7 @@ def _kind(cost: Cost, seed: InstructionKind) -> InstructionKind:
     return msgspec.structs.replace(
         seed,
         ports=" ".join(ports),
+        also="",
         latency=max(cost.latency, 1),
         busy=max(round(cost.cycles * len(ports)), 1),
         slots=max(cost.micro_operations, 1),
@@ -196,7 +197,9 @@ def seed_table(costs: dict[str, Cost], width: int, buffers: dict[str, int], base
     for kind, seed in base.kinds.items():
         if kind not in kinds:
             apart = kind.startswith(("divide", "root", "x87_divide"))
-            kinds[kind] = seed if apart or not seed.ports else msgspec.structs.replace(seed, ports=kinds["v_logic"].ports)
+            kinds[kind] = (
+                seed if apart or not seed.ports else msgspec.structs.replace(seed, ports=kinds["v_logic"].ports, also="")
+            )
     used = {port for kind in kinds.values() for port in kind.ports.split()} | {*load, *store}
     params: dict[str, Any] = {
         **base.params,

@@ -60,6 +60,12 @@ def _class(table: CoreTable, name: str) -> PortClass:
     return PortClass(table.mask(kind.ports), kind.latency, chained, halves // 2, kind.group, halves % 2, table.mask(kind.also))
 
 
+def _kind_of(table: CoreTable, one: Instruction) -> str:
+    """Return the name of an instruction's kind; some tables have kinds of their own for vectors of a width."""
+    own = f"{one.kind}_{one.width_bytes}"
+    return own if one.vector and own in table.kinds else one.kind
+
+
 def _row(one: Instruction) -> tuple[object, ...]:
     """Return an instruction's operation as far as no core matters: its class is left open."""
 
@@ -82,8 +88,8 @@ class DecodedCode:
         self.rows = np.array([_row(UNKNOWN)], dtype=native.OP)
         self._known = {b"": 0}
 
-    def need(self, chosen: NDArray[np.bool_] | None = None) -> DecodedCode:
-        """Decode the chosen instructions, too (None: all); returns itself."""
+    def need(self, chosen: NDArray[np.bool_] | None = None) -> bool:
+        """Decode the chosen instructions, too (None: all); returns whether more of the program is known now."""
         wanted = np.flatnonzero((self.which == 0) if chosen is None else chosen & (self.which == 0))
         codes = _codes(self._definitions, wanted)
         fresh = [code for code in dict.fromkeys(codes) if code not in self._known]
@@ -92,14 +98,14 @@ class DecodedCode:
         self.decoded += more
         self.rows = np.concatenate([self.rows, np.array([_row(one) for one in more], dtype=native.OP)])
         self.which[wanted] = [self._known[code] for code in codes]
-        return self
+        return bool(self.which[wanted].any())
 
 
 def operations(code: DecodedCode, table: CoreTable) -> Operations:
     """Return the operations of all instructions of a program on a core."""
     which, decoded, rows = code.which, code.decoded, code.rows.copy()
     names = {NO_WORK: 0, "branch": 1}
-    kind = np.array([names.setdefault(one.kind, len(names)) for one in decoded])
+    kind = np.array([names.setdefault(_kind_of(table, one), len(names)) for one in decoded])
     rows["flags"][[bool(one.move) and one.move in table.eliminates for one in decoded]] |= native.NO_PORT
     works = (rows["flags"] & native.NO_PORT) == 0
     slots = np.array([1 if name == NO_WORK else table.kind(name).slots for name in names])

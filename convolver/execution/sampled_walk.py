@@ -10,7 +10,7 @@ too rarely are taken from windows that were kept for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,8 @@ from convolver.progress import SILENT, Progress
 
 Array = NDArray[np.float64]
 
-TARGET = 0.008
-"""Relative standard error of the program's cycles at which walking ends; 0.01 is promised."""
+CORE_ERROR = 0.008
+"""Relative standard error of the program's cycles at which walking ends unless another one is asked for; 0.01 is promised."""
 STRATA = 64
 LEAST_ROUNDS = 4
 NO_STRATUM = -1
@@ -50,12 +50,15 @@ def walk_windows(
     segment_blocks: NDArray[np.int64],
     executions: Array,
     length: Array,
+    prepare: Callable[[NDArray[np.uint32]], None],
+    target: float,
     progress: Progress = SILENT,
 ) -> list[BlockCycles]:
     """Return what windows say of blocks, for each walk of one machine's core, which see the same windows.
 
-    ``segment_blocks``: block of each segment's first instruction; ``executions`` and ``length``: exact executions of each block
-    and its instructions an execution.
+    ``prepare`` is called with windows before they are walked. ``segment_blocks``: block of each segment's first instruction;
+    ``executions`` and ``length``: exact executions of each block and its instructions an execution; ``target``: relative standard
+    error of the program's cycles at which walking ends.
     """
     about = sample.windows()
     rounds, stratum = _rounds(about["rare"] == 0)
@@ -65,18 +68,20 @@ def walk_windows(
         done, until = 0, LEAST_ROUNDS
         while done < len(rounds):
             windows = np.sort(np.concatenate(rounds[done:until]))  # in the order of time, for the code that is near
+            prepare(windows)
             for walk in walks:
                 walk.walk(windows)
             walked[windows] = True
             progress.advance(float(min(until, len(rounds)) - done))
             error = max((_estimate(walk, executions, length, stratum).error for walk in walks), default=0.0)
-            if error <= TARGET:
+            if error <= target:
                 break
-            done, until = until, max(until + 1, math.ceil(until * (error / TARGET) ** 2))
+            done, until = until, max(until + 1, math.ceil(until * (error / target) ** 2))
     finally:
         progress.finish()
     rare = (_executions(walks[0], length) < ENOUGH) & (executions > 0)
     more = _rare_windows(sample, np.flatnonzero(~walked), rare, segment_blocks, executions * length)
+    prepare(more)
     for walk in walks:
         walk.walk(more)
     return [_estimate(walk, executions, length, np.where(walked, stratum, NO_STRATUM), rare) for walk in walks]

@@ -32,8 +32,8 @@ _FULL = _names(
     "store_stride_8 copy copy_v32 triad update random_store random_update"
 )
 _QUICK_REGISTERS = _names(
-    "cycle instruction add add_v16 add_v32 multiply multiply_v16 multiply_v32 fma fma_v16 fma_v32 divide divide_v16 divide_v32 "
-    "add_latency multiply_latency fma_latency"
+    "cycle branch instruction add add_v16 add_v32 multiply multiply_v16 multiply_v32 fma fma_v16 fma_v32 divide divide_v16 "
+    "divide_v32 add_latency multiply_latency fma_latency"
 )
 _FULL_REGISTERS = [*_QUICK_REGISTERS, "add_v64", "multiply_v64", "fma_v64", "divide_v64"]
 _THREADED = _names("load load_v32 store copy random_load chase chase_4")

@@ -30,7 +30,9 @@ APART, TOGETHER = 0.06, 0.2
 """Mixes that take no longer than their slower kind are of kinds that share no port: a fit that says otherwise, by so much more
 time, contradicts them."""
 CONTRADICTION = 0.5
-STARTS = 2
+STARTS = ((False, (True,)), (True, (True,)), (False, (False, True)))
+"""Searches: in a random order or not, and whether kinds may have second micro-operations. Those explain much that one elsewhere
+explains better, so that a search begins without them."""
 SWEEPS = 6
 SEED = 21
 
@@ -97,6 +99,7 @@ class _Search:
             self.partners[mix.other].append((mix.kind, mix.other_copies, mix.copies, mix.cycles))
         self.masks = {size: [mask for mask in range(1 << PORTS) if mask.bit_count() == size] for size in range(1, 5)}
         self.placed: dict[str, Ports] = {}
+        self.pairs = True
 
     def logarithms(self, kind: str, options: Sequence[Ports]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return by how much each option errs on each mix with a placed kind, and what it contradicts: (options, mixes)."""
@@ -132,7 +135,7 @@ class _Search:
         used = {mask for ports in self.placed.values() for mask in ports}
         size = min(max(round(1 / cycles), 1), 4)
         found: list[Ports] = [(mask,) for mask in self.masks[size]]
-        if cycles > 0.4:
+        if cycles > 0.4 and self.pairs:
             pool = sorted(used | set(self.masks[1]))
             found += itertools.combinations_with_replacement(pool, 2)
         seen = 0
@@ -153,19 +156,21 @@ class _Search:
         self.placed[kind] = options[int(np.argmin(self.costs(kind, options)))]
         return self.placed[kind] != before
 
-    def run(self, order: Sequence[str]) -> float:
-        """Place all kinds until nothing changes; returns what is left unexplained."""
+    def run(self, order: Sequence[str], phases: Sequence[bool]) -> float:
+        """Place all kinds until nothing changes, in each phase, with or without second micro-operations; returns what is left
+        unexplained."""
         self.placed = {}
-        for _ in range(SWEEPS):
-            if not sum([self.place(kind) for kind in order]):
-                break
+        for self.pairs in phases:
+            for _ in range(SWEEPS):
+                if not sum([self.place(kind) for kind in order]):
+                    break
         return float(sum(self.costs(kind, [self.placed[kind]])[0] for kind in order))
 
 
 def fit_ports(alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[str, int], width: int) -> PortFit:
     """Return the ports of kinds from the cycles of each alone (at most 2) and of mixes, the slots of each, and the issue width.
 
-    The search begins anew in several orders, and keeps what explains most. Names of ports mean nothing.
+    The search begins anew (:data:`STARTS`), and keeps what explains most. Names of ports mean nothing.
     """
     search = _Search(alone, mixes, slots, width)
     shared = {
@@ -174,10 +179,10 @@ def fit_ports(alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[s
     }
     random = np.random.default_rng(SEED)
     best: tuple[float, dict[str, Ports]] = (math.inf, {})
-    for start in range(STARTS):
-        ties = dict(zip(alone, random.permutation(len(alone)), strict=True)) if start else dict.fromkeys(alone, 0)
-        order = sorted(alone, key=lambda kind: (-round(1 / alone[kind]), -shared[kind] if not start else ties[kind]))
-        cost = search.run(order)
+    for shuffled, phases in STARTS:
+        ties = dict(zip(alone, random.permutation(len(alone)), strict=True)) if shuffled else {k: -n for k, n in shared.items()}
+        order = sorted(alone, key=lambda kind: (-round(1 / alone[kind]), ties[kind]))
+        cost = search.run(order, phases)
         best = min(best, (cost, search.placed), key=lambda one: one[0])
     search.placed = best[1]
     errors = [search.logarithms(kind, [search.placed[kind]])[0][0] for kind in alone if search.partners[kind]]

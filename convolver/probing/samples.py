@@ -14,9 +14,13 @@ import msgspec
 
 from convolver.probing.moments import STABLE_SPREAD, quietest
 
+ALIKE = 1.15
+"""Samples count whose witness takes at most so many times the least of the run."""
+
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the probe binary: one point in one round. ``clocks_seconds`` are those of a core's cycle around each sample."""
+    """One line of the probe binary: one point in one round. ``clocks_seconds`` are those of a core's cycle around each sample,
+    ``witness_cycles`` those of a taken branch there, twice as many while another thread runs on the core."""
 
     kernel: str
     working_set_bytes: int
@@ -29,6 +33,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_seconds: float
     samples_seconds: tuple[float, ...]
     clocks_seconds: tuple[float, ...] = ()
+    witness_cycles: tuple[float, ...] = ()
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +48,52 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int
 
 
+def judged(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines of a whole run with those samples only during which nothing else ran on the core.
+
+    A line none of whose samples count is left out, unless its point has no other: then the one that was disturbed least stays,
+    alone, so that its point does not settle. Points of several threads are not judged: the probe itself keeps the core busy.
+    """
+    lines = list(lines)
+    looks = sorted(each for line in lines if line.threads == 1 for each in line.witness_cycles)
+    if not looks:
+        return lines
+    limit = ALIKE * looks[len(looks) // 100]
+    found: list[Line] = []
+    for rounds in _by_key(lines).values():
+        kept = [one for one in (_quiet(line, limit) for line in rounds) if one.samples_seconds]
+        found += kept or [min(rounds, key=lambda line: min(line.witness_cycles, default=math.inf))]
+    return found
+
+
+def _quiet(line: Line, limit: float) -> Line:
+    good = [index for index, each in enumerate(line.witness_cycles) if each <= limit]
+    if line.threads > 1 or not line.witness_cycles or len(good) == len(line.witness_cycles):
+        return line
+    samples, clocks, looks = (
+        tuple(values[index] for index in good) for values in (line.samples_seconds, line.clocks_seconds, line.witness_cycles)
+    )
+    rejected = line.rejected + len(line.samples_seconds) - len(good)
+    return msgspec.structs.replace(line, samples_seconds=samples, clocks_seconds=clocks, witness_cycles=looks, rejected=rejected)
+
+
+def _by_key(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
+    rounds: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
+    for line in lines:
+        rounds[line.kernel, line.threads, line.working_set_bytes].append(line)
+    return rounds
+
+
 def steadied(lines: Iterable[Line], near_bytes: int) -> list[Line]:
-    """Return the lines with the samples of near points (no memory, or at most ``near_bytes``) as if the clock had stood still.
+    """Return the lines of a run (:func:`judged`) with the samples of near points (no memory, or at most ``near_bytes``) as if the
+    clock had stood still.
 
     Registers and private caches run at the core's clock, which boosts in steps of 2 to 3 % for seconds at a time: the fastest
     round would say which step it met. Their samples are taken to the fastest clock that any line with as many threads saw, since
     that is the machine's own, where the usual one is the hour's; the last cache and memory have clocks of their own and stay as
     measured.
     """
-    lines = list(lines)
+    lines = judged(lines)
     best: dict[int, float] = {}
     for line in lines:
         best[line.threads] = min(best.get(line.threads, math.inf), line.cycle_seconds)
@@ -70,11 +112,7 @@ def low_percentile(samples: Sequence[float]) -> float:
 
 def by_point(lines: Iterable[Line]) -> dict[tuple[str, int, int], list[Line]]:
     """Return the rounds of each point by (kernel, threads, working set); rounds without an accepted sample are left out."""
-    rounds: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
-    for line in lines:
-        if line.samples_seconds:
-            rounds[line.kernel, line.threads, line.working_set_bytes].append(line)
-    return rounds
+    return _by_key(line for line in lines if line.samples_seconds)
 
 
 def spread(rounds: Sequence[Line]) -> float:

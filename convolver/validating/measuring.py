@@ -62,7 +62,7 @@ class CampaignRuns:
 
     def alone(self, condition: Condition) -> float:
         """Return the cycles of an instruction with the core alone: the least seen under a condition; 0 where nobody looked."""
-        looked = (run.instruction_cycles for run in self.all if run.condition == condition.name)
+        looked = (run.witness_cycles for run in self.all if run.condition == condition.name)
         return min((cycles for cycles in looked if cycles > 0), default=0.0)
 
     def peak_bytes(self, job: Job) -> int:
@@ -141,4 +141,4 @@ def _run(job: Job, condition: Condition, number: int, runs: CampaignRuns, cpu: i
         before = wait_until_alone(cpu, runs.alone(condition))
         with watched(cpu) as seen:
             run = run_once(job, condition, number, cpu, group)
-    return msgspec.structs.replace(run, instruction_cycles=round(seen.instruction_cycles or before, 4))
+    return msgspec.structs.replace(run, witness_cycles=round(seen.witness_cycles or before, 4))

@@ -28,7 +28,7 @@ _GROUPS = itertools.count()
 
 class NativeRun(msgspec.Struct, frozen=True, kw_only=True):
     """What one native run took. ``others`` is the share of all CPUs that other programs used meanwhile; ``steal`` the
-    hypervisor's. ``instruction_cycles``: what an independent instruction took in the mean of short looks meanwhile, right before
+    hypervisor's. ``witness_cycles``: what a taken branch took in the mean of short looks meanwhile, right before
     where there was no time to look (0: nobody looked). ``peak_bytes``: the largest resident set, of Convolver's own process
     before it became the program, at least."""
 
@@ -41,7 +41,7 @@ class NativeRun(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     others: float
     steal: float
-    instruction_cycles: float = 0.0
+    witness_cycles: float = 0.0
     peak_bytes: int = 0
 
     @property

@@ -19,7 +19,7 @@ DISTURBED = 0.1
 def undisturbed(run: NativeRun, alone: float) -> bool:
     """Tell whether nothing disturbed a run: neither other programs nor a thread on the same core, whose instructions take
     ``alone`` cycles by themselves (0: unknown)."""
-    return run.others + run.steal <= DISTURBED and not is_shared(run.instruction_cycles, alone, SHARED_RUN)
+    return run.others + run.steal <= DISTURBED and not is_shared(run.witness_cycles, alone, SHARED_RUN)
 
 
 def chosen_runs(runs: Sequence[NativeRun], alone: float = 0.0) -> Sequence[NativeRun]:
@@ -29,7 +29,7 @@ def chosen_runs(runs: Sequence[NativeRun], alone: float = 0.0) -> Sequence[Nativ
     looked at, or with the same sharing, the shortest counts, since disturbances only add time.
     """
     kept = [run for run in runs if undisturbed(run, alone)]
-    return kept or [min(runs, key=lambda run: (run.instruction_cycles, run.processor_seconds))]
+    return kept or [min(runs, key=lambda run: (run.witness_cycles, run.processor_seconds))]
 
 
 def timed_by(*conditions: Condition) -> str:

@@ -22,15 +22,15 @@ from convolver.probing.plan import Plan
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import background_load
-from convolver.validating.sharing import instruction_cycles, is_shared, wait_until_alone
+from convolver.validating.sharing import is_shared, wait_until_alone, witness_cycles
 
 FOLDER = "visits"
 LEAST = 3
 """Visits of all conditions that found the core alone; fewer are made up for at the end."""
 MORE = 2
 """Visits at the end, at most."""
-_LOOKED = "instruction_cycles"
-"""Key of a visit's provenance: cycles of an instruction right before or after it, the larger."""
+_LOOKED = "witness_cycles"
+"""Key of a visit's provenance: cycles of a taken branch right before or after it, the larger."""
 
 
 def is_visited(condition: Condition, campaign: Campaign) -> bool:
@@ -83,7 +83,7 @@ class Visits:
             warnings.simplefilter("ignore", NoiseWarning)  # one round cannot settle; what counts is how the visits agree
             before = wait_until_alone(self._cpu, self._alone.get(condition.name, 0.0))
             profile = probe(plan, cpu=self._cpu, progress=self._progress)
-            cycles = max(before, instruction_cycles(self._cpu))
+            cycles = max(before, witness_cycles(self._cpu))
         looks = [one for one in (self._alone.get(condition.name), before, cycles) if one]
         self._alone[condition.name] = min(looks, default=0.0)
         provenance = {**profile.provenance, _LOOKED: round(cycles, 4)}

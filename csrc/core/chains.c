@@ -224,6 +224,8 @@ cv_status cv_chains_sink(void *context, const cv_path *path)
     if (status)
         return status;
     cv_trace_flows(c->trace, &flow);
+    if (!cv_trace_looks_at(c->trace, path->window))
+        return CV_OK;
     begin(c, path);
     for (size_t i = 0; i < path->visits; i++) {
         const struct cv_wire_segment *segment = &segments[path->segments[i]];

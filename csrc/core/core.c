@@ -1,6 +1,8 @@
 /* Making and freeing of the core model: everything the walk relies on is checked here. */
 #include "core.h"
 
+#define MOST_CLASSES 256
+
 static int valid_params(const cv_core_params *p)
 {
     const uint32_t ports = (UINT32_C(1) << CV_CORE_PORTS) - 1;
@@ -19,7 +21,8 @@ static int valid_params(const cv_core_params *p)
     /* An instruction of 255 slots must fit. */
     return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
            p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
-           p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops);
+           p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops) &&
+           p->near_pages <= largest && p->page_cycles < largest;
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes)
@@ -38,22 +41,27 @@ static int valid_op(const cv_core_op *op, size_t n_classes)
     return 1;
 }
 
-static int valid(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code)
+static int valid_ops(const cv_core_class *classes, size_t n_classes, const cv_core_op *op, size_t ops)
 {
-    if (!valid_params(params) || !n_classes || n_classes > 256 || code->ops > UINT32_MAX || code->first_op[0])
+    if (!n_classes || n_classes > MOST_CLASSES)
         return 0;
     for (size_t i = 0; i < n_classes; i++)
         if (classes[i].ports >> CV_CORE_PORTS || classes[i].also >> CV_CORE_PORTS || classes[i].busy > CALENDAR / 2 || classes[i].half > 1)
             return 0;
+    for (size_t i = 0; i < ops; i++)
+        if (!valid_op(&op[i], n_classes))
+            return 0;
+    return 1;
+}
+
+static int valid(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code)
+{
+    if (!valid_params(params) || code->ops > UINT32_MAX || code->first_op[0])
+        return 0;
     for (size_t i = 0; i < code->segments; i++)
         if (code->first_op[i + 1] < code->first_op[i])
             return 0;
-    if (code->first_op[code->segments] != code->ops)
-        return 0;
-    for (size_t i = 0; i < code->ops; i++)
-        if (!valid_op(&code->op[i], n_classes))
-            return 0;
-    return 1;
+    return code->first_op[code->segments] == code->ops && valid_ops(classes, n_classes, code->op, code->ops);
 }
 
 static int copied(void **to, const void *from, size_t count, size_t size)
@@ -73,7 +81,7 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            copied((void **)&c->op, code->op, c->ops, sizeof *code->op) &&
            copied((void **)&c->site_op, code->site_op, c->sites, sizeof *code->site_op) &&
            copied((void **)&c->site_bytes, code->site_bytes, c->sites, sizeof *code->site_bytes) &&
-           copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) && (c->odd = calloc(c->n_classes, 1)) &&
+           copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) && (c->odd = calloc(MOST_CLASSES, 1)) &&
            (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
 }
 
@@ -83,7 +91,7 @@ static int buffers(cv_core *c)
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
            queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
            near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
-           near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS);
+           near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS) && near_new(&c->pages, p->near_pages, PAGE_WAYS);
 }
 
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
@@ -109,6 +117,21 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
     return CV_OK;
 }
 
+cv_status cv_core_learn(cv_core *c, const cv_core_class *classes, size_t n_classes, const cv_core_op *op)
+{
+    if (n_classes < c->n_classes || !valid_ops(classes, n_classes, op, c->ops))
+        return CV_ERROR_ARGUMENT;
+    void *known;
+    if (!copied(&known, classes, n_classes, sizeof *classes))
+        return CV_ERROR_MEMORY;
+    free(c->classes);
+    c->classes = known;
+    c->n_classes = n_classes;
+    if (c->ops)
+        memcpy(c->op, op, c->ops * sizeof *op);
+    return CV_OK;
+}
+
 void cv_core_free(cv_core *c)
 {
     if (!c)
@@ -117,7 +140,7 @@ void cv_core_free(cv_core *c)
     void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->owner, c->causes, c->fetch_queue.why, c->reorder.why, c->loads.why, c->stores.why, c->fills.why, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
                            c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
-                           c->targets.key, c->code.key, c->decoded.key};
+                           c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);

@@ -48,6 +48,8 @@ struct cv_core {
     uint16_t *place_latency, *walks;
     cv_streams streams;               /* which lines come in order, so that they are fetched ahead */
     near_sets targets, code, decoded; /* taken branches by their addresses, lines of code, and those that are decoded */
+    near_sets pages;                  /* whose translations are near */
+    uint64_t page;                    /* of the last load */
     uint64_t code_line;               /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
     uint32_t *owner; /* of each operation, for its causes; NULL: nobody asks for them */

@@ -1,5 +1,6 @@
-/* Which code the front end has near: targets of taken branches that it knows at once, and lines of code in its cache. Both are sets
- * whose entries lie in the order of their last use. They outlast gaps between paths: the code of a program stays. */
+/* What the core has near: targets of taken branches that the front end knows at once, lines of code in its cache, and pages whose
+ * translations loads find at once. All are sets whose entries lie in the order of their last use. They outlast gaps between paths: the
+ * code of a program stays. */
 #ifndef CV_CORE_FRONT_H
 #define CV_CORE_FRONT_H
 
@@ -9,6 +10,8 @@
 
 #define TARGET_WAYS 4 /* taken branches in a line of code that are near */
 #define CODE_WAYS 8
+#define PAGE_WAYS 8
+#define PAGE_SHIFT 12
 #define DECODED_SLOTS 8 /* of an entry of the cache of decoded code, which holds no more than a line */
 
 typedef struct {

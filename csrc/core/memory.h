@@ -129,6 +129,17 @@ static inline uint32_t address_name(const cv_core *c, const cv_core_op *op)
     return c->params.named_pairs > 1 ? 1 + number + CV_CORE_REGISTERS * c->written[number] : 0;
 }
 
+/* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of places beyond the second
+ * level hold that: what was timed there touched more pages. */
+static inline uint32_t translation(cv_core *c, uint64_t address, line_way way)
+{
+    const uint64_t page = address >> PAGE_SHIFT;
+    if (page == c->page || c->latency)
+        return 0;
+    c->page = page;
+    return near_use(&c->pages, page, page) || way.place ? 0 : c->params.page_cycles;
+}
+
 /* One load whose address is known at `cycle`; returns when its data can be used. */
 static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, uint32_t bytes, line_way way, uint64_t cycle)
 {
@@ -138,10 +149,13 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
     const uint32_t near = vector ? p->vector_load_latency : p->load_latency + (op->n_addresses > 1 ? p->index_cycles : 0);
     uint64_t start = ports_take(&c->ports, ports, 1, cycle);
     waited_for_port(c, start - cycle, (uint32_t)__builtin_ctz(ports));
-    uint64_t done = start + near;
+    const uint32_t translated = translation(c, address, way);
+    uint64_t done = start + near + translated;
     if (line + bytes > p->line_bytes) {
         start = ports_take(&c->ports, ports, 1, start);
-        done = start + near + p->split_cycles;
+        done = start + near + translated + p->split_cycles;
+    } else if (p->port_bytes && bytes > p->port_bytes) {
+        ports_take(&c->ports, ports, 1, start);
     }
     const store_entry *store = NULL;
     const enum forward found = forwarding_find(&c->forwards, address, bytes, start, &store);
@@ -161,7 +175,7 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }
-    const line_origin arrival = line_arrival(c, address, start, way);
+    const line_origin arrival = line_arrival(c, address, start + translated, way);
     if (arrival.cycle <= done)
         return done;
     stems_from(c, arrival);
@@ -209,12 +223,16 @@ static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint
 static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t ready, uint32_t name)
 {
     const int alone = (op->flags & CV_CORE_VECTOR) && c->params.lone_vector_stores;
+    const int addressed = (op->flags & CV_CORE_LOAD) && (c->params.load_ports & c->params.store_ports); /* by its load */
+    const uint32_t most = c->params.port_bytes ? c->params.port_bytes : UINT32_MAX;
     for (; at < end; at++) {
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
             continue;
         load_place(c, path, at); /* nothing waits for a store's line, but the lines after it follow */
-        const uint64_t address = path->addresses[at], start = ports_take(&c->ports, c->params.store_ports, 1, ready);
+        const uint64_t address = path->addresses[at], start = addressed ? ready : ports_take(&c->ports, c->params.store_ports, 1, ready);
+        if (bytes > most)
+            c->committed += 2;
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
         queue_put(&c->stores, cached, cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);
         forwarding_put(&c->forwards, address, bytes, start, cached, name);

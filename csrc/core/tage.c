@@ -13,16 +13,17 @@ void cv_tage_start(cv_tage *tage)
 }
 
 /* Place in the low and tag in the high bits. */
-static uint64_t hash(const cv_tage *tage, int table, uint64_t branch)
+static inline uint64_t hash(const cv_tage *tage, int table, uint64_t branch)
 {
     uint64_t h = (branch + (uint64_t)table) * UINT64_C(0x9e3779b97f4a7c15);
-    unsigned left = history_length[table];
-    for (int word = 0; left; word++) {
-        unsigned bits = left < 64 ? left : 64;
-        uint64_t part = bits < 64 ? tage->history[word] & ((UINT64_C(1) << bits) - 1) : tage->history[word];
-        h = (h ^ part) * UINT64_C(0xd6e8feb86659fd93);
+#pragma GCC unroll 4
+    for (int word = 0; word < 4; word++) {
+        const unsigned before = 64 * (unsigned)word, length = history_length[table];
+        if (length <= before)
+            break;
+        const uint64_t mask = length - before < 64 ? (UINT64_C(1) << (length - before)) - 1 : UINT64_MAX;
+        h = (h ^ (tage->history[word] & mask)) * UINT64_C(0xd6e8feb86659fd93);
         h ^= h >> 32;
-        left -= bits;
     }
     return h;
 }
@@ -61,6 +62,7 @@ int cv_tage_step(cv_tage *tage, uint64_t branch, int taken)
     uint16_t tag[CV_TAGE_TABLES];
     uint8_t *bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL];
     int provider = -1, base = *bimodal >= 2, other = base; /* other: what the next shorter history says */
+#pragma GCC unroll 6
     for (int table = 0; table < CV_TAGE_TABLES; table++) {
         uint64_t h = hash(tage, table, branch);
         entry[table] = &tage->tagged[table][h % CV_TAGE_ENTRIES];

@@ -97,6 +97,9 @@ typedef struct {
     uint32_t named_pairs;        /* so are those whose store names the same register, unchanged since: 1, the stack pointer; 2, any */
     uint32_t decoded_ops;        /* slots in the cache of decoded code, by lines; 0: all code is there */
     uint32_t decode_width;       /* slots a cycle of other code */
+    uint32_t port_bytes;         /* that a port loads or stores at once, and vectors of more take a turn more; 0: all */
+    uint32_t near_pages;         /* of 4 KiB, whose translations the first level of the TLB keeps; 0: all */
+    uint32_t page_cycles;        /* more of a load from another page whose line is no farther than the second level */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed
@@ -116,6 +119,8 @@ typedef struct cv_core cv_core;
 /* CV_ERROR_ARGUMENT for widths or buffers of 0, a class with unknown ports, an operation with an unknown class or register. */
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
                       cv_core **core);
+/* Replace the operations by as many, of which more is known; to the classes others may have come. Errors as above. */
+cv_status cv_core_learn(cv_core *core, const cv_core_class *classes, size_t n_classes, const cv_core_op *op);
 void cv_core_free(cv_core *core);
 
 /* Where lines that come out of order are found: of the references of owner o the share rates[o * places + k] brings one from place k

@@ -55,8 +55,8 @@ void cv_path_sample_window(const cv_path_sample *sample, size_t window, cv_sampl
 /* The visits of one window that count; returns their number. */
 size_t cv_path_sample_visits(const cv_path_sample *sample, size_t window, const uint32_t **segments);
 
-/* Which of the first `count` segments are in some window (1), before it included. */
-void cv_path_sample_segments(const cv_path_sample *sample, uint8_t *there, size_t count);
+/* Mark (1) which of the first `count` segments are in one of so many windows, before it included. */
+void cv_path_sample_segments(const cv_path_sample *sample, const uint32_t *windows, size_t window_count, uint8_t *there, size_t count);
 
 /* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction. */
 typedef struct {

@@ -1,4 +1,5 @@
-/* Integer instructions on registers: a mix of typical parallelism, and a chain of one-cycle additions that shows the clock. */
+/* Integer instructions on registers: a mix of typical parallelism, a chain of one-cycle additions that shows the clock, and a loop of taken
+ * branches that shows whether another thread runs on the core. */
 #include "kernels.h"
 #include "walk.h"
 
@@ -43,4 +44,23 @@ uint64_t cv_kernel_cycle(struct cv_state *state, uint64_t wanted)
         PIN(x)
     }
     return done;
+}
+
+/* Turns of a loop of six instructions that lies in two lines of code. A busy sibling thread takes turns in the prediction of branches, so
+ * that each takes twice as long, whatever the other thread does. */
+uint64_t cv_kernel_branch(struct cv_state *state, uint64_t wanted)
+{
+    uint64_t left = wanted = wanted ? wanted : 1;
+    (void)state;
+#ifdef __x86_64__
+    __asm__ volatile(".p2align 6\n .rept 58\n nop\n .endr\n"
+                     "1: nop\n nop\n nop\n nop\n dec %0\n jnz 1b"
+                     : "+r"(left)
+                     :
+                     : "cc");
+#else
+    while (--left)
+        PIN(left)
+#endif
+    return wanted;
 }

@@ -67,6 +67,7 @@ CV_KERNEL(divide_v64);
 CV_KERNEL(add_latency);
 CV_KERNEL(multiply_latency);
 CV_KERNEL(fma_latency);
+CV_KERNEL(branch);
 CV_KERNEL(instruction);
 CV_KERNEL(cycle);
 

@@ -82,7 +82,9 @@ def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str,
     speed = trace.signature.totals["instructions"] / 1e6 / (time.process_time() - begin)
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
-    static, _ = static_cycles(trace.definitions, blocks, operations(DecodedCode(trace.definitions).need(), table), table, every)
+    code = DecodedCode(trace.definitions)
+    code.need()
+    static, _ = static_cycles(trace.definitions, blocks, operations(code, table), table, every)
     return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), speed
 
 

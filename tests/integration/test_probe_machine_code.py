@@ -63,7 +63,7 @@ def accesses(loop):
 
 
 MEMORY = sorted(name for name, kernel in KERNELS.items() if kernel.pattern and name != "chase_sequential")
-REGISTERS = sorted(name for name, kernel in KERNELS.items() if not kernel.pattern)
+REGISTERS = sorted(name for name, kernel in KERNELS.items() if not kernel.pattern and name != "branch")
 
 
 @pytest.mark.parametrize("name", MEMORY)
@@ -78,6 +78,10 @@ def test_a_turn_without_memory_has_the_counted_instructions_and_little_else(func
     assert accesses(loop) == 0
     assert kernel.per_iteration <= len(work) <= kernel.per_iteration + 1
     assert len(loop) <= kernel.per_iteration + 4
+
+
+def test_the_loop_of_taken_branches_has_six_instructions(functions):
+    assert [name[:3] for name, _ in hot_loop(functions["branch"])] == ["nop"] * 4 + ["dec", "jne"]
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,7 @@ def test_a_quota_alone_borrows_the_profile_of_the_base():
 
 
 def looked(*cycles):
-    return {
-        number: msgspec.structs.replace(machine(), provenance={"instruction_cycles": each}) for number, each in enumerate(cycles)
-    }
+    return {number: msgspec.structs.replace(machine(), provenance={"witness_cycles": each}) for number, each in enumerate(cycles)}
 
 
 def test_visits_count_under_all_conditions_or_none():

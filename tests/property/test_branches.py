@@ -27,7 +27,7 @@ ENDS = {
     "repeat": [b"\xf3\x48\xa5", b"\xf2\xae"],
     "other": [b"\x0f\x05", b"\xcc", b"\xf4", b"\xff\x28"],
 }
-NUMBERS = [getattr(native, kind.upper().replace(" ", "_")) for kind in ENDS]
+NUMBERS = [getattr(native.lib, f"CV_END_{kind.upper().replace(' ', '_')}") for kind in ENDS]
 
 
 def _target(kind: str, code: bytes, behind: int) -> int:

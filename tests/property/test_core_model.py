@@ -13,7 +13,7 @@ from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.execution.core_parameters import core_parameters
 from convolver.machine.cores import find_core
 
-PLAIN = {"loop_buffer": 0, "folded_period": 0, "fetch_width": 1000, "retire_width": 1000}
+PLAIN = {"loop_buffer": 0, "folded_period": 0, "fetch_width": 1000, "retire_width": 1000, "near_pages": 0}
 PARAMS = core_parameters(find_core("golden-cove")) | PLAIN
 ALU, SLOW, FIRST = 1, 2, 3
 
@@ -103,6 +103,30 @@ def test_an_index_makes_a_load_wait_longer(length, more):
     assert cycles.sum() == length * (PARAMS["load_latency"] + more)
 
 
+@given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 9))
+def test_a_page_costs_more_where_too_many_are_used_in_turn(power, turns, cycles):
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    kept = 8 << power
+    params = PARAMS | {"near_pages": kept, "page_cycles": cycles}
+
+    def total(pages):
+        references = np.tile(4096 * np.arange(1, pages + 1), turns)
+        return _walk([chase], turns * pages, params=params, references=references, sites=[(0, 8, False)]).sum()
+
+    assert total(kept) == kept * (turns * PARAMS["load_latency"] + cycles)  # each is looked up once
+    assert total(2 * kept) == 2 * kept * turns * (PARAMS["load_latency"] + cycles)
+
+
+@given(st.integers(2, 30), st.integers(20, 200), st.integers(1, 9), st.booleans())
+def test_the_latency_of_a_far_place_holds_its_pages(length, latency, cycles, far):
+    chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    rates = np.array([[1.0 - far, float(far)]])
+    params = PARAMS | {"near_pages": 8, "page_cycles": cycles}
+    walked = {"references": FAR_APART * np.arange(1, length + 1), "sites": [(0, 8, False)]}
+    total = _walk([chase], length, params=params, places=(rates, np.full((1, 2), latency)), **walked).sum()
+    assert total == length * (latency + (0 if far else cycles))
+
+
 @given(st.integers(1, 60), st.booleans())
 def test_vectors_are_loaded_through_their_own_ports_only(length, vector):
     load = _op(0, writes=(3,), flags=native.LOAD | native.NO_PORT | native.VECTOR * vector)
@@ -118,6 +142,16 @@ def test_vectors_enter_the_cache_alone_where_the_core_says_so(vector, alone):
     params = PARAMS | {"store_ports": 0b11, "lone_vector_stores": alone}
     cycles = [_walk([store], n, params=params, references=np.zeros(n), sites=[(0, 8, True)]).sum() for n in (600, 1000)]
     assert abs((cycles[1] - cycles[0]) / 400 - (1 if vector and alone else 0.5)) < 0.02
+
+
+@given(st.booleans(), st.sampled_from((16, 32)))
+def test_what_is_wider_than_a_port_takes_two_turns_of_it(stores, port_bytes):
+    flag = native.STORE if stores else native.LOAD
+    op = _op(0, reads=(4,), flags=flag | native.NO_PORT | native.VECTOR)
+    params = PARAMS | {"load_ports": 0b11, "store_ports": 0b1, "port_bytes": port_bytes, "split_cycles": 0}
+    lines = [64 * np.arange(n) for n in (600, 1000)]
+    cycles = [_walk([op], len(at), params=params, references=at, sites=[(0, 32, stores)]).sum() for at in lines]
+    assert abs((cycles[1] - cycles[0]) / 400 - (1 if stores else 0.5) * 32 / port_bytes) < 0.02
 
 
 FAR_APART = 1 << 20  # bytes: no stream goes so far

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from convolver._native.core_walk import Code, Core, PortClass
 from convolver._native.path_builder import Paths
 from convolver._native.path_sample import FOUND, PathSample, SamplePlan, SampleWalk
 from convolver._native.trace_decoder import Decoder
+from convolver.errors import ConvolverError
 from convolver.execution.sampled_walk import NO_STRATUM, _estimate
 from tests.property.test_core_model import PARAMS, _op
 from tests.wire_streams import Segment, Site, Stream
@@ -119,6 +121,32 @@ def test_a_window_waits_for_the_lines_that_the_path_waits_for(visits, rates, max
     for piece in pieces:
         core.walk(piece._replace(continues=False))
     assert sum(row[2] for row in found) == core.cycles.sum()
+
+
+@given(_VISITS)
+def test_code_learned_before_its_window_is_as_good_as_known_at_first(visits):
+    sample, _ = gathered([segment for segment, _ in visits], SamplePlan(50, 20, 8, 2))
+    blocks, counted = np.repeat(np.arange(2, dtype=np.uint32), LENGTH), np.ones(2 * LENGTH, dtype=bool)
+    late, ops = _core(), np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
+    nothing = np.array([_op(0)] * 2 * LENGTH, dtype=native.OP)
+    late.learn([PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)], nothing)
+    walks = [SampleWalk(sample, core, blocks, counted, 2) for core in (_core(), late)]
+    seen = np.zeros(2, dtype=bool)
+    for window in np.arange(len(sample), dtype=np.uint32):
+        seen |= sample.segments(np.array([window]), 2)
+        late.learn(
+            [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1), PortClass(0, 9, 9, 1)], np.where(np.repeat(seen, LENGTH), ops, nothing)
+        )
+        for walk in walks:
+            walk.walk(np.array([window]))
+    assert walks[0].found().tolist() == walks[1].found().tolist()
+
+
+def test_a_core_learns_no_fewer_classes_and_no_unknown_ones():
+    core, ops = _core(), np.array([_op()] * 2 * LENGTH, dtype=native.OP)
+    for classes, op in (([PortClass(0, 0, 0, 1)], ops), ([PortClass(1, 1, 1, 1)] * 2, np.array([_op(2)] * 20, dtype=native.OP))):
+        with pytest.raises(ConvolverError, match="core model"):
+            core.learn(classes, op)
 
 
 def test_what_fills_the_pipeline_is_not_counted():

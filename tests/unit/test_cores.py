@@ -7,7 +7,9 @@ from convolver._native._core import ffi
 
 from convolver.errors import MachineError, SchemaError
 from convolver.execution.core_parameters import core_parameters
+from convolver.execution.instructions import decode
 from convolver.execution.kinds import _BY_NAME, _VECTOR_RULES
+from convolver.execution.program import _kind_of
 from convolver.machine.cores import FOLDER, choose_core, core_tables, find_core, parse_core
 
 
@@ -28,6 +30,12 @@ def test_a_table_speaks_of_every_kind(name):
     units = [f"{what}_{precision}" for what in ("divide", "root") for precision in ("single", "double")]
     kinds |= {unit + width for unit in units for width in ("", "_16", "_32")}
     assert not {kind for kind in kinds if table.kind(kind) is table.kinds["unknown"]}
+
+
+def test_vectors_of_a_width_have_a_kind_of_their_own_where_the_table_says_so():
+    add, root = (decode(bytes.fromhex(code)) for code in ("c5f558c2", "c5fd51c1"))
+    assert [_kind_of(find_core("zen"), one) for one in (add, root)] == ["fp_add_32", "root_double_32"]
+    assert _kind_of(find_core("skylake"), add) == "fp_add"
 
 
 def test_flags_go_before_the_model_and_a_guess_says_so():
