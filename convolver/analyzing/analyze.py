@@ -23,6 +23,7 @@ from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
 from convolver.execution.core_time import core_table, gather_paths
+from convolver.execution.sampled_walk import CORE_ERROR
 from convolver.machine.calibration import PAGES
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.memory_system import MemorySystem
@@ -68,13 +69,15 @@ def analyze(
     machines: MachineName | Iterable[MachineName],
     *,
     hits: HitRates | str | Path | None = None,
+    core_error: float = CORE_ERROR,
     progress: Progress = SILENT,
 ) -> Analysis:
     """Return everything that predictions of a program on machines need, from its trace.
 
     What was once found out of a trace on a machine comes from a store. A signature instead of a trace takes ``hits``, its
     simulated hit rates (:func:`convolver.simulate`) or an analysis that was saved; with hit rates alone translations and core
-    cycles are not known, and predictions say so among their assumptions.
+    cycles are not known, and predictions say so among their assumptions. ``core_error``: relative standard error of the program's
+    core cycles at which the walk along its paths ends.
 
     Raises :class:`CoverageError` for a trace that holds no address, :class:`ProvenanceError` when signature and hit rates do not
     belong together, :class:`UsageError` for something that is no program, and what :func:`convolver.simulate` raises.
@@ -95,7 +98,7 @@ def analyze(
         raise UsageError(
             f"{type(program).__name__} is no program; give a trace, the path of one, or a signature and its hit rates."
         )
-    return _of_trace(program, profiles, progress)
+    return _of_trace(program, profiles, core_error, progress)
 
 
 def load_program(path: str | Path) -> Any:
@@ -140,18 +143,18 @@ def check_belong(signature: Signature, hits: HitRates) -> None:
         raise ProvenanceError("The hit rates name blocks that the signature does not have; simulate the trace of this signature.")
 
 
-def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], progress: Progress) -> Analysis:
+def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], core_error: float, progress: Progress) -> Analysis:
     holds = sampled(trace.header.get("sampling"))
     if holds.windows is None and not holds.classes:
         raise CoverageError("The trace holds no addresses, so nothing is known of the program's memory; trace it with a sample.")
     systems = [_systems(machine, bool(holds.windows)) for machine in machines]
-    keys = [_key(machine, own) for machine, own in zip(machines, systems, strict=True)]
+    keys = [_key(machine, own, core_error) for machine, own in zip(machines, systems, strict=True)]
     one_each = {machine.name: key for machine, key in zip(machines, keys, strict=True)}
     if any(one_each[machine.name] != key for machine, key in zip(machines, keys, strict=True)):
         raise ProvenanceError("Two machines with one name have different caches or cores; rename one of the profiles.")
     known = {key: analysis_store.find(trace.id, key, trace.signature) if trace.id else None for key in keys}
     missing = {key: number for number, key in enumerate(keys) if known[key] is None}
-    fresh = _found([(machines[number], systems[number], key) for key, number in missing.items()], trace, progress)
+    fresh = _found([(machines[number], systems[number], key) for key, number in missing.items()], trace, core_error, progress)
     for one in fresh:
         analysis_store.keep(trace.id, one, trace.signature)
     found = known | {one.part.key: one for one in fresh}
@@ -165,7 +168,7 @@ def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], progr
 
 
 def _found(
-    wanted: Sequence[tuple[MachineProfile, _Systems, str]], trace: PredictableTrace, progress: Progress
+    wanted: Sequence[tuple[MachineProfile, _Systems, str]], trace: PredictableTrace, core_error: float, progress: Progress
 ) -> list[StoredAnalysis]:
     """Return what the trace says of machines, from one pass over it."""
     if not wanted:
@@ -190,7 +193,7 @@ def _found(
         for machine, systems, _ in wanted
     ]
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
-    cores = core_cycles(trace, near, samples[0] if samples else None, progress)
+    cores = core_cycles(trace, near, samples[0] if samples else None, progress, core_error)
     found = []
     for (machine, systems, key), where, core in zip(wanted, falls, cores, strict=True):
         levels = tuple(level.level for level in machine.hierarchy)
@@ -251,11 +254,12 @@ def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
     return _Systems(machine.system, machine.translations if in_order else None, machine.scattered_system, machine.left_systems)
 
 
-def _key(machine: MachineProfile, systems: _Systems) -> str:
+def _key(machine: MachineProfile, systems: _Systems, core_error: float) -> str:
     """Return a hash of all that an analysis takes from a profile."""
     known, cycle = machine.calibration, cycle_seconds(machine)
     core = None if cycle is None else [core_table(machine)[0], machine.hierarchy[0].line_bytes, cycle]
     far = None if known is None or cycle is None else [known.latency, known.walk_latency]
     lives = machine.residency.seconds if systems.left and machine.residency else None
-    document = {"systems": [system.id for _, system in systems.named()], "core": core, "far": far, "lives": lives}
+    known_systems = [system.id for _, system in systems.named()]
+    document = {"systems": known_systems, "core": core, "far": far, "lives": lives, "error": core_error}
     return document_id(msgspec.to_builtins(document))

@@ -15,6 +15,7 @@ from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.waiting import places_of
 from convolver.errors import PredictionError
 from convolver.execution.core_time import Walk, WalkedCore, core_table, core_times
+from convolver.execution.sampled_walk import CORE_ERROR
 from convolver.machine.maps import MEMORY
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
@@ -73,11 +74,13 @@ def core_cycles(
     machines: Sequence[tuple[MachineProfile, Falls]],
     sample: PathSample | None = None,
     progress: Progress = SILENT,
+    core_error: float = CORE_ERROR,
 ) -> list[CoreCycles | None]:
     """Return the cycles of a trace's blocks on each machine, given where its lines are found, and a sample of its paths.
 
-    None for a machine whose profile does not say how long a cycle takes, and for all where the trace holds no executed paths
-    (counts alone, a trace of another tool, a run that was not stored).
+    ``core_error``: relative standard error of the program's cycles at which the walk ends. None for a machine whose profile does
+    not say how long a cycle takes, and for all where the trace holds no executed paths (counts alone, a trace of another tool, a
+    run that was not stored).
     """
     cycles = [cycle_seconds(machine) for machine, _ in machines]
     if not has_paths(trace):
@@ -86,7 +89,7 @@ def core_cycles(
     for (machine, where), cycle in zip(machines, cycles, strict=True):
         if cycle is None:
             continue
-        near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes)
+        near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes, target=core_error)
         machine_walks.append([near] if machine.calibration is None else [near, near._replace(places=places_of(where, machine))])
     walked = iter(core_times(trace, machine_walks, progress, sample=sample) if machine_walks else [])
     counts = trace.signature.table.select("executions", "instructions")

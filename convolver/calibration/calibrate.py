@@ -35,7 +35,7 @@ PAGE_ENTRIES = (1024, 1536, 2048, 3072)
 LEAST_ROWS = 60
 LIKE_KEY = "calibrated_like"
 """Key of a profile's provenance with the id of the profile that it was calibrated like."""
-FITTED = (*TUPLES, "between", "coming", "window", "near_exponent", "exponent")
+FITTED = (*TUPLES, "blocked", "between", "coming", "window", "near_exponent", "exponent")
 """Coefficients that two states of one machine have in common where no row distinguishes them."""
 _JACKKNIFE = 1.96
 
@@ -84,6 +84,7 @@ def starting_point(profile: MachineProfile, page_entries: int = 0, like: Machine
         walk_latency=positive([0.5 * chase.line_seconds[-1]])[0],
         huge_walk=0.5 if page_entries and profile.huge_maps else 0.0,
         first_latency=chase.reference_seconds,
+        blocked=0.5,
         between=0.6,
         alone=0.4,
         coming=0.5 * load.reference_seconds,

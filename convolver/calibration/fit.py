@@ -21,6 +21,8 @@ LIKE = 0.3
 """The same towards the coefficients of the same machine in another state: a change by a third counts as much as an error of 10 %
 in one row, so what the rows tell moves and what they do not tell stays."""
 _LEAST_EXPONENT = 1.0
+MOST_BLOCKED = 0.97
+"""Start of a share that is fitted as odds, at most."""
 
 
 TUPLES = ("sequential", "random", "write_back", "latency")
@@ -54,7 +56,8 @@ class Start:
         one = self.calibration
         places = [value for name in TUPLES for value in getattr(one, name)]
         single = [getattr(one, name) for name in self._single]
-        return np.log([*places, *single, one.between, one.coming * 1e9, one.window, *self._exponents])
+        blocked = min(max(one.blocked, 1 - MOST_BLOCKED), MOST_BLOCKED)
+        return np.log([*places, *single, blocked / (1 - blocked), one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`.
@@ -65,6 +68,7 @@ class Start:
         values = np.exp(vector)
         latency = TUPLES.index("latency") * len(self.calibration.latency) + np.arange(len(self.calibration.latency))
         values[latency] = np.maximum.accumulate(values[latency])
+        values[-6] /= 1 + values[-6]
         values[-4] *= 1e-9
         values[-2:] += _LEAST_EXPONENT
         return values
@@ -75,11 +79,12 @@ class Start:
         places = len(self.calibration.sequential)
         of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
         single = dict(zip(self._single, values[len(TUPLES) * places :], strict=False))
-        between, coming, window, near_exponent, exponent = values[-5:]
+        blocked, between, coming, window, near_exponent, exponent = values[-6:]
         return msgspec.structs.replace(
             self.calibration,
             **of_places,
             **single,
+            blocked=blocked,
             between=between,
             coming=coming,
             window=window,
@@ -90,7 +95,7 @@ class Start:
     def names(self, places: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
         of_places = (f"{group} {place}" for group in TUPLES for place in places)
-        return [*of_places, *self._single, "between", "coming", "window", "near_exponent", "exponent"]
+        return [*of_places, *self._single, "blocked", "between", "coming", "window", "near_exponent", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:

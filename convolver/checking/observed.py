@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DENSE = SamplingPlan(interval=100_000, sample=30_000, budget=BUDGET_BYTES)
 """What is recorded: programs that CI runs are short, and bursts that are rare miss parts of them by chance."""
+FINE_ERROR = 0.002
+"""Relative standard error of core cycles: chance differences of two builds, or hosts, shall be far below a threshold."""
 KERNEL = "(kernel)"
 OTHERS = "(others)"
 _NAMED_SHARE = 0.001
@@ -52,7 +54,7 @@ class Observed(NamedTuple):
     @classmethod
     def of_trace(cls, trace: Trace, machine: MachineProfile, progress: Progress = SILENT) -> Observed:
         """Predict a traced program; raises :class:`PredictionError` for a machine without a calibration."""
-        times = convolve(analyze(trace, [machine], progress=progress), machine)
+        times = convolve(analyze(trace, [machine], core_error=FINE_ERROR, progress=progress), machine)
         if times.header["method"] != "calibrated":
             raise PredictionError(f"The pinned machine '{machine.name}' is not calibrated; pin one that is.")
         return cls._of_times(times, trace.signature)

@@ -3,14 +3,16 @@
     near = ((max(core, serial) + loaded)^n + stored^n)^(1/n)
     T = max((near^p + place_3^p + ... + memory^p + pages^p + window^p)^(1/p), waiting)
 
-``loaded`` is the time in which the nearest farther place delivers what loads ask of it: a line that enters the first level
-takes turns there with the loads, so nothing overlaps. (The execution-cache-memory model says so of Intel's cores: Stengel,
-Treibig, Hager and Wellein, "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory
-model", ICS 2015.) ``stored`` is that of the lines of stores, which leave through a buffer beside the rest. ``place_k`` is the
-time in which a farther place delivers the lines that are asked of it, by how they are asked for, and takes dirty lines back;
-``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another; ``window`` that of
-misses which the core cannot see in time, since only so many loads fit into its window; ``waiting`` that of the executed path
-where it is walked with all latencies. Every part is linear in the work, so the time of twice the work is twice the time.
+``loaded`` is the time in which the nearest farther place delivers what loads ask of it, as far as a line that enters the first
+level takes turns there with the loads, so that nothing overlaps: more of it on Intel's cores than on AMD's. (The
+execution-cache-memory model says so: Stengel, Treibig, Hager and Wellein, "Quantifying performance bottlenecks of stencil
+computations using the Execution-Cache-Memory model", ICS 2015; Hofmann, Alappat, Hager, Fey and Wellein, "Bridging the
+architecture gap", 2019.) ``stored`` is the rest, and that of the lines of stores, which leave through a buffer beside it.
+``place_k`` is the time in which a farther place delivers the lines that are asked of it, by how they are asked for, and takes
+dirty lines back; ``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another;
+``window`` that of misses which the core cannot see in time, since only so many loads fit into its window; ``waiting`` that of
+the executed path where it is walked with all latencies. Every part is linear in the work, so the time of twice the work is
+twice the time.
 """
 
 from __future__ import annotations
@@ -99,11 +101,12 @@ def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -
     window, waiting (0 where it is not given)."""
     far = farther(work, machine)
     asked = far.streamed + far.scattered
+    nearest = asked[:, 0] * of_loads(work)
     return np.vstack(
         [
             work.core + work.coming * machine.coming,
-            asked[:, 0] * of_loads(work),
-            far.taken[:, 0],
+            machine.blocked * nearest,
+            (1 - machine.blocked) * nearest + far.taken[:, 0],
             (asked + far.taken)[:, 1:].T,
             work.walks * machine.walk,
             far.first + far.latency.sum(axis=1) + far.walked,

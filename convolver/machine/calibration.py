@@ -44,8 +44,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     huge one (0: not measured).
     ``scattered_share`` is the part of the last level that lines out of order find, where it is less than streams do (0: all).
     ``assumed`` are deviations of the logarithm of each place's costs that the factors of a projection add (empty: measured).
-    ``near_exponent`` joins what core and loads take with the lines of stores, ``exponent`` the rest of the parts of a block's
-    time (:mod:`convolver.convolution.rates`).
+    ``blocked`` is the share of the time in which the nearest farther place delivers lines of loads that loads cannot use the
+    first level; in the rest lines enter it beside them. ``near_exponent`` joins what core and loads take with the lines of
+    stores and those that enter beside, ``exponent`` the rest of the parts of a block's time
+    (:mod:`convolver.convolution.rates`).
     """
 
     simulator: str
@@ -69,6 +71,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     huge_walk: float = 0.0
     scattered_share: float = 0.0
     near_exponent: float = 8.0
+    blocked: float = 1.0
     assumed: tuple[float, ...] = ()
     alone: float = 0.0
 

@@ -32,6 +32,15 @@ def in_state(profile: MachineProfile, state: str) -> MachineProfile:
     return _alone(profile)
 
 
+def both_states(profile: MachineProfile, state: str) -> tuple[MachineProfile, MachineProfile | None]:
+    """Return the machine in a state, and in the other one that it is known in: alone and as probed; None where these are one."""
+    chosen = in_state(profile, state)
+    if profile.provenance.get("kind") == "derived":
+        return chosen, None
+    other = in_state(profile, "alone" if state == "probed" else "probed")
+    return chosen, other if other.hierarchy != chosen.hierarchy else None
+
+
 def _alone(profile: MachineProfile) -> MachineProfile:
     reported = {level.level: level.size_bytes for level in profile.hierarchy_reported}
     last = profile.hierarchy[-1]

@@ -1,10 +1,11 @@
 """What the accuracy pages say of a campaign beyond ``convolver validate``: both halves of the programs, and pairs of machines.
 
-    python tests/bench/campaign_results.py run/validate/validation.parquet [--store NAME]
+    python tests/bench/campaign_results.py run/validate/validation.parquet [--machines] [--store NAME]
 
 Prints errors of all programs, by origin and of both halves, and errors of CPU ratios between machines beside one factor for all
-programs. ``--store NAME`` writes ``campaign-NAME`` (each program), ``campaign-NAME-conditions`` and, where there are pairs,
-``campaign-NAME-pairs`` into benchmarks/results.
+programs. ``--machines`` writes ``campaign-milan``: times and all ratios between measured machines beside both baselines, one
+factor and the paper's lookup. ``--store NAME`` writes ``campaign-NAME`` (each program), ``campaign-NAME-conditions`` and, where
+there are pairs, ``campaign-NAME-pairs`` into benchmarks/results.
 """
 
 import argparse
@@ -111,6 +112,36 @@ def pairs_table(entries: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[l
     return columns, rows
 
 
+def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], dict[str, str]]:
+    """Return columns, rows and single figures of what the model misses by on measured machines: times, and the CPU ratio of every
+    ordered pair beside one factor and the paper's method."""
+    entries = list(pairs)
+    own = [row for row in result.rows if row["method"] == "model"]
+    rows = []
+    for machine in dict.fromkeys(entry["base"] for entry in entries):
+        found = [row["error"] for row in own if row["condition"] == machine]
+        rows.append([f"time on `{machine}`", "all", _three(errors(found)), "", ""])
+    for origin in ("all", "Debian"):
+        for pair in dict.fromkeys((entry["base"], entry["target"]) for entry in entries):
+            of = {
+                one["method"]: one["error"] for one in entries if (one["base"], one["target"], one["origin"]) == (*pair, origin)
+            }
+            ratio = " / ".join(name.removeprefix("cloud-") for name in pair)
+            rows.append([f"ratio {ratio}", origin, *(_three(of.get(name)) for name in ("model", ONE_FACTOR, "paper"))])
+    inside = [row["low"] <= row["measured"] <= row["high"] for row in result.pairs if row["low"] is not None]
+    columns = ["what, in %", "programs", "Convolver: median/mean/worst", "one factor", "paper"]
+    return columns, rows, {"ratios_covered": f"{100 * sum(inside) / len(inside):.0f} %"}
+
+
+def _three(found: Any) -> str:
+    known = found._asdict() if hasattr(found, "_asdict") else found
+    return (
+        ""
+        if not known
+        else "/".join(f"{100 * known[name]:.{digits}f}" for name, digits in (("median", 1), ("mean", 1), ("worst", 0)))
+    )
+
+
 def programs_table(result: Validation) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of each program under the base condition, predicted from its first kind of trace."""
     columns = [
@@ -142,10 +173,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("validation")
     parser.add_argument("--store", metavar="NAME")
+    parser.add_argument("--machines", action="store_true")
     options = parser.parse_args()
     result = Validation.load(options.validation)
+    pairs = pair_statistics(result.pairs)
+    if options.machines:
+        from result_file import write_result
+
+        print("Wrote", write_result("campaign-milan", *machines_table(result, pairs)))
     tables = {"": programs_table(result), "-conditions": conditions_table(statistics(result.rows, result.base))}
-    if pairs := pair_statistics(result.pairs):
+    if pairs:
         tables["-pairs"] = pairs_table(pairs)
     for suffix, (columns, rows) in tables.items():
         print("\t".join(columns), *("\t".join(row) for row in rows), "", sep="\n")

@@ -1,7 +1,9 @@
 """What ``convolver check`` counts and predicts for installed programs on this host, kept beside what it did on other hosts.
 
-``python tests/bench/check_hosts.py``: half a minute. Rows of other vendors' processors stay in the result file, so one run on a
-machine of each vendor shows whether runners differ; the same builds of programs and libraries are compared.
+``python tests/bench/check_hosts.py``: half a minute. Rows of other processors stay in the result file, so one run on a
+machine of each vendor shows whether runners differ; the same builds of programs and libraries are compared. Give both hosts one
+environment (``env -i PATH=$PATH LANG=C.UTF-8``): its length moves the stack. "Intel Core Processor (Haswell)" is a processor that
+QEMU emulates (``-accel tcg -cpu Haswell``, this file system in it).
 """
 
 import json
@@ -16,7 +18,7 @@ from convolver.checking.observed import observe
 from convolver.machine.this_machine import describe_cpu
 
 NAME = "check-hosts"
-COLUMNS = ["vendor", "program", "builds", "instructions", "memory accesses", "seconds"]
+COLUMNS = ["processor", "program", "builds", "instructions", "memory accesses", "seconds"]
 WORDS = 40_000
 PROGRAMS = {
     "xz": ["xz", "-k", "-c", "-2", "-T1"],
@@ -40,16 +42,16 @@ def rows(folder: Path) -> list[list[object]]:
     """Return a row for each program on this host."""
     machine, source = Limits().pinned(), folder / "text"
     source.write_text(text())
-    vendor, found = describe_cpu(0)["vendor"], []
+    processor, found = "{vendor}, {model}".format_map(describe_cpu(0)), []
     for name, words in PROGRAMS.items():
         seen = observe([*words, str(source)], machine)
         builds = f"{zlib.crc32(repr(sorted(seen.modules.items())).encode()):08x}"
-        found.append([vendor, name, builds, seen.counts["instructions"], seen.counts["memops"], float(f"{seen.seconds:.6g}")])
+        found.append([processor, name, builds, seen.counts["instructions"], seen.counts["memops"], float(f"{seen.seconds:.6g}")])
     return found
 
 
 def differences(found: list[list[object]]) -> dict[tuple[str, str, str], float]:
-    """Return the largest relative difference by program and two vendors of the same builds."""
+    """Return the largest relative difference by program and two processors, for the same builds."""
     result = {}
     for one in found:
         for other in found:

@@ -227,7 +227,7 @@ def run(seconds, others=0.0, number=0, cycles=0.0):
         status=0,
         others=others,
         steal=0.0,
-        instruction_cycles=cycles,
+        witness_cycles=cycles,
     )
 
 

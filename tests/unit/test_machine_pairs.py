@@ -1,12 +1,14 @@
 """CPU ratios between pairs of machines: their statistics and the baseline beside them."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.validating.campaign import Campaign, Condition, Program
 from convolver.validating.machine_pairs import whole_machines
-from tests.bench.campaign_results import ONE_FACTOR, pair_statistics
+from tests.bench.campaign_results import ONE_FACTOR, machines_table, pair_statistics
 
 
 def row(program, predicted, measured, **fields):
@@ -38,3 +40,17 @@ def test_exact_predictions_have_no_error_on_any_pair(ratios):
     assert sum(
         entry["count"] for entry in pair_statistics(rows) if entry["origin"].startswith("half ") and entry["method"] == "model"
     ) == len(rows)
+
+
+def test_a_table_of_machines_has_each_ordered_pair_and_both_baselines():
+    pairs = [
+        row("a", 1.0, 2.0),
+        row("b", 4.0, 2.0),
+        *(row(name, value, 2.0, method="paper", low=None, high=None) for name, value in (("a", 3.0), ("b", 2.0))),
+    ]
+    times = [{"condition": name, "method": "model", "error": -0.25} for name in ("a", "b")]
+    columns, rows, values = machines_table(SimpleNamespace(rows=times, pairs=pairs), pair_statistics(pairs))
+    assert rows[0] == ["time on `a`", "all", "25.0/25.0/25", "", ""]
+    assert rows[1] == ["ratio a / b", "all", "75.0/75.0/100", "0.0/0.0/0", "25.0/25.0/50"]
+    assert len(columns) == len(rows[0])
+    assert values == {"ratios_covered": "0 %"}

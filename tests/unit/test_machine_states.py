@@ -4,6 +4,7 @@ import pytest
 
 from convolver.errors import UsageError
 from convolver.machine.catalog import find_machine
+from convolver.machine.states import both_states
 
 
 def test_a_machine_alone_has_its_whole_last_level():
@@ -13,6 +14,15 @@ def test_a_machine_alone_has_its_whole_last_level():
     assert alone.calibration.latency == probed.calibration.latency
     assert alone.name == "cloud-epyc-milan@alone"
     assert alone.projected
+
+
+def test_a_measured_machine_is_known_in_two_states():
+    profile = find_machine("cloud-epyc-milan")
+    alone, other = both_states(profile, "alone")
+    assert (alone.name, other) == ("cloud-epyc-milan@alone", profile)
+    assert both_states(profile, "probed")[1].name == "cloud-epyc-milan@alone"
+    assert both_states(find_machine("cloud-epyc-7r13"), "usual")[1] is None
+    assert both_states(find_machine("desktop-32m"), "alone")[1] is None
 
 
 def test_the_probed_state_is_the_profile_itself():

@@ -275,6 +275,21 @@ def test_what_a_projection_assumed_is_said_and_does_not_cancel_in_the_ratio():
     assert high / low > 1.2
 
 
+def test_the_interval_of_a_target_includes_its_other_state():
+    base, target = known("base"), known("target")
+    slow = known("slow", sequential=(4 * NS, 64 * NS))
+    analysis = analyzed(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], base, target, slow), base, target, slow)
+    own = predict_from(analysis, base=base, target=target)
+    both = predict_from(analysis, base=base, target=target, beside=slow)
+    far = predict_from(analysis, base=base, target=slow)
+    assert both.document["target"]["seconds"] == own.document["target"]["seconds"]
+    low, high = both.document["target"]["interval_seconds"]
+    assert low <= own.document["target"]["seconds"]
+    assert high > 0.7 * far.document["target"]["seconds"]
+    assert both.document["cpu_ratio_interval"][0] < 0.7 * own.document["cpu_ratio_interval"][0]
+    assert any("'slow'" in note for note in both.document["target"]["assumptions"])
+
+
 def test_parts_join_as_the_formula_says():
     """The longer of core and serial, what loads bring from nearby on top, stores beside both, the far places by the norm."""
     core, loaded, stored, memory, pages, serial, window, waiting = 3.0, 2.0, 12.0, 5.0, 0.0, 3.0, 0.0, 0.0
@@ -295,6 +310,14 @@ def test_lines_of_stores_do_not_hold_the_loads_up():
     times = convolved(signature(row), rates, one)
     rest = convolved(signature(row), hit_rates([(0, 1000, 0, 0)], one), one).seconds
     assert times.seconds - rest == pytest.approx(100 * 4 * NS)
+
+
+@pytest.mark.parametrize(("blocked", "expected"), [(1.0, 1500.0), (0.5, 1250.0), (0.0, 1000.0)])
+def test_lines_enter_beside_loads_as_far_as_they_do_not_block(blocked, expected):
+    """125 lines of 4 ns beside 1000 ns of the core."""
+    one = known(near_exponent=np.inf, blocked=blocked, sequential=(4 * NS, 16 * NS))
+    times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 125, 0)], one), one, near=np.array([1000 * NS]))
+    assert times.seconds == pytest.approx(expected * NS)
 
 
 def test_a_path_that_waits_longer_than_the_parts_say_counts():
