@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.analyzing.analyze import PredictableTrace, analyze
+from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.artifact_kinds import KINDS
-from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.block_times import BlockTimes, without_draws
 from convolver.convolution.convolve import convolve, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.elapsed import ThreadReplay
 from convolver.convolution.limit_shares import grouped
+from convolver.convolution.spanning import spanning
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import ReplayError, SchemaError
 from convolver.machine.catalog import MachineName, as_machine
@@ -97,6 +99,8 @@ def predict(
 
     Raises what :func:`convolver.analyzing.analyze.analyze` and :func:`convolver.convolution.convolve.convolve` raise.
     """
+    if isinstance(program, (str, Path)):
+        program = load_program(program)
     machines = [as_machine(base), as_machine(target if target is not None else base)]
     analysis = analyze(program, machines, hits=hits, progress=progress)
     return predict_from(
@@ -106,6 +110,7 @@ def predict(
         events=events,
         correct=correct,
         measured_seconds=measured_seconds,
+        threads=ThreadReplay.of(program),
         overlap=overlap,
         method=method,
     )
@@ -120,12 +125,16 @@ def predict_from(
     correct: Model | None = None,
     measured_seconds: float | None = None,
     waiting_seconds: float | None = None,
+    threads: ThreadReplay | None = None,
+    cores: int | None = None,
     overlap: str = "norm",
     method: str = "calibrated",
+    beside: MachineName | None = None,
 ) -> Prediction:
     """Predict from an analysis of a program on two machines at least, as :func:`predict` does: convolve twice, take the ratio.
 
-    ``waiting_seconds``: what the program was seen to wait on the base.
+    ``waiting_seconds``: what the program was seen to wait on the base; ``threads``: their replay, on so many ``cores``;
+    ``beside``: the target in another state, which its interval then includes.
     """
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
@@ -136,6 +145,10 @@ def predict_from(
         convolve(analysis, one, overlap=overlap, method=method, waiting_seconds=seconds)
         for one, seconds in zip((base, target), waited, strict=True)
     ]
+    if beside is not None:
+        times[1] = spanning(times[1], convolve(analysis, beside, overlap=overlap, method=method))
+    if threads is not None:
+        times = [threads.added(one, known, cores) for one, known in zip((base, target), times, strict=True)]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
@@ -230,7 +243,14 @@ def _side(times: BlockTimes, user_seconds: float, system: SystemTime | None) -> 
         **{f"system_{name}": value for name, value in parts.items()},
         "system_note": (times.header.get("system") or {}).get("note"),
         **{name: times.header[name] for name in fields},
+        **({} if times.elapsed is None else _awaited(times)),
     }
+
+
+def _awaited(times: BlockTimes) -> dict[str, Any]:
+    seconds, *ends = times.awaited
+    elapsed = without_draws(times.elapsed or {})
+    return {"elapsed_seconds": seconds, "elapsed_interval_seconds": ends, "speedup": elapsed["speedup"], "elapsed": elapsed}
 
 
 def features(times: BlockTimes, signature: Signature) -> dict[str, float]:

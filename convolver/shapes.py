@@ -186,6 +186,18 @@ class AnalysisShape(HeaderShape, kw_only=True):
     sampling: SamplingShape | None
 
 
+class ElapsedShape(msgspec.Struct):
+    """The replay of a program's threads: what is read of it."""
+
+    seconds: Annotated[float, Meta(ge=0)]
+    interval_seconds: tuple[float, float]
+    draws_seconds: Annotated[list[float], Meta(min_length=1)] | None
+    processor_seconds: float
+    cores: int
+    threads: int
+    limit: str
+
+
 class BlockTimesShape(HeaderShape, kw_only=True):
     machine: str
     levels: list[str]
@@ -203,6 +215,7 @@ class BlockTimesShape(HeaderShape, kw_only=True):
     draws_blocks: dict[Annotated[str, Meta(pattern="^[0-9]{1,10}$")], list[float]] | None = None
     draws_functions: list[tuple[str | None, str | None, list[float]]] | None = None
     system: dict[str, Any] | None = None
+    elapsed: ElapsedShape | None = None
 
 
 class ShareShape(msgspec.Struct):

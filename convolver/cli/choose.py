@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
+from convolver.cli.common import Cores, Csv, Json, State, existing, new_file, printed, wrote
 from convolver.errors import UsageError
+from convolver.machine.states import SEPARATOR
 
 HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
 
@@ -39,6 +40,8 @@ def choose_command(
         ),
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
+    cores: Cores = None,
+    state: State = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -50,7 +53,7 @@ def choose_command(
     from convolver.convolution.choice import choose, load_prices, rows
     from convolver.reporting.choice_chart import chart, conclusion
     from convolver.reporting.console import out
-    from convolver.reporting.limiters import sentence
+    from convolver.reporting.limiters import sentence, threads_sentence
 
     names = [name.strip() for name in machines.split(",") if name.strip()]
     if len(names) < 2:
@@ -63,8 +66,11 @@ def choose_command(
 
         new_file(style.check_format(plot), force)
     known = load_prices(prices) if prices is not None else None
-    first = base or names[0]
-    chain = Chain(base=first, targets=[name for name in names if name != first], output=None, force=False)
+    if known is not None and state is not None:
+        known |= {f"{name}{SEPARATOR}{state}": price for name, price in known.items()}
+    first = base or (names[0] if state is None else f"{names[0]}{SEPARATOR}{state}")
+    others = [name for name in names if name not in (first, *(() if base else names[:1]))]
+    chain = Chain(base=first, targets=others, output=None, force=False, cores=cores, state=state)
     chain.use(trace, None)
     predictions = chain.predict(measured, None, "norm")
     times = {one.machine: one for prediction in predictions for one in (prediction.base, prediction.target) if one is not None}
@@ -84,6 +90,8 @@ def choose_command(
         console.print(conclusion(choices), markup=False)
         fastest = times[choices[0].machine]
         console.print(f"On {fastest.machine}: {sentence(fastest)}", markup=False, highlight=False)
+        if fastest.elapsed is not None:
+            console.print(threads_sentence(fastest.elapsed), markup=False, highlight=False)
 
 
 def register(app: typer.Typer) -> None:

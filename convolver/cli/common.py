@@ -14,7 +14,14 @@ from convolver.foreign_text import json_text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
+State = Annotated[
+    str | None,
+    typer.Option("--state", help="Targets as probed, alone, or usual; the interval then includes the other state, too."),
+]
 Jobs = Annotated[int | None, typer.Option(help="Workers at a time [one a processor].", min=1)]
+Cores = Annotated[
+    int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
+]
 Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
 
 

@@ -40,6 +40,7 @@ def trace_command(
         bool,
         typer.Option("--signature", help="Run it a second time, traced: blocks of every burst, for 'convolver predict --mpi'."),
     ] = False,
+    engine: Annotated[str, typer.Option(help="What runs it the second time: valgrind, native or auto.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -72,9 +73,10 @@ def trace_command(
         wrote(output)
         if signature and not status:
             from convolver.mpi.traced import record_blocks
+            from convolver.tracing.native_engine import checked_engine
 
             say("Running it again under the tracer.")
-            status = record_blocks(command, output, mpicc=mpicc).exit_status
+            status = record_blocks(command, output, mpicc=mpicc, options=["--engine", checked_engine(engine)]).exit_status
     if as_json:
         print_json({**events.summary(), "exit_status": status})
     else:

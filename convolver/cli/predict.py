@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, printed
+from convolver.cli.common import Cores, Csv, Json, State, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
 from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
@@ -85,13 +85,12 @@ def predict(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
-    ] = None,
+    cores: Cores = None,
     scaling: Annotated[
         str | None, typer.Option("--scaling", help="Its elapsed time on so many cores, and what limits it: 1,2,4,8.")
     ] = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
+    state: State = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     method: Annotated[
         str, typer.Option("--method", help="Rates: calibrated, curves, or paper (its data set location).")
@@ -111,7 +110,7 @@ def predict(
 
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
-        job = ParallelJob(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force)
+        job = ParallelJob(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force, cores)
         return predict_runs(job, as_json, as_csv)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
@@ -128,6 +127,7 @@ def predict(
         loaded=loaded,
         cores=cores,
         scaling=_counts(scaling),
+        state=state,
     )
     if _is_artifact(words):
         if data_objects:

@@ -29,6 +29,7 @@ class ParallelJob:
     overlap: str
     output: Path | None
     force: bool
+    cores: int | None = None
 
     def path(self, target: str, suffix: str) -> Path:
         """Return where an artifact of a target goes."""
@@ -83,6 +84,7 @@ def _one(job: ParallelJob, base: MachineProfile, target: MachineProfile) -> Para
         target_network=other or (own if not target.network else None),
         clusters=job.clusters,
         overlap=job.overlap,
+        cores=job.cores,
         progress=terminal_progress(),
     )
 

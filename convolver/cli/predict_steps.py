@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.cli.common import existing, new_file, say, wrote
+from convolver.convolution.block_times import without_draws
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.machine.states import both_states
 from convolver.pipeline import Prediction, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
-from convolver.tracing.measure import Measurement, measure
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
+
+if TYPE_CHECKING:
+    from convolver.convolution.elapsed import ThreadReplay
+    from convolver.tracing.measure import Measurement
 
 BUSY = 0.05
 """Share of the native runs in which other programs had the processor that is named."""
@@ -38,11 +43,14 @@ class Chain:
         loaded: bool = False,
         cores: int | None = None,
         scaling: Sequence[int] = (),
+        state: str | None = None,
     ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
         self.threads, self.loaded = threads, loaded
         self.cores, self.scaling = cores, list(scaling)
+        self.state = state
+        self.beside: dict[str, MachineProfile] = {}
         self.measured_runs = 0
         self.progress = terminal_progress()
         self.measurement: Measurement | None = None
@@ -81,6 +89,7 @@ class Chain:
         from convolver.cli.trace_plan import switched
         from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long
         from convolver.tracing.launch import closed_off
+        from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
         from convolver.tracing.recording import objects_path
         from convolver.tracing.tracer import trace
@@ -123,7 +132,16 @@ class Chain:
                 raise
             self.base = self._probe()
         self.base = self._busy(self.base)
-        self.targets = [self._busy(find_machine(name)) for name in self.target_names] or [self.base]
+        self.targets = [self._busy(self._in_state(find_machine(name))) for name in self.target_names] or [self.base]
+
+    def _in_state(self, target: MachineProfile) -> MachineProfile:
+        """Return a target in the state that is asked for, and keep its other one: the interval then includes both."""
+        if self.state is None:
+            return target
+        chosen, other = both_states(target, self.state)
+        if other is not None:
+            self.beside[chosen.name] = other
+        return chosen
 
     def _busy(self, machine: MachineProfile) -> MachineProfile:
         """Return the machine as a rank on a busy node sees it, where that is asked for."""
@@ -172,9 +190,11 @@ class Chain:
             from convolver.modeling.model_artifact import Model
 
             model = Model.load(correct)
-        self.analysis = analyze(self.trace or self.signature, [self.base, *self.targets], hits=self.hits, progress=self.progress)
+        every = [self.base, *self.targets, *self.beside.values()]
+        self.analysis = analyze(self.trace or self.signature, every, hits=self.hits, progress=self.progress)
         if measured is None and self.measurement is not None:
             measured = self.measurement.seconds
+        threads = self._thread_replay()
         predictions = [
             predict_from(
                 self.analysis,
@@ -184,14 +204,28 @@ class Chain:
                 correct=model,
                 measured_seconds=measured,
                 waiting_seconds=self._waiting_seconds(),
+                threads=threads,
+                cores=self.cores,
                 overlap=overlap,
                 method=method,
+                beside=self.beside.get(target.name),
             )
             for target in self.targets
         ]
-        if isinstance(self.trace, Trace) and self.trace.thread_log is not None:
-            self._add_elapsed(predictions, self.trace)
+        if threads is not None:
+            self._add_elapsed(predictions, threads)
         return predictions
+
+    def _thread_replay(self) -> ThreadReplay | None:
+        """Return the replay of the program's threads where several ran; says why where there is none."""
+        if isinstance(self.trace, Trace) and self.trace.thread_log is not None:
+            from convolver.convolution.elapsed import ThreadReplay
+
+            try:
+                return ThreadReplay(self.trace)
+            except UsageError as error:
+                say(str(error))
+        return None
 
     def _seen(self, measurement: Measurement) -> list[str]:
         """Return as phrases what of this machine disturbs its native runs, or differs from the profile of it."""
@@ -208,28 +242,16 @@ class Chain:
         alone = not system.get("threads") and not system.get("forks")
         return self.measurement.waiting_seconds if self.measurement is not None and alone else None
 
-    def _add_elapsed(self, predictions: list[Prediction], trace: Trace) -> None:
-        """Add elapsed times to the predictions of a program with several threads."""
-        from convolver.convolution.elapsed import ThreadReplay
-
-        try:
-            replay = ThreadReplay(trace)
-        except UsageError as error:
-            return say(str(error))
+    def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay) -> None:
+        """Add the measured elapsed time, and elapsed times on other numbers of cores, where these are asked for."""
         wall = None if self.measurement is None else median(sorted(self.measurement.wall_seconds)[: self.measured_runs])
-        system = self.signature.header.get("system")
         for one, machine in zip(predictions, self.targets, strict=True):
             for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
                 assert times is not None
-                found = [replay.on(profile, times, cores=cores, system=system) for cores in self.scaling]
-                whole = replay.on(profile, times, cores=self.cores, system=system)
+                found = [without_draws(threads.on(profile, times, cores=cores).document()) for cores in self.scaling]
                 one.document[side] |= {
-                    "elapsed_seconds": whole.seconds,
-                    "elapsed_interval_seconds": list(whole.interval),
                     "measured_elapsed_seconds": wall if side == "base" else None,
-                    "speedup": whole.speedup,
-                    "elapsed": whole.document(),
-                    "scaling": [each.document() for each in found] if self.scaling else None,
+                    "scaling": found or None,
                 }
 
     def _names(self) -> list[str]:

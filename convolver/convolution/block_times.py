@@ -50,6 +50,8 @@ HIT_RATE = "hit_rate_"
 
 DRAWS = ("draws_seconds", "draws_blocks", "draws_functions")
 """Fields of the header that hold draws."""
+OWN_FIELDS = ("schema", "version", "id", "inputs", "seconds")
+"""Fields of the header that are computed."""
 Function = tuple[str | None, str | None]
 """A function and its module."""
 
@@ -75,6 +77,11 @@ def drawn_fields(drawn: Drawn | None, seconds: NDArray[np.float64], table: pl.Da
         "draws_blocks": {str(block): values for block, values in zip(drawn.blocks.tolist(), relative.T.tolist(), strict=True)},
         "draws_functions": [[*name, values] for name, values in zip(names, shares.T.tolist(), strict=True)],
     }
+
+
+def without_draws(elapsed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a replay but for its draws."""
+    return {name: value for name, value in elapsed.items() if name not in DRAWS}
 
 
 def _check(table: pl.DataFrame) -> None:
@@ -162,8 +169,23 @@ class BlockTimes(TableArtifact):
         """Predicted user and, where it is known, system time, and the ends of its interval."""
         return with_system(self.seconds, self.interval, self.system)
 
+    @property
+    def elapsed(self) -> Mapping[str, Any] | None:
+        """The replay of the program's threads (docs/formats/block_times.md); None where one thread ran."""
+        return self.header.get("elapsed")
+
+    @property
+    def awaited(self) -> tuple[float, float, float]:
+        """The time that a user waits for, and the ends of its interval: elapsed where a second thread ran, else :attr:`total`."""
+        return self.total if self.elapsed is None else (self.elapsed["seconds"], *self.elapsed["interval_seconds"])
+
+    def with_elapsed(self, elapsed: Mapping[str, Any]) -> BlockTimes:
+        """Return these times with the replay of the program's threads."""
+        extra = {name: value for name, value in self.header.items() if name not in OWN_FIELDS}
+        return self.make(self.table, inputs=self.inputs, **{**extra, "elapsed": dict(elapsed)})
+
     def ratio_to(self, target: BlockTimes) -> float | None:
-        """Return this time / the target's, with system time where both know theirs; None where the target takes none."""
+        """Return this processor time / the target's, with system time where both know theirs; None where that takes none."""
         if not target.seconds:
             return None
         return ratio_with_system(self.seconds / target.seconds, target.seconds, (self.system, target.system))
@@ -210,4 +232,6 @@ class BlockTimes(TableArtifact):
         """Return the header with the interval and the sums of the parts as a JSON-able document."""
         parts = {name: float(self.table[name].sum()) for name in NUMBERS if name.endswith("_seconds")}
         header = {name: value for name, value in self.header.items() if name not in DRAWS}
+        if self.elapsed is not None:
+            header["elapsed"] = without_draws(self.elapsed)
         return {**header, **parts, "interval_seconds": list(self.interval), "limits": self.limits}

@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.cpu_ratio import ratio_interval
 from convolver.convolution.system_time import ratio_with_system
+from convolver.convolution.uncertainty import QUANTILES
 from convolver.convolution.verdict import CANNOT_TELL, SLOWER, verdict
 from convolver.errors import FormatError, UsageError
 
@@ -24,13 +27,15 @@ HOUR = 3600.0
 
 
 class RankedMachine(NamedTuple):
-    """One machine of a ranking.
+    """One machine of a ranking, by the time that a user waits for (:attr:`BlockTimes.awaited`).
 
     ``seconds`` and ``interval`` (90 %, s) are of one run; ``ratio`` is the best machine's time over this one's, with its 90 %
     ``ratio_interval`` (None where it is not known), and ``verdict`` what it says: best, slower or cannot tell.
 
     ``price`` is for an hour; ``cost`` and ``cost_interval`` are of one run in the same currency, ``cost_verdict`` compares with
     the cheapest run, and ``efficient`` says that no machine is both faster and cheaper (Pareto front). None without a price.
+
+    ``processor_seconds`` of all threads and the ``cores`` that they had: None where one thread ran.
     """
 
     machine: str
@@ -45,6 +50,8 @@ class RankedMachine(NamedTuple):
     cost_interval: tuple[float, float] | None = None
     cost_verdict: str | None = None
     efficient: bool | None = None
+    processor_seconds: float | None = None
+    cores: int | None = None
 
 
 def load_prices(path: str | Path) -> dict[str, float]:
@@ -73,7 +80,10 @@ def load_prices(path: str | Path) -> dict[str, float]:
 
 
 def compared(best: BlockTimes, other: BlockTimes) -> tuple[float, tuple[float, float] | None]:
-    """Return best time / other time with system time, and its 90 % interval (None where the times have none)."""
+    """Return best time / other time, elapsed where several threads ran, else of the processor with system time; and its 90 %
+    interval (None where the times have none)."""
+    if best.elapsed is not None and other.elapsed is not None:
+        return _elapsed_ratio(best.elapsed, other.elapsed)
     ratio, ends = best.ratio_to(other), ratio_interval(best, other)
     if ratio is None:
         raise UsageError(f"The program takes no time on '{other.machine}'; choose machines with other profiles.")
@@ -83,22 +93,30 @@ def compared(best: BlockTimes, other: BlockTimes) -> tuple[float, tuple[float, f
     return ratio, (low, high)
 
 
+def _elapsed_ratio(best: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, tuple[float, float] | None]:
+    ratio = best["seconds"] / other["seconds"]
+    if best["draws_seconds"] is None or other["draws_seconds"] is None:
+        return ratio, None
+    low, high = np.quantile(np.array(best["draws_seconds"]) / np.array(other["draws_seconds"]), QUANTILES)
+    return ratio, (min(float(low), ratio), max(float(high), ratio))
+
+
 def choose(
     times: Sequence[BlockTimes], prices: Mapping[str, float] | None = None, measured: float | None = None
 ) -> list[RankedMachine]:
     """Return the machines by rising time.
 
-    ``measured`` is the native time (s) on the machine of the first of ``times``: others then take measured / CPU ratio.
-    ``prices`` are for an hour, by name of machine; machines without a price have no cost. Raises :class:`UsageError` where no
-    price is for one of the machines.
+    ``measured`` is the native time (s, elapsed where several threads ran) on the machine of the first of ``times``: others then
+    take measured / ratio of the times. ``prices`` are for an hour, by name of machine; machines without a price have no cost.
+    Raises :class:`UsageError` where no price is for one of the machines.
     """
     prices = prices or {}
     if prices and not prices.keys() & {one.machine for one in times}:
         raise UsageError(f"No price is for one of these machines: {', '.join(one.machine for one in times)}.")
-    order = sorted(times, key=lambda one: one.total[0])
+    order = sorted(times, key=lambda one: one.awaited[0])
     found = []
     for one in order:
-        seconds, low, high = one.total
+        seconds, low, high = one.awaited
         if measured is not None and one is not times[0]:
             ratio, ends = compared(times[0], one)
             seconds = measured / ratio
@@ -108,7 +126,10 @@ def choose(
         ratio, ends = compared(order[0], one)
         words = BEST if one is order[0] else verdict(ends)
         projected = bool(one.header.get("projected"))
-        found.append(RankedMachine(one.machine, projected, seconds, (low, high), ratio, ends, words, prices.get(one.machine)))
+        ranked = RankedMachine(one.machine, projected, seconds, (low, high), ratio, ends, words, prices.get(one.machine))
+        if one.elapsed is not None:
+            ranked = ranked._replace(processor_seconds=one.total[0], cores=one.elapsed["cores"])
+        found.append(ranked)
     return _with_costs(found, {one.machine: one for one in order})
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from convolver._native.thread_replay import TOUCH, PackedThreads, ThreadRun
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
-from convolver.convolution.thread_costs import memory_capacity, thread_costs
+from convolver.convolution.thread_costs import NORMAL_90, SEED, drawn_capacity, drawn_costs, memory_capacity, thread_costs
+from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.tracing.attribution import executions_by_counter
@@ -22,6 +23,8 @@ from convolver.tracing.reader import Trace
 from convolver.tracing.touched_lines import touched_lines
 
 LINE_BYTES = 64
+LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
+"""Draws of the interval are replayed one by one while they have so many events together, and so many at least."""
 LOCKS_SHOWN = LINES_SHOWN = 5
 SHARING = "lines that several threads write"
 
@@ -30,7 +33,8 @@ SHARING = "lines that several threads write"
 class Elapsed:
     """One replay: seconds from start to end, the ends of their interval, processor seconds of all threads, and what was lost.
 
-    ``lost`` are core seconds that the program had no use for, by cause.
+    ``draws`` are elapsed seconds in the order of those of the block times, None without these. ``lost`` are core seconds that
+    the program had no use for, by cause.
     """
 
     machine: str
@@ -40,6 +44,7 @@ class Elapsed:
     seconds: float
     interval: tuple[float, float]
     processor_seconds: float
+    draws: NDArray[np.float64] | None
     lost: Mapping[str, float]
     locks: Sequence[Mapping[str, Any]]
     lines: Sequence[Mapping[str, Any]]
@@ -72,6 +77,7 @@ class Elapsed:
             "seconds": self.seconds,
             "interval_seconds": list(self.interval),
             "processor_seconds": self.processor_seconds,
+            "draws_seconds": None if self.draws is None else self.draws.tolist(),
             "speedup": self.speedup,
             "limit": self.limit,
             "lost_seconds": dict(self.lost),
@@ -84,12 +90,32 @@ class Elapsed:
 
 @dataclass(frozen=True)
 class _Work:
-    """By class of work: seconds of one instruction, bytes that it brings from memory; and seconds of a call and of a page."""
+    """By class of work: seconds of all of it, bytes that one instruction brings from memory; and seconds of a call, of a page
+    and of the kernel before the second thread began."""
 
     seconds: NDArray[np.float64]
     moved: NDArray[np.float64]
     call: float
     fault: float
+    rest: float
+
+    def drawn(self, seconds: NDArray[np.float64], system: float) -> _Work:
+        """Return it with other seconds, and so many times the time in the kernel."""
+        return _Work(seconds, self.moved, self.call * system, self.fault * system, self.rest * system)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What threads share and what events cost them."""
+
+    cores: int
+    capacity: NDArray[np.float64]
+    costs: Mapping[str, float]
+
+
+def cpus(machine: MachineProfile) -> int:
+    """Return how many cores programs have on a machine."""
+    return int(machine.cpu.get("cpus", 1))
 
 
 class ThreadReplay:
@@ -104,6 +130,7 @@ class ThreadReplay:
             raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
         self._log = log
         self._records = log.records.copy()
+        self._known_system = trace.signature.header.get("system") or {}
         self._records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
         self._packed = PackedThreads(self._records)
         counts = log.counts(len(trace.counters))
@@ -115,10 +142,20 @@ class ThreadReplay:
         self._touched = touched_lines(trace)
         self._touches = self._touches_by_class(trace)
 
+    @classmethod
+    def of(cls, program: object) -> ThreadReplay | None:
+        """Return the replay of a program; None for one that is no trace, had one thread or was cut off."""
+        log = program.thread_log if isinstance(program, Trace) else None
+        return cls(program) if isinstance(program, Trace) and log is not None and log.classes else None
+
     @property
     def threads(self) -> int:
         """How many threads ran."""
         return self._log.threads
+
+    def added(self, machine: MachineProfile, times: BlockTimes, cores: int | None = None) -> BlockTimes:
+        """Return block times with the elapsed time of :meth:`on`."""
+        return times.with_elapsed(self.on(machine, times, cores=cores).document())
 
     def _touches_by_class(self, trace: Trace) -> NDArray[Any] | None:
         """Return what threads do to lines that others touch, for one instruction of each class."""
@@ -158,26 +195,28 @@ class ThreadReplay:
         shared[0] += float(values[whole == 0].sum())
         return shared
 
-    def _work(self, times: BlockTimes, system: Mapping[str, Any] | None) -> _Work:
+    def _work(self, times: BlockTimes) -> _Work:
         table = times.table
         blocks = table["block"].to_numpy().astype(np.intp)
         seconds = self._by_class(blocks, table["seconds"].to_numpy())
         last = table[HIT_RATE + times.levels[-1]].fill_null(1.0).fill_nan(1.0).to_numpy() if times.levels else np.ones(len(table))
         missed = np.maximum(1 - last, 0) * table["memops"].to_numpy()
         moved = self._by_class(blocks, LINE_BYTES * missed)
-        idle = self._instructions == 0  # classes whose few instructions all went to others
-        seconds[0] += seconds[idle].sum()
-        each = np.divide(seconds, self._instructions, out=np.zeros_like(seconds), where=~idle)
-        moved = np.divide(moved, self._instructions, out=np.zeros_like(moved), where=~idle)
-        call, fault, rest = self._system(times, system)
-        each[0] += rest / max(self._instructions[0], 1.0)
-        return _Work(each, moved, call, fault)
+        moved = np.divide(moved, self._instructions, out=np.zeros_like(moved), where=self._instructions > 0)
+        return _Work(seconds, moved, *self._system(times))
 
-    def _system(self, times: BlockTimes, system: Mapping[str, Any] | None) -> tuple[float, float, float]:
+    def _each(self, work: _Work) -> NDArray[np.float64]:
+        """Return the seconds of one instruction of each class; what no class has belongs to the first."""
+        idle = self._instructions == 0  # classes whose few instructions all went to others
+        each = np.divide(work.seconds, self._instructions, out=np.zeros_like(work.seconds), where=~idle)
+        each[0] += (work.rest + work.seconds[idle].sum()) / max(self._instructions[0], 1.0)
+        return each
+
+    def _system(self, times: BlockTimes) -> tuple[float, float, float]:
         """Return seconds of a call and of a page after the second thread began, and the system time before."""
         if times.system is None:
             return 0.0, 0.0, 0.0
-        records, known = self._records, system or {}
+        records, known = self._records, self._known_system
         calls, pages = float(records["calls"].sum()), float(records["faults"].sum())
         all_calls = max(calls, float(sum(entry["calls"] for entry in known.get("calls", ()))), 1.0)
         all_pages = max(
@@ -186,46 +225,82 @@ class ThreadReplay:
         call, fault = times.system.parts["call_seconds"] / all_calls, times.system.parts["page_seconds"] / all_pages
         return call, fault, times.system.seconds - calls * call - pages * fault
 
-    def on(
-        self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, system: Mapping[str, Any] | None = None
-    ) -> Elapsed:
-        """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there,
-        ``system`` is what its signature says of the kernel."""
-        cores = cores or int(machine.cpu.get("cpus", 1))
-        work = self._work(times, system)
+    def on(self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None) -> Elapsed:
+        """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there."""
+        cores = cores or cpus(machine)
+        work = self._work(times)
         costs, notes = thread_costs(machine)
         capacity, more = memory_capacity(machine, cores)
-        single = capacity[0] if len(capacity) else np.inf
-        # The part of its time in which a thread must have the memory bus, at least.
-        memory = np.clip(
-            np.divide(work.moved / single, work.seconds, out=np.zeros_like(work.seconds), where=work.seconds > 0), 0, 1
-        )
-        run = self._packed.run(
-            work.seconds,
-            memory,
-            work.moved,
-            cores=cores,
-            capacity=capacity,
-            costs={**costs, "call": work.call, "fault": work.fault},
-            touches=self._touches,
-        )
+        node = _Node(cores, capacity, costs)
+        run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
-        whole, low, high = times.total
-        ends = (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)
+        draws = self._draws(machine, times, work, node, run.totals)
         return Elapsed(
             machine.name,
             cores,
             self.threads,
             int(run.totals["events"]),
             seconds,
-            ends,
+            _ends(seconds, draws, times),
             float(run.totals["work"]),
+            draws,
             _lost(run, cores, self.threads),
             self._locks(run),
             self._lines(run),
             int(run.totals["forced"]),
             [*notes, *more],
         )
+
+    def _run(self, work: _Work, node: _Node) -> ThreadRun:
+        each = self._each(work)
+        single = node.capacity[0] if len(node.capacity) else np.inf
+        # The part of its time in which a thread must have the memory bus, at least.
+        memory = np.divide(work.moved / single, each, out=np.zeros_like(each), where=each > 0)
+        return self._packed.run(
+            each,
+            np.clip(memory, 0, 1),
+            work.moved,
+            cores=node.cores,
+            capacity=node.capacity,
+            costs={**node.costs, "call": work.call, "fault": work.fault},
+            touches=self._touches,
+        )
+
+    def _draws(
+        self, machine: MachineProfile, times: BlockTimes, work: _Work, node: _Node, totals: Mapping[str, float]
+    ) -> NDArray[np.float64] | None:
+        """Return elapsed seconds, drawn: replays with the drawn times of blocks, of the kernel and of events.
+
+        Where replays take long, fewer are made; the other draws take their elapsed over processor time in turn.
+        """
+        if times.draws is None or not totals["work"]:
+            return None
+        count = len(times.draws)
+        replays = min(count, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
+        system, seconds = _system_draws(times, count), self._drawn_seconds(times, replays)
+        costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
+        stretch = np.empty(replays)
+        for i in range(replays):
+            drawn = _Node(node.cores, capacity[i] * node.capacity, {name: cost[i] for name, cost in costs.items()})
+            found = self._run(work.drawn(seconds[:, i], system[i]), drawn).totals
+            stretch[i] = found["elapsed"] / found["work"]
+        whole = times.draws + system * (times.system.seconds if times.system is not None else 0.0)
+        return np.asarray(whole * np.resize(stretch, count))
+
+    def _drawn_seconds(self, times: BlockTimes, draws: int) -> NDArray[np.float64]:
+        """Return the seconds of each class in the first draws, shape (classes, draws): those of the blocks with most of the time
+        by themselves, the others together."""
+        assert times.draws is not None
+        known = times.block_draws
+        blocks = times.table["block"].to_numpy().astype(np.intp)
+        seconds = times.table["seconds"].to_numpy()
+        others = np.where(np.isin(blocks, list(known)), 0.0, seconds)
+        single = np.stack([*known.values(), np.zeros(len(times.draws))])
+        left = np.maximum(times.draws - single.sum(axis=0), 0.0) / max(others.sum(), 1e-300)
+        found = np.outer(self._by_class(blocks, others), left[:draws])
+        for block, drawn in known.items():
+            found += np.outer(self._by_class(np.array([block]), np.ones(1)), drawn[:draws])
+        return found
 
     def _locks(self, run: ThreadRun) -> list[dict[str, Any]]:
         """Return the locks that were waited for most."""
@@ -250,6 +325,23 @@ class ThreadReplay:
         first = np.flatnonzero((records["object"] == lock) & (records["place"] > 0))
         where = self._log.places.get(int(records["place"][first[0]])) if len(first) else None
         return f"a lock at {lock:#x}" + (f", taken in {where}" if where else "")
+
+
+def _system_draws(times: BlockTimes, count: int) -> NDArray[np.float64]:
+    """Return factors of the time in the kernel, which errs alike on all machines."""
+    if times.system is None or not 0 < times.system.low <= times.system.high:
+        return np.ones(count)
+    deviation = np.log(times.system.high / times.system.low) / 2 / NORMAL_90
+    return np.asarray(np.exp(deviation * np.random.default_rng([SEED, 2]).standard_normal(count)))
+
+
+def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) -> tuple[float, float]:
+    """Return the ends of the interval: of the draws, else as far apart as those of processor time."""
+    if draws is not None:
+        low, high = np.quantile(draws, QUANTILES)
+        return min(float(low), seconds), max(float(high), seconds)
+    whole, low, high = times.total
+    return (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)
 
 
 def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:

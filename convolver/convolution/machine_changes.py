@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from convolver.analyzing.analyze import PredictableTrace, analyze
+from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
+from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import compared
 from convolver.convolution.convolve import convolve
+from convolver.convolution.elapsed import ThreadReplay, cpus
 from convolver.convolution.verdict import verdict
 from convolver.errors import HierarchyError
 from convolver.machine.catalog import MachineName, as_machine
@@ -35,7 +37,8 @@ class MachineChange(NamedTuple):
 
 class WhatIf(NamedTuple):
     """A program's time with one change: ``seconds`` with their 90 % ``interval``; ``ratio``: time as it is / this time, with its
-    ``ratio_interval`` and what that says. None where only a trace would tell."""
+    ``ratio_interval`` and what that says. None where only a trace would tell. Of a program with several threads these are
+    elapsed times, and ``processor_seconds`` those of all threads, else None."""
 
     change: str
     seconds: float | None
@@ -43,6 +46,7 @@ class WhatIf(NamedTuple):
     ratio: float | None
     ratio_interval: tuple[float, float] | None
     verdict: str | None
+    processor_seconds: float | None = None
 
 
 def changes(machine: MachineProfile) -> list[MachineChange]:
@@ -75,15 +79,19 @@ def what_if(
     machine: MachineName,
     *,
     hits: HitRates | str | Path | None = None,
+    cores: int | None = None,
     progress: Progress = SILENT,
 ) -> list[WhatIf]:
     """Return the time on a machine as it is, first, and with each change, the shortest time first.
 
     ``program`` and ``hits`` as :func:`convolver.analyzing.analyze.analyze` takes them. From a signature only what needs no
-    simulation is known: it is the same as from the trace, and the others are None.
+    simulation is known: it is the same as from the trace, and the others are None. ``cores``: for a program with several threads,
+    default those of the machine; twice as many are tried, too.
     """
     machine = as_machine(machine)
     others = variants(machine)
+    if isinstance(program, (str, Path)):
+        program = load_program(program)
     if hits is not None:
         analysis = analyze(program, machine, hits=hits, progress=progress)
         known = {one.label: project(machine, machine.name, one.changes) for one in changes(machine) if one.speed}
@@ -91,17 +99,24 @@ def what_if(
     else:
         analysis = analyze(program, [machine, *others.values()], progress=progress)
         known, from_trace = others, []
-    base = convolve(analysis, machine)
-    found = []
-    for label, one in {AS_IS: machine, **known}.items():
-        times = base if one is machine else convolve(analysis, one)
-        ratio, ends = compared(base, times)
-        seconds, low, high = times.total
-        words = verdict(ends) if one is not machine else None
-        found.append(WhatIf(label, seconds, (low, high), ratio, ends, words))
+    known = {AS_IS: machine, **known}
+    times = {label: convolve(analysis, one) for label, one in known.items()}
+    threads = ThreadReplay.of(program)
+    if threads is not None:
+        cores = cores or cpus(machine)
+        more = threads.added(machine, times[AS_IS], 2 * cores)
+        times = {label: threads.added(known[label], one, cores) for label, one in times.items()} | {f"{2 * cores} cores": more}
+    found = [_answer(label, times[AS_IS], one) for label, one in times.items()]
     first, *rest = found
     unknown = [WhatIf(label, None, None, None, None, None) for label in from_trace]
     return [first, *sorted(rest, key=lambda one: one.seconds or 0.0), *unknown]
+
+
+def _answer(label: str, base: BlockTimes, times: BlockTimes) -> WhatIf:
+    ratio, ends = compared(base, times)
+    seconds, low, high = times.awaited
+    processor = None if times.elapsed is None else times.total[0]
+    return WhatIf(label, seconds, (low, high), ratio, ends, None if times is base else verdict(ends), processor)
 
 
 def rows(found: list[WhatIf]) -> list[dict[str, Any]]:

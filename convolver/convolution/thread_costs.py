@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import zlib
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +34,13 @@ from system time."""
 PROBED = ("create", "start", "wake", "handover", "barrier", "lock", "shared", "shared_atomic", "crowded")
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 
+SPREAD = 2.0
+"""What is not probed lies between 1 / SPREAD and SPREAD times what is said, 90 %: so far apart lay six rounds on another VM."""
+NORMAL_90 = 1.645
+SEED = 20261123
+_NOISE = 0.02  # of a profile that does not say how noisy it is
+_UNSEEN_CORES = 0.2  # deviation of the logarithm of what memory gives to more cores than were measured together
+_SAMPLES = {"crowded": ("counter", "counters")}
 PROPORTIONAL_CORES = 4
 """Bandwidth of more cores than were measured together: that of so many single ones at most."""
 _LINE_LOADS = ("load", "copy")
@@ -45,6 +55,28 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     missing = [name for name in PROBED if name not in known]
     notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []
     return {**DEFAULT_COSTS, **known}, notes
+
+
+def drawn_costs(machine: MachineProfile, count: int) -> dict[str, NDArray[np.float64]]:
+    """Return ``count`` draws of what events take: within what the probe's samples leave, or :data:`SPREAD`, which errs alike on
+    all machines."""
+    probed = {cost.name.removeprefix("thread."): cost for cost in machine.kernel if cost.name.startswith("thread.")}
+    found = {}
+    for name, seconds in thread_costs(machine)[0].items():
+        samples = [probed[one] for one in _SAMPLES.get(name, (name,)) if one in probed and name in PROBED]
+        width = sum(math.log(one.high / one.low) for one in samples) if samples else 2 * math.log(SPREAD)
+        key = zlib.crc32(repr([name, samples]).encode())
+        normal = np.random.default_rng([SEED, key]).standard_normal(count)
+        found[name] = seconds * np.exp(width / 2 / NORMAL_90 * normal)
+    return found
+
+
+def drawn_capacity(machine: MachineProfile, cores: int, count: int) -> NDArray[np.float64]:
+    """Return ``count`` factors of what memory gives to so many cores."""
+    noise = float(machine.provenance.get("noise", {}).get("median_spread", _NOISE))
+    unseen = _UNSEEN_CORES if cores > max((one.threads for one in machine.maps), default=1) else 0.0
+    normal = np.random.default_rng([SEED, 1]).standard_normal(count)
+    return np.asarray(np.exp(math.hypot(noise, unseen) * normal))
 
 
 def _bandwidth(machine: MachineProfile, threads: int) -> float:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.cpu_ratio import ratio_interval
+from convolver.convolution.choice import compared
 from convolver.errors import ConvolverWarning, FormatError
 from convolver.mpi.bursts import read_bursts
 from convolver.mpi.events import EventKind, Events
 from convolver.mpi.join import cluster_bursts
-from convolver.mpi.recorded_ranks import RankRecording, as_events, read_ranks
+from convolver.mpi.recorded_ranks import Clock, RankRecording, as_events, read_ranks
 from convolver.mpi.traced import FOLDER
 from convolver.progress import SILENT, Progress
 from convolver.tracing.attribution import executions_by_counter
@@ -70,12 +70,15 @@ class BurstRatios:
 
 
 def _per_execution(times: BlockTimes, blocks: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the seconds of an execution of each block and their errors; where several threads ran, what it adds to elapsed time,
+    as much for each of its seconds as in the whole run."""
     seconds, errors = np.zeros(blocks), np.zeros(blocks)
     table, rows = times.table, times.table["block"].to_numpy()
     executions = table["executions"].to_numpy()
     seconds[rows] = table["seconds"].to_numpy() / executions
     errors[rows] = table["error_seconds"].to_numpy() / executions
-    return seconds, errors
+    stretch = 1.0 if times.elapsed is None or not times.total[0] else times.awaited[0] / times.total[0]
+    return stretch * seconds, stretch * errors
 
 
 def rank_bursts(folder: Path, rank: int, times: Times) -> tuple[RankBursts, Any]:
@@ -96,8 +99,7 @@ def rank_bursts(folder: Path, rank: int, times: Times) -> tuple[RankBursts, Any]
     columns = [np.where(own, 0.0, part) for side in (base, target) for part in _per_execution(side, table.height)]
     names = list(zip(modules, table["function"].to_list(), table["offset"].to_list(), strict=True))
     executions = csr_array(mix @ matrix.T)
-    ends = ratio_interval(base, target)
-    whole = base.seconds / target.seconds if ends else 1.0
+    whole, ends = compared(base, target)
     interval = None if ends is None else (ends[0] / whole, ends[1] / whole)
     return RankBursts(executions, columns[0], columns[2], columns[1], columns[3], modules, names, interval), counts
 
@@ -177,14 +179,16 @@ def burst_cpu_ratios(
     """Join a recording (``convolver mpi trace --signature``) with block times; ``times`` gives those of a rank's trace.
 
     Bursts with the same mix of blocks form a cluster and share its ratio, base time / target time. Bursts that no count covers,
-    and all bursts of a rank whose traced run made other MPI calls (warned of), get their rank's ratio. Raises
+    and all bursts of a rank whose traced run made other MPI calls (warned of), get their rank's ratio. Bursts are CPU time of the
+    thread that calls MPI, or elapsed time where a rank had more threads. Raises
     :class:`FormatError` where the traced run is missing or damaged.
     """
     folder = Path(folder)
     native = read_ranks(folder)
-    events, origins = as_events(folder.name, native)
     if not (folder / FOLDER).is_dir():
         raise FormatError(f"{folder} holds no traced run; record it with 'convolver mpi trace --signature'.")
+    clock: Clock = "wall" if _threads_ran(folder / FOLDER, len(native)) else "cpu"
+    events, origins = as_events(folder.name, native, clock)
     traced = read_ranks(folder / FOLDER)
     if len(traced) != len(native):
         raise FormatError(f"{folder} was recorded with {len(native)} ranks and traced with {len(traced)}; record it again.")
@@ -205,6 +209,12 @@ def burst_cpu_ratios(
     by_rank = _by_rank(events, ranks)
     ratio = _record_ratios(events, cluster, by_rank, rows)
     return BurstRatios(events, ratio, cluster, by_rank, rows, _by_module(ranks), _error(ranks))
+
+
+def _threads_ran(folder: Path, ranks: int) -> bool:
+    """Whether a rank had a second thread; the clock of the one that calls MPI knows nothing of it."""
+    traces = (folder / f"rank-{rank}.cvt" for rank in range(ranks))
+    return any(Trace.load(path).thread_log is not None for path in traces if path.exists())
 
 
 def _record_ratios(

@@ -14,6 +14,7 @@ from convolver.analyzing.analyze import analyze
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
+from convolver.convolution.elapsed import ThreadReplay
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
@@ -48,14 +49,18 @@ class ParallelPrediction(DocumentArtifact):
             raise SchemaError(f"A prediction of a run misses a field or has one of a wrong type: {error}.") from error
 
 
-def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "norm") -> Times:
-    """Return the function that simulates and convolves one rank's trace for both machines."""
+def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "norm", cores: int | None = None) -> Times:
+    """Return the function that simulates and convolves one rank's trace for both machines, and replays its threads on so many
+    ``cores``: one a thread where that is not said."""
 
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
         machines = (base, target)
         analysis = analyze(trace, machines)
         method = "calibrated" if all(one.calibration for one in machines) else "curves"  # one and the same for both
         found = {one.name: convolve(analysis, one, overlap=overlap, method=method) for one in machines}
+        threads = ThreadReplay.of(trace)
+        if threads is not None:
+            found = {one.name: threads.added(one, found[one.name], cores or threads.threads) for one in machines}
         return found[base.name], found[target.name]
 
     return times
@@ -83,15 +88,17 @@ def predict_parallel(
     target_network: Network | None = None,
     clusters: int = CLUSTERS,
     overlap: str = "norm",
+    cores: int | None = None,
     progress: Progress = SILENT,
 ) -> ParallelPrediction:
     """Predict a recorded and traced run (``convolver mpi trace --signature``) on ``target``, and on ``base`` as a check.
 
-    Networks come from the profiles unless they are given. The interval holds the errors of the block times and the spread of the
+    Networks come from the profiles unless they are given. Bursts of ranks with several threads are elapsed times, on ``cores`` of
+    each rank (default: one a thread). The interval holds the errors of the block times and the spread of the
     network's samples. Raises what :func:`convolver.mpi.burst_ratios.burst_cpu_ratios` and
     :func:`convolver.mpi.network_replay.replay` raise.
     """
-    ratios = burst_cpu_ratios(folder, block_times(base, target, overlap), clusters=clusters, progress=progress)
+    ratios = burst_cpu_ratios(folder, block_times(base, target, overlap, cores), clusters=clusters, progress=progress)
     ranks = ratios.events.ranks
     there = target_network or as_network(target, ranks)
     found = predict_run(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from convolver.errors import TracerError, UsageError
 from convolver.mpi.capture import MpiRecording, record
+from convolver.tracing.reader import Trace
 
 FOLDER = "traced"
 """Where in a recording's folder the traced run lies."""
@@ -70,6 +71,9 @@ def record_blocks(
     done = record([*argv[:at], *tracer, *argv[at:]], target, mpicc=mpicc, settings=settings)
     ranks = len(done.files)
     traces = len(list(target.glob("rank-*.cvt"))), len(list(target.glob("rank-*.cvb")))
+    left = [why for path in sorted(target.glob("rank-*.cvt")) for why in Trace.load(path).header.get("went_native", ())]
+    if left:
+        raise TracerError(f"The ranks ran on natively because of {left[0]}; record them with --engine valgrind.")
     if traces != (ranks, ranks):
         raise TracerError(
             f"Of {ranks} ranks {traces[0]} left a trace and {traces[1]} counts of their bursts; see what they said."

@@ -27,20 +27,20 @@ def draw(choices: Sequence[RankedMachine], look: Look) -> Figure:
     _dots(axes[0], [(one.seconds, one.interval, one.verdict) for one in choices], look)
     axes[0].set_yticks(range(len(choices)), [machine_label(one.machine, one.projected) for one in choices])
     axes[0].set_ylim(len(choices) - 0.5, -0.5)
-    axes[0].set_title("time of a run")
+    axes[0].set_title("Time of a run" if choices[0].processor_seconds is None else "Elapsed time of a run")
     axes[0].xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")
     if priced:
         costs = {one.machine: (1000 * one.cost, one.cost_interval, one.cost_verdict) for one in priced if one.cost is not None}
         places = [place for place, one in enumerate(choices) if one.machine in costs]
         found = [(value, (1000 * ends[0], 1000 * ends[1]), words or "") for value, ends, words in costs.values() if ends]
         _dots(axes[1], found, look, places)
-        axes[1].set_title("cost of 1000 runs")
+        axes[1].set_title("Cost of 1000 runs")
         for place, one in enumerate(choices):
             if one.efficient and one.cost is not None:
                 axes[1].annotate(
                     "efficient", (1000 * one.cost, place), (6, 8), textcoords="offset points", fontsize=8, color=look.muted
                 )
-    style.note(axes[0], look, "Bars: 90 % intervals. Grey: the errors of the prediction cannot tell it from the best.")
+    style.note(axes[0], look, "Bars: 90 % intervals. Gray: the errors of the prediction cannot tell it from the best.")
     return drawn
 
 

@@ -30,6 +30,7 @@ def draw(found: Sequence[WhatIf], machine: str, look: Look) -> Figure:
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")
-    axes.set_title(f"What would help on {machine}: predicted time")
-    style.note(axes, look, "Lines: 90 % intervals. Light: the errors of the prediction cannot tell it from the machine as it is.")
+    elapsed = "elapsed " if found[0].processor_seconds is not None else ""
+    axes.set_title(f"What would help on {machine}: predicted {elapsed}time")
+    style.note(axes, look, "Lines: 90 % intervals. Blue: the change exceeds the errors of the prediction.")
     return drawn

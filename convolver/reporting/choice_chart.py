@@ -31,13 +31,18 @@ def bar(value: float, ends: tuple[float, float], most: float) -> str:
 def chart(choices: Sequence[RankedMachine]) -> Table:
     """Return the machines by rising time, those that the intervals cannot tell from the best grayed."""
     priced = any(one.price is not None for one in choices)
-    heads = ["time", "90 % interval", "than the best"]
+    threads = any(one.processor_seconds is not None for one in choices)
+    heads = ["elapsed", "90 % interval", "cores", "CPU time"] if threads else ["time", "90 % interval"]
+    heads.append("than the best")
     table = grid(["machine"], [*heads, *(["cost of 1000 runs", "cost is"] if priced else [])], "Machines by time")
     table.add_column("", no_wrap=True)
     most = max(one.interval[1] for one in choices)
     for one in choices:
         certain = one.interval[0] == one.interval[1]
-        cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval), than_the_best(one)]
+        cells = [format_seconds(one.seconds), "measured" if certain else seconds_from_to(one.interval)]
+        if one.processor_seconds is not None:
+            cells += [str(one.cores), format_seconds(one.processor_seconds)]
+        cells.append(than_the_best(one))
         if priced:
             costs = "-" if one.cost is None else f"{1000 * one.cost:.3g}"
             front = " (efficient)" if one.efficient else ""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convolver.analyzing.core_causes import PORT
 from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, WAITING, busy_ports, grouped
 from convolver.reporting.grid import grid, percent
-from convolver.units import format_seconds
+from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,6 +109,12 @@ def sentence(times: BlockTimes) -> str:
         return f"{where} ({100 * seconds / whole:.0f} % of the time) {_does(cause, rows)} ({share})."
     cause, seconds = next(iter(causes.items()))
     return f"No line stands out; {100 * seconds / whole:.0f} % of the time goes to {label(cause, times.table)}."
+
+
+def threads_sentence(elapsed: Mapping[str, Any]) -> str:
+    """Return how many threads ran on how many cores, and what keeps more cores from being used."""
+    cores = counted(elapsed["cores"], "core")
+    return f"{elapsed['threads']} threads on {cores} use {elapsed['speedup']:.2f} of them; limited by {elapsed['limit']}."
 
 
 def limits_chart(times: BlockTimes) -> Table:

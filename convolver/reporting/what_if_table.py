@@ -20,7 +20,9 @@ LEAST = 0.02
 
 def chart(found: Sequence[WhatIf], machine: str) -> Table:
     """Return the changes as bars of time, those grayed whose errors cannot tell them from the machine as it is."""
-    table = grid([f"{machine} with"], ["time", "90 % interval", "saves", "is"], "What would help")
+    threads = any(one.processor_seconds is not None for one in found)
+    heads = ["elapsed" if threads else "time", "90 % interval", *(["CPU time"] if threads else []), "saves", "is"]
+    table = grid([f"{machine} with"], heads, "What would help")
     table.add_column("", no_wrap=True)
     most = max(one.seconds for one in found if one.seconds is not None)
     for one in found:
@@ -30,9 +32,9 @@ def chart(found: Sequence[WhatIf], machine: str) -> Table:
         bar = "█" * max(1, round(WIDTH * one.seconds / most)) if most else ""
         saved = f"{100 * (1 - 1 / one.ratio):.1f} %" if one.verdict else "-"
         style = "dim" if one.verdict == CANNOT_TELL else None
-        table.add_row(
-            one.change, format_seconds(one.seconds), seconds_from_to(one.interval), saved, one.verdict or "-", bar, style=style
-        )
+        cells = [format_seconds(one.seconds), seconds_from_to(one.interval)]
+        cells += [] if one.processor_seconds is None else [format_seconds(one.processor_seconds)]
+        table.add_row(one.change, *cells, saved, one.verdict or "-", bar, style=style)
     return table
 
 

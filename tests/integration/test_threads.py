@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
+from convolver.convolution.block_times import BlockTimes
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -146,6 +147,42 @@ def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, mon
         assert side["scaling"][0]["seconds"] == pytest.approx(side["seconds"], rel=0.05)
     assert document["base"]["measured_elapsed_seconds"] > 0
     assert document["target"]["measured_elapsed_seconds"] is None
+
+
+@pytest.fixture(scope="module")
+def stair(teams, tmp_path_factory):
+    """A trace with samples of threads that do one, two, three and four parts of the work."""
+    path = tmp_path_factory.mktemp("stair") / "stair.cvt"
+    trace([str(teams), "unequal", "200", "4"], output=path)
+    return path
+
+
+def test_what_if_and_choose_rank_by_elapsed_time(stair, convolver):
+    machines = ("cloud-epyc-genoa", "cloud-server")
+    answers = json.loads(convolver("what-if", stair, "-b", machines[0], "--cores", "2", "--json").stdout)
+    known = {one["change"]: one for one in answers}
+    assert known["as it is"]["processor_seconds"] == pytest.approx(10 / 5.5 * known["as it is"]["seconds"], rel=0.05)
+    assert known["4 cores"]["seconds"] < 0.85 * known["as it is"]["seconds"]  # the longest of four has four tenths of the work
+    assert known["4 cores"]["verdict"] == "faster"
+    assert known["4 cores"]["processor_seconds"] == pytest.approx(known["as it is"]["processor_seconds"])
+    ranked = json.loads(convolver("choose", stair, "-m", ",".join(machines), "--cores", "4", "--json").stdout)
+    for one in ranked:
+        assert one["processor_seconds"] == pytest.approx(2.5 * one["seconds"], rel=0.1)
+        assert one["interval"][0] < one["seconds"] < one["interval"][1]
+    assert "threads on 4 cores" in convolver("choose", stair, "-m", ",".join(machines), "--cores", "4").stdout
+
+
+def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):
+    words = ("predict", stair, "-b", "cloud-epyc-genoa", "-t", "cloud-server", "--cores", "4", "-o", tmp_path / "found")
+    convolver(*words)
+    convolver("report", tmp_path / "found", "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Elapsed time cloud-epyc-genoa / machine" in page
+    assert "threads on 4 cores" in page
+    times = BlockTimes.load(tmp_path / "found" / "stair@cloud-server.times.parquet")
+    low, high = np.quantile(times.elapsed["draws_seconds"], (0.05, 0.95))
+    assert times.awaited == pytest.approx((times.elapsed["seconds"], low, high))
+    assert times.awaited[0] == pytest.approx(times.total[0] / 2.5, rel=0.1)
 
 
 COUNTING = """

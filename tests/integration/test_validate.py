@@ -82,7 +82,7 @@ def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
     assert len(first.all) == 8
     assert [run.round for run in first.all] == [0] * 4 + [1] * 4
     assert [run.condition for run in first.all] == ["quiet", "small pages"] * 4
-    assert all(run.instruction_cycles > 0 for run in first.all)
+    assert all(run.witness_cycles > 0 for run in first.all)
     lines = (folder / "runs.jsonl").read_text().splitlines()
     (folder / "runs.jsonl").write_text("\n".join(lines[:5]) + '\n{"job": "half a li')
     again = CampaignRuns(folder / "runs.jsonl")
@@ -113,9 +113,9 @@ def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
     monkeypatch.setattr(measuring, "watched", lambda cpu: nullcontext(sharing.Watch(9, next(seen))))
     monkeypatch.setattr(rows, "DISTURBED", 1.0)  # what else this machine does is not under test
     runs = CampaignRuns(folder / "runs.jsonl")
-    runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), instruction_cycles=0.27))
+    runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), witness_cycles=0.27))
     measure_all(jobs[:1], [quiet, small], 1, runs, default_cpu(), tries=3)
-    assert [(run.condition, run.instruction_cycles) for run in runs.all[1:]] == [
+    assert [(run.condition, run.witness_cycles) for run in runs.all[1:]] == [
         ("quiet", 0.27),
         ("small pages", 0.4),
         ("small pages", 0.4),
@@ -125,12 +125,12 @@ def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
 
 def test_a_core_that_seems_shared_is_waited_for_only_so_long(monkeypatch):
     looks = [0.4, 0.4, 0.28]
-    monkeypatch.setattr(sharing, "instruction_cycles", lambda cpu: looks.pop(0))
+    monkeypatch.setattr(sharing, "witness_cycles", lambda cpu: looks.pop(0))
     assert sharing.wait_until_alone(0, 0.27) == 0.28
     assert sharing.is_shared(0.4, 0.27)
     assert not sharing.is_shared(0.4, 0.0)
     monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(sharing, "instruction_cycles", lambda cpu: 0.4)
+    monkeypatch.setattr(sharing, "witness_cycles", lambda cpu: 0.4)
     assert sharing.wait_until_alone(0, 0.27) == 0.4
 
 
@@ -139,7 +139,7 @@ def test_the_core_is_looked_at_while_a_program_runs_on_it():
     with sharing.watched(cpu) as seen:
         subprocess.run(["sleep", "0.5"], check=True)
     assert 1 <= seen.looks <= (time.monotonic() - before) / 0.003  # how many: as often as a busy machine lets it
-    assert seen.instruction_cycles > 0.05
+    assert seen.witness_cycles > 0.05
     with pytest.raises(RuntimeError, match="mine"), sharing.watched(cpu):
         raise RuntimeError("mine")
 
@@ -150,7 +150,7 @@ def test_a_run_that_nobody_looked_at_counts_as_seen_before(folder, monkeypatch):
     monkeypatch.setattr(runner, "probe_binary", lambda: folder / "no-probe")
     runs = CampaignRuns(folder / "runs.jsonl")
     measure_all(jobs[:1], [Condition(name="quiet")], 1, runs, default_cpu())
-    assert [run.instruction_cycles for run in runs.all] == [0.29]
+    assert [run.witness_cycles for run in runs.all] == [0.29]
 
 
 def test_runs_with_another_exit_status_do_not_count(folder):

@@ -23,6 +23,11 @@ class Times:
     draws: np.ndarray
     header: dict = field(default_factory=dict)
     system: SystemTime | None = None
+    elapsed: dict | None = None
+
+    @property
+    def awaited(self):
+        return (self.elapsed["seconds"], *self.elapsed["interval_seconds"]) if self.elapsed else self.total
 
     @property
     def total(self):
@@ -56,6 +61,21 @@ def test_a_measured_time_scales_the_others_by_the_ratio():
     found = {one.machine: one for one in choose([machine("a", 1.0), machine("b", 2.0)], measured=3.0)}
     assert found["a"].interval == (3.0, 3.0)
     assert found["b"].seconds == pytest.approx(6.0)
+
+
+def threaded(name, seconds, elapsed, cores=2):
+    draws = (elapsed * COMMON).tolist()
+    known = {"seconds": elapsed, "interval_seconds": [0.7 * elapsed, 1.3 * elapsed], "draws_seconds": draws, "cores": cores}
+    return Times(name, seconds, seconds * OWN, elapsed=known)
+
+
+def test_programs_with_threads_are_ranked_by_elapsed_time():
+    first, second = choose([threaded("few", 1.0, 0.6), threaded("many", 1.2, 0.3, 8)], {"few": 1.0, "many": 4.0})
+    assert (first.machine, first.seconds, first.processor_seconds, first.cores) == ("many", 0.3, 1.2, 8)
+    assert (second.ratio, second.ratio_interval, second.verdict) == (0.5, pytest.approx((0.5, 0.5)), SLOWER)
+    assert (first.cost_verdict, second.cost_verdict) == (DEARER, BEST)
+    measured = choose([threaded("few", 1.0, 0.6), threaded("many", 1.2, 0.3, 8)], measured=1.2)
+    assert [one.seconds for one in measured] == [pytest.approx(0.6), 1.2]
 
 
 def test_costs_and_the_front_follow_from_prices():

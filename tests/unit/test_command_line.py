@@ -74,6 +74,7 @@ ALIKE = {
     "--by": "what a row stands for",
     "--cores": "how many cores the program has",
     "--cpu-ratio": "what computation is divided by, one or a range",
+    "--engine": "what runs a program that is traced",
     "--full": "everything instead of a selection",
     "--json": "data instead of words; on stderr where stdout is the program's",
     "--latency": "seconds of the network, one or a range",

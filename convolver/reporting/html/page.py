@@ -18,7 +18,7 @@ from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
-from convolver.reporting.limiters import LEAST, label, limited_by, sentence
+from convolver.reporting.limiters import LEAST, label, limited_by, sentence, threads_sentence
 from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program_report import served_by
 from convolver.reporting.report_input import Bundle
@@ -68,13 +68,16 @@ def _overview(bundle: Bundle) -> str:
     about = f"Coverage {percent(bundle.base.coverage)}: memops in blocks with a sample; {percent(share)} of all were sampled."
     measured = bundle.measured_seconds
     if measured:
-        found, (low, high) = bundle.base.total[0], bundle.base.total[1:]
+        found, low, high = bundle.base.awaited
         inside = "within" if low <= measured <= high else "outside"
         error = f"{100 * (found - measured) / measured:+.1f} %"
         about += f" Measured on {bundle.base.machine}: {format_seconds(measured)}; predicted {format_seconds(found)} ({error}), "
         about += f"{inside} the interval."
     ranked = f"<div>{_ranking(bundle)}<p class=muted>{escape(about)}</p></div>"
-    return f"<p class=lead>{escape(sentence(bundle.base))}</p><div class=overview>{ranked}<div>{_limits(bundle.base)}</div></div>"
+    lead = sentence(bundle.base)
+    if bundle.base.elapsed is not None:
+        lead += f" {threads_sentence(bundle.base.elapsed)}"
+    return f"<p class=lead>{escape(lead)}</p><div class=overview>{ranked}<div>{_limits(bundle.base)}</div></div>"
 
 
 def _ranking(bundle: Bundle) -> str:
@@ -164,8 +167,13 @@ def _machines(all_times: Sequence[BlockTimes]) -> str:
     rows.append(_row(["system time", *systems]))
     rows.append(_row(["Interval", *(" to ".join(map(format_seconds, t.total[1:])) for t in all_times)]))
     base = all_times[0]
+    if all(times.elapsed is not None for times in all_times):
+        rows.append(_row(["Elapsed time", *(format_seconds(t.awaited[0]) for t in all_times)]))
+        rows.append(_row(["its interval", *(" to ".join(map(format_seconds, t.awaited[1:])) for t in all_times)]))
+        rows.append(_row(["Cores", *(str((t.elapsed or {})["cores"]) for t in all_times)]))
     ratios = [compared(base, times) if times.total[0] else (0.0, None) for times in all_times]
-    rows.append(_row([f"CPU ratio {base.machine} / machine", *(f"{ratio:.3g}" for ratio, _ in ratios)]))
+    what = "CPU ratio" if base.elapsed is None else "Elapsed time"
+    rows.append(_row([f"{what} {base.machine} / machine", *(f"{ratio:.3g}" for ratio, _ in ratios)]))
     rows.append(_row(["its interval", "-", *(from_to(ends) for _, ends in ratios[1:])]))
     rows += [
         _row([f"References served by {level} or nearer", *(percent(served_by(times, level)) for times in all_times)])

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from convolver.errors import FormatError
+from convolver.errors import FormatError, TracerError
 from convolver.machine.catalog import find_machine
 from convolver.mpi.burst_ratios import rank_bursts
 from convolver.mpi.capture import record
@@ -19,6 +19,7 @@ from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.prediction import block_times, predict_parallel
 from convolver.mpi.recorded_ranks import as_events, read_ranks
 from convolver.mpi.traced import record_blocks
+from convolver.tracing.native_engine import refusal
 
 STEPS = 4
 CELLS = 4094
@@ -26,17 +27,20 @@ CELLS = 4094
 pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 
 
-@pytest.fixture(scope="module")
-def run(library, tmp_path_factory):
+def recorded(library, folder, engine):
     launcher, _, program = library
-    folder = tmp_path_factory.mktemp("join") / "app.mpi"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
         command = [*launcher, "-np", "2", str(program), str(STEPS)]
         assert record(command, folder).exit_status == 0
-        assert record_blocks(command, folder, executions=1).exit_status == 0
+        assert record_blocks(command, folder, executions=1, options=["--engine", engine]).exit_status == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def run(library, tmp_path_factory):
+    return recorded(library, tmp_path_factory.mktemp("join") / "app.mpi", "valgrind")
 
 
 def machines():
@@ -47,8 +51,7 @@ def network():
     return Network(flat_configuration(2, latency_seconds=1e-6, bandwidth_bytes_per_second=1e9))
 
 
-@pytest.mark.slow
-def test_executions_of_the_inner_loop_are_attributed_exactly(run):
+def assert_exact(run):
     for rank in range(2):
         groups, counts = rank_bursts(run / "traced", rank, block_times(*machines()))
         mine = np.array([module.endswith("halo") and function == "main" for module, function, _ in groups.names])
@@ -62,6 +65,25 @@ def test_executions_of_the_inner_loop_are_attributed_exactly(run):
         part = slice(events.first[rank], events.first[rank + 1])
         bursts = events.columns["kind"][part] == EventKind.BURST
         assert (counts.groups_of(origins[part])[bursts] >= 0).all()
+
+
+@pytest.mark.slow
+def test_executions_of_the_inner_loop_are_attributed_exactly(run):
+    assert_exact(run)
+
+
+@pytest.mark.skipif(refusal() is not None, reason="the native engine cannot run here")
+def test_the_native_engine_attributes_the_inner_loop_exactly(library, tmp_path):
+    reason = ""
+    try:
+        run = recorded(library, tmp_path / "app.mpi", "native")
+    except TracerError as error:  # MPICH over UCX patches the C library's code while it starts
+        reason = str(error)
+    if reason:
+        assert "mpich" in library[0][0]
+        assert "because of code that the program made itself" in reason
+    else:
+        assert_exact(run)
 
 
 def test_a_run_on_the_base_itself_has_ratio_one_and_the_same_time(run):
