@@ -28,7 +28,7 @@ CODE = (
     re.compile(r"``[^`]+``|`[^`]+`"),
     re.compile(r"\]\([^)]*\)"),
     re.compile(r"https?://\S+"),
-    re.compile(r"^\|[^|]*(?=\|)", re.M),  # the first cell of a row is a name
+    re.compile(r"^\|?[^|\n]*(?=\|)", re.M),  # the first cell of a row is a name
 )
 CODE_IN_TEXT = (re.compile(r"``[^`]+``|`[^`]+`|:\w+:`[^`]+`"), re.compile(r"https?://\S+"))
 C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])* (?:\\.|[^"\\\n])*"', re.S)

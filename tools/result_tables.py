@@ -7,9 +7,9 @@ A page holds blocks such as
     <!-- /result -->
 
 Within a line, ``<!-- value tracer-slowdown.counts -->3 to 11<!-- /value -->`` is one value. The words after the colon are
-``table`` or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE``, or a text with fields in braces, which are values
-of the result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not current and exits
-with 1.
+``table`` or ``table COLUMN,COLUMN``, either followed by ``where COLUMN=VALUE and COLUMN=VALUE``, or a text with fields in braces,
+which are values of the result file. ``python tools/result_tables.py`` writes the blocks; ``--check`` says which pages are not
+current and exits with 1.
 """
 
 import argparse
@@ -44,20 +44,22 @@ def load(name: str) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any], wanted: str) -> str:
-    """Return a Markdown table of the wanted columns (comma-separated; empty: all) and rows (``where COLUMN=VALUE``)."""
+    """Return a Markdown table of the wanted columns (comma-separated; empty: all) and rows (``where COLUMN=VALUE and ...``)."""
     columns = result["columns"]
     wanted, _, condition = wanted.partition("where ")
     names = [name.strip() for name in wanted.split(",")] if wanted.strip() else columns
-    key, _, value = (word.strip() for word in condition.partition("="))
-    unknown = [name for name in (*names, *filter(None, [key])) if name not in columns]
+    asked = dict(one.strip().split("=", 1) for one in condition.split(" and ")) if condition else {}
+    unknown = [name for name in (*names, *asked) if name not in columns]
     if unknown:
         raise StaleResultError(f"The result {result['name']} has no column {', '.join(unknown)}; it has {', '.join(columns)}.")
     places = [columns.index(name) for name in names]
-    chosen = [row for row in result["rows"] if not key or str(row[columns.index(key)]) == value]
+    chosen = [row for row in result["rows"] if all(str(row[columns.index(key)]) == value for key, value in asked.items())]
     if not chosen:
         raise StaleResultError(f"The result {result['name']} has no row with {condition}.")
-    rows = [names, ["---"] * len(names), *([row[place] for place in places] for row in chosen)]
-    return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in rows)
+    rows = [[("" if row[place] is None else str(row[place])) for place in places] for row in chosen]
+    if len(names) == 1 or not all(row[0] for row in rows):  # Markdown needs outer bars here
+        return "\n".join(f"| {' | '.join(row)} |" for row in [names, ["---"] * len(names), *rows])
+    return "\n".join([" | ".join(names), "|".join(["---"] * len(names)), *(" | ".join(row).rstrip() for row in rows)])
 
 
 def rendered(name: str, what: str) -> str:
