@@ -189,15 +189,18 @@ COUNTING = """
 #include <pthread.h>
 #include <string.h>
 static struct { volatile long mine; char space[SPACE]; } counters[2] __attribute__((aligned(128)));
+static pthread_barrier_t together;
 static void *count(void *which)
 {
-    for (long i = 0; i < 3000000; i++)
+    pthread_barrier_wait(&together);
+    for (long i = 0; i < 10000000; i++)
         counters[(long)which].mine++;
     return 0;
 }
 int main(void)
 {
     pthread_t threads[2];
+    pthread_barrier_init(&together, 0, 2);
     for (long i = 0; i < 2; i++)
         pthread_create(&threads[i], 0, count, (void *)i);
     for (int i = 0; i < 2; i++)
@@ -217,7 +220,7 @@ def test_false_sharing_is_named_by_variable_and_line(tmp_path, convolver, space,
     one, two = base["scaling"]
     assert (two["seconds"] > one["seconds"]) == slower
     if slower:
-        assert two["limit"] == "false sharing of counters in count (counting.c:8)"
+        assert two["limit"] == "false sharing of counters in count (counting.c:10)"
         assert two["lines"][0]["lost"] == pytest.approx(two["lost_seconds"]["lines that several threads write"])
     else:
         assert two["lines"] == []
