@@ -26,7 +26,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``package`` names what to install where the command is missing; ``origin`` says who wrote it. ``quick`` lists the inputs
     of a quick campaign (default: the first), ``full`` those that are traced with every reference, too. Words may hold
     ``{here}`` (the campaign's folder), ``{python}`` and ``{input}``.
-    A run that ends with another exit status than ``status`` does not count.
+    A run that ends with another exit status than ``status`` does not count. With more than one of ``threads`` it has as many
+    CPUs, and elapsed times are compared.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     package: str = ""
     origin: str = ""
     status: int = 0
+    threads: int = 1
     quick: list[str] | None = None
     full: list[str] = []
 
@@ -71,6 +73,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     package: str
     status: int
+    threads: int = 1
     full: bool = False
 
     @property
@@ -81,7 +84,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Hash of everything that decides what runs."""
-        return document_id({"job": {name: value for name, value in msgspec.to_builtins(self).items() if name != "full"}})
+        without = ("full", "threads") if self.threads == 1 else ("full",)
+        return document_id({"job": {name: value for name, value in msgspec.to_builtins(self).items() if name not in without}})
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,6 +131,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             self._check_program(program, where)
         for condition in self.condition:
             self._check_condition(condition, where)
+            if condition.cpu_quota < 1 and any(program.threads > 1 for program in self.program):
+                raise SchemaError(f"The condition '{condition.name}' in {where} has a cpu_quota, and a program several threads.")
         if self.base and self.base not in [condition.name for condition in self.condition]:
             raise SchemaError(f"The base '{self.base}' of {where} is none of its conditions.")
         if min(self.runs, self.quick_runs) < 1:
@@ -140,6 +146,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in [*program.inputs, *(program.quick or []), *program.full]:
             if "/" in name or name not in program.inputs:
                 raise SchemaError(f"The program '{program.name}' in {where} has no input '{name}', or its name holds a '/'.")
+        if program.threads < 1:
+            raise SchemaError(f"The program '{program.name}' in {where} has {program.threads} threads; at least one is needed.")
 
     @staticmethod
     def _check_condition(condition: Condition, where: str) -> None:
@@ -193,6 +201,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     origin=program.origin,
                     package=program.package,
                     status=program.status,
+                    threads=program.threads,
                     full=name in program.full,
                 )
 

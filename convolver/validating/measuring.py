@@ -15,7 +15,7 @@ import msgspec
 from convolver.errors import ConvolverError, FormatError
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
-from convolver.validating.running import NativeRun, background_load, control_group, run_once
+from convolver.validating.running import NativeRun, background_load, control_group, cpus_of, run_once
 from convolver.validating.sharing import wait_until_alone, watched
 from convolver.validating.validation_rows import undisturbed
 from convolver.validating.warming import warm_huge_pages
@@ -94,12 +94,14 @@ def measure_all(
     up; it says which conditions cannot be had.
     """
     refused: dict[str, str] = {}
-    local = [condition for condition in conditions if not condition.profile]
-    missing = sum(not runs.tried(job, one, number) for job in jobs for one in local for number in range(rounds))
+    here = [condition for condition in conditions if not condition.profile]
+    possible = {job.key: [one for one in here if cpus_of(job, one, cpu)] for job in jobs}
+    missing = sum(not runs.tried(job, one, number) for job in jobs for one in possible[job.key] for number in range(rounds))
     progress.start("running natively", float(missing))
     try:
         for number in range(rounds + repeated):
             for index, job in enumerate(jobs):
+                local = possible[job.key]
                 if number < rounds and (due := _visit_due(index, len(jobs))) is not None:
                     refused.update(visit(number * VISITS_A_ROUND + due))
                 if number < rounds or any(runs.lacks(job, one, rounds) for one in local):

@@ -24,8 +24,8 @@ class PredictedSeconds(NamedTuple):
 
     @classmethod
     def of(cls, times: BlockTimes) -> PredictedSeconds:
-        """Return what block times predict in total."""
-        return cls(times.total, None if times.system is None else times.system.seconds)
+        """Return what block times predict in total: elapsed seconds where a second thread ran."""
+        return cls(times.awaited, None if times.system is None else times.system.seconds)
 
 
 def differ_in_pages(condition: Condition, base: Condition) -> bool:
@@ -48,7 +48,7 @@ def of_both(huge: BlockTimes, small: BlockTimes, share: float) -> PredictedSecon
     system, other = PredictedSeconds.of(huge).system_seconds, PredictedSeconds.of(small).system_seconds
     # The kernel's work counts the huge pages that the program gets already.
     shift = 0.0 if system is None or other is None else (1 - share) * (system - other)
-    predicted, low, high = (share * one + (1 - share) * two + shift for one, two in zip(huge.total, small.total, strict=True))
+    predicted, low, high = (share * one + (1 - share) * two + shift for one, two in zip(huge.awaited, small.awaited, strict=True))
     return PredictedSeconds((predicted, low, high), system)
 
 

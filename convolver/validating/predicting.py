@@ -13,12 +13,14 @@ from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.convolve import convolve
+from convolver.convolution.elapsed import ThreadReplay
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
+from convolver.tracing.reader import Trace
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.machine_pairs import pair_rows, whole_machines
 from convolver.validating.measuring import CampaignRuns
@@ -102,10 +104,13 @@ class Predictor:
             paths = analysis
         elif paths is not None:
             analysis = analysis.with_cores(cores_for(signature, paths))
-        native = (self._measured(job, self.campaign.base_condition) or {}).get("measured_seconds")
+        native = self._processor_seconds(job)
+        threads = ThreadReplay.of(Trace.load(traced.path)) if job.threads > 1 else None
         found = JobRows([], {}, [])
         for method, options in self._methods().items():
             times = {one.name: convolve(analysis, machine, **options) for one, machine in zip(conditions, machines, strict=True)}
+            if threads is not None:
+                times = {name: threads.added(self.machines[name], one, job.threads) for name, one in times.items()}
             for one in conditions:
                 total = with_its_pages(one, self.campaign.base_condition, times, signature) if method == "model" else None
                 pairs, waited = self._pairs(job, one), self._waited(job)
@@ -129,8 +134,15 @@ class Predictor:
     def _measured(self, job: Job, condition: Condition) -> dict[str, Any] | None:
         if condition.profile:
             seconds = self.elsewhere.get(condition.name, {}).get((job.program, job.input))
-            return None if seconds is None else measured_fields(condition, [], seconds)
-        return measured_fields(condition, self.runs.of(job, condition), None, self.runs.alone(condition))
+            return None if seconds is None else measured_fields(condition, [], seconds, threads=job.threads)
+        return measured_fields(condition, self.runs.of(job, condition), None, self.runs.alone(condition), job.threads)
+
+    def _processor_seconds(self, job: Job) -> float | None:
+        """Return the native processor time of a job under the base condition; None where that is not known."""
+        fields = self._measured(job, self.campaign.base_condition) or {}
+        if job.threads > 1 and fields.get("user_seconds") is not None:
+            return float(fields["user_seconds"] + fields["system_seconds"])
+        return fields.get("measured_seconds")
 
     def _pairs(self, job: Job, condition: Condition) -> list[float]:
         """Return the measured CPU ratios of single rounds between the base and a condition."""
@@ -139,12 +151,13 @@ class Predictor:
         if condition is base or not all(runs for runs, _ in found):
             return []
         first, own = (chosen_runs(runs, alone) for runs, alone in found)
-        return paired_ratios(first, own, timed_by(base, condition))
+        return paired_ratios(first, own, timed_by(base, condition, threads=job.threads))
 
     def _waited(self, job: Job) -> float:
         """Return how long a job's program waits under the base condition; 0 where that pauses it, too."""
         base = self.campaign.base_condition
-        return 0.0 if timed_by(base) == "wall" else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
+        wall = timed_by(base, threads=job.threads) == "wall"
+        return 0.0 if wall else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
 
 
 def job_modes(campaign: Campaign, job: Job) -> tuple[Mode, ...]:

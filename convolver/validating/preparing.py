@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -65,5 +66,6 @@ def _missing(job: Job) -> str | None:
     name = job.command[0]
     found = (Path(job.folder) / name).exists() if "/" in name else shutil.which(name)
     if found:
-        return None
+        cpus = len(os.sched_getaffinity(0))
+        return f"it has {job.threads} threads, and this machine {cpus} CPUs" if job.threads > cpus else None
     return f"'{name}' is not installed" + (f" (apt-get install {job.package})" if job.package else "")

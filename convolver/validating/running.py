@@ -7,7 +7,7 @@ import itertools
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,9 +59,15 @@ def page_environment(condition: Condition, environment: Mapping[str, str]) -> di
     return merged
 
 
-def _prepare(condition: Condition, cpu: int, group: Path | None) -> None:
+def cpus_of(job: Job, condition: Condition, cpu: int) -> set[int] | None:
+    """Return the CPUs that a job has under a condition, one a thread, none that the condition loads; None for too few."""
+    free = [one for one in sorted(os.sched_getaffinity(0)) if one != cpu][condition.loaded_cpus :]
+    return {cpu, *free[: job.threads - 1]} if job.threads <= len(free) + 1 else None
+
+
+def _prepare(condition: Condition, cpus: Collection[int], group: Path | None) -> None:
     """Run in the child before the program: it inherits all of this."""
-    os.sched_setaffinity(0, {cpu})
+    os.sched_setaffinity(0, cpus)
     if condition.pages == "4k":
         ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
     if group is not None:
@@ -70,6 +76,7 @@ def _prepare(condition: Condition, cpu: int, group: Path | None) -> None:
 
 def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path | None) -> NativeRun:
     """Run the program once and return what it took; raises :class:`TracerError` when it does not start."""
+    cpus = cpus_of(job, condition, cpu) or {cpu}
     environment = page_environment(condition, job.environment)
     usage, before = Usage.now(), time.perf_counter()
     try:
@@ -80,7 +87,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: _prepare(condition, cpu, group),
+            preexec_fn=lambda: _prepare(condition, cpus, group),
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise TracerError(f"The command '{job.command[0]}' could not be started: {error}.") from error

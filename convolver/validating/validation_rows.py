@@ -32,9 +32,9 @@ def chosen_runs(runs: Sequence[NativeRun], alone: float = 0.0) -> Sequence[Nativ
     return kept or [min(runs, key=lambda run: (run.witness_cycles, run.processor_seconds))]
 
 
-def timed_by(*conditions: Condition) -> str:
-    """Return the clock that counts: processor time, or, where one has a CPU quota, the wall's, which the quota stretches."""
-    return "wall" if any(one.cpu_quota < 1 for one in conditions) else "processor"
+def timed_by(*conditions: Condition, threads: int = 1) -> str:
+    """Return the clock that counts: processor time, or, with several threads or a CPU quota, which stretches it, the wall's."""
+    return "wall" if threads > 1 or any(one.cpu_quota < 1 for one in conditions) else "processor"
 
 
 def _taken(run: NativeRun, timed: str) -> float:
@@ -42,7 +42,7 @@ def _taken(run: NativeRun, timed: str) -> float:
 
 
 def measured_fields(
-    condition: Condition, runs: Sequence[NativeRun], elsewhere: float | None, alone: float = 0.0
+    condition: Condition, runs: Sequence[NativeRun], elsewhere: float | None, alone: float = 0.0, threads: int = 1
 ) -> dict[str, Any] | None:
     """Return the medians of a job's runs under a condition that count (:func:`chosen_runs`); None where there is none.
 
@@ -50,10 +50,10 @@ def measured_fields(
     """
     if elsewhere is not None:
         times = {"measured_seconds": elsewhere, "wall_seconds": None, "user_seconds": None, "system_seconds": None}
-        return {**times, "timed": "processor", "spread": 0.0, "runs": 0, "others": None, "steal": None}
+        return {**times, "timed": timed_by(threads=threads), "spread": 0.0, "runs": 0, "others": None, "steal": None}
     if not runs:
         return None
-    runs, timed = chosen_runs(runs, alone), timed_by(condition)
+    runs, timed = chosen_runs(runs, alone), timed_by(condition, threads=threads)
     values = [_taken(run, timed) for run in runs]
     return {
         "measured_seconds": median(values),

@@ -1,6 +1,7 @@
 """Campaigns over real programs: native runs, traces, predictions, files."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -10,17 +11,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from convolver.analyzing.analyze import analyze
+from convolver.convolution.convolve import convolve
 from convolver.errors import TracerError, UsageError
+from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.machine_probe import default_cpu
+from convolver.tracing.reader import Trace
 from convolver.validating import measuring, sharing
 from convolver.validating import validation_rows as rows
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
 from convolver.validating.preparing import prepare
-from convolver.validating.running import background_load, control_group, page_environment, run_once
+from convolver.validating.running import background_load, control_group, cpus_of, page_environment, run_once
 
 SPIN = """
 #include <stdlib.h>
@@ -228,6 +233,53 @@ def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder
     assert pairs["first", "second"]["predicted"] == pytest.approx(ratio["predicted"])
     assert pairs["first", "second"]["low"] <= pairs["first", "second"]["predicted"] <= pairs["first", "second"]["high"]
     assert (folder / "out" / "parity.svg").read_text().startswith("<?xml")
+
+
+PAIR = """
+#include <pthread.h>
+static void *spin(void *sum)
+{
+    for (long i = 0; i < 3000000; i++)
+        ++*(volatile long *)sum;
+    return 0;
+}
+int main(void)
+{
+    static long sums[2][64];
+    pthread_t other;
+    pthread_create(&other, 0, spin, sums[0]);
+    spin(sums[1]);
+    pthread_join(other, 0);
+}
+"""
+
+
+def test_programs_with_threads_get_their_processors_and_elapsed_times(folder):
+    (folder / "pair.c").write_text(PAIR)
+    pair = '[[program]]\nname = "pair"\nsource = "pair.c"\nflags = ["-O1", "-pthread"]\ncommand = ["./pair"]\nthreads = 2\n'
+    (folder / "c.toml").write_text(CAMPAIGN.partition("[[program]]")[0] + pair)
+    for name in ("first", "second"):
+        (folder / f"{name}.csv").write_text("program,input,seconds\npair,,0.01\n")
+    command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out"]
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
+    rows = json.loads((folder / "out" / "validation.json").read_text())["rows"]
+    (times,) = (row for row in rows if (row["condition"], row["method"]) == ("first", "model"))
+    assert times["timed"] == "wall"
+    assert times["low_seconds"] < times["predicted_seconds"] < times["high_seconds"]
+    traced = Trace.load(folder / "out" / "traces" / "pair.hybrid.cvt")
+    whole = convolve(analyze(traced, [find_machine("desktop-32m")]), find_machine("desktop-32m")).total[0]
+    assert 0.5 * whole < times["predicted_seconds"] < 0.6 * whole + 2e-4
+
+
+def test_threads_get_as_many_cpus_as_are_left(folder):
+    _, (job, _), _ = prepared(folder)
+    cpu, many = default_cpu(), len(os.sched_getaffinity(0))
+    whole = msgspec.structs.replace(job, threads=many)
+    assert cpus_of(job, Condition(name="quiet"), cpu) == {cpu}
+    assert cpus_of(whole, Condition(name="quiet"), cpu) == os.sched_getaffinity(0)
+    assert cpus_of(msgspec.structs.replace(job, threads=many + 1), Condition(name="quiet"), cpu) is None
+    if many > 1:
+        assert cpus_of(whole, Condition(name="busy", loaded_cpus=1), cpu) is None
 
 
 @pytest.mark.slow

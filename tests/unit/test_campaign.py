@@ -122,6 +122,12 @@ def test_what_contradicts_itself_is_refused_with_its_name(tmp_path, change, what
         campaign(change + SMALL, tmp_path)
 
 
+@pytest.mark.parametrize(("quota", "threads"), [(0.5, 2), (1.0, 0)])
+def test_threads_under_a_quota_and_no_thread_are_refused(tmp_path, quota, threads):
+    with pytest.raises(SchemaError, match="threads"):
+        campaign(f'condition = [{{name = "a", cpu_quota = {quota}}}]\n{SMALL}threads = {threads}\n', tmp_path)
+
+
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 def test_no_file_at_all_ends_in_anything_but_a_format_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "c.toml"
@@ -238,6 +244,22 @@ def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest_of_those_
     assert (disturbed["measured_seconds"], disturbed["runs"]) == (2.0, 1)
     shared = measured_fields(quiet, [run(3.0, cycles=0.3), run(2.0, cycles=0.4), run(2.5, cycles=0.3)], None, 0.27)
     assert (shared["measured_seconds"], shared["runs"]) == (2.5, 1)
+
+
+def test_programs_with_threads_are_compared_by_elapsed_time():
+    quiet = Condition(name="quiet")
+    runs = [msgspec.structs.replace(run(1.0), wall_seconds=0.6, user_seconds=1.0)]
+    assert measured_fields(quiet, runs, None)["measured_seconds"] == pytest.approx(1.0)
+    found = measured_fields(quiet, runs, None, threads=2)
+    assert (found["measured_seconds"], found["timed"]) == (pytest.approx(0.6), "wall")
+    assert timed_by(quiet, threads=2) == "wall"
+
+
+def test_the_number_of_threads_changes_a_job_and_one_does_not(tmp_path):
+    (one, _), (two, _) = (campaign(text, tmp_path).jobs(Path("/"), Path("/")) for text in (SMALL, SMALL + "threads = 2\n"))
+    assert (one.threads, two.threads) == (1, 2)
+    assert one.key != two.key
+    assert msgspec.structs.replace(two, threads=1).key == one.key
 
 
 def test_runs_on_a_shared_core_count_only_where_all_are():
