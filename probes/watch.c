@@ -2,7 +2,9 @@
 #include "watch.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "measure.h"
@@ -31,6 +33,7 @@ int cv_watch(const volatile sig_atomic_t *stop)
     const struct sched_param first = {1};
     unsigned long looks = 0;
     double sum = 0;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);          /* who asked may be killed, and nobody else ends it */
     sched_setscheduler(0, SCHED_FIFO, &first); /* where it may: else it looks when its turn comes */
     puts("watching");
     fflush(stdout);

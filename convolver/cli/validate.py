@@ -70,8 +70,11 @@ def validate_command(
     ends = cast("Stop | None", stop)
     progress = terminal_progress()
     if export is not None:
-        for path in export_machine(chosen, campaign.parent, output, export, patience=wait, progress=progress):
+        paths, left_out = export_machine(chosen, campaign.parent, output, export, patience=wait, progress=progress)
+        for path in paths:
             wrote(path)
+        for name, reason in left_out.items():
+            say(f"Left out: {name}: {reason}")
         return
     result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, processes=jobs, progress=progress)
     if result is None:

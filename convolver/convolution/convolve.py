@@ -30,7 +30,7 @@ from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
-from convolver.machine.cores import choose_core
+from convolver.machine.cores import HOW, choose_core
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile_check import projection_doubt
 from convolver.signature.features import sampled_share
@@ -123,6 +123,8 @@ def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list
     known, found = machine.calibration, []
     if part.core is None and method != "paper":
         found.append("no executed path is known, so core time follows from counts and measured rates")
+    if part.core is not None and method != "paper" and _core(machine)[1]:
+        found.append(choose_core(machine.cpu)[1])
     if method == "calibrated" and known is not None:
         if known.page_entries and part.falls.pages is None:
             found.append("pages are taken as translated, since only an analysis of a trace with bursts tells of translations")
@@ -224,8 +226,14 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         core is not None,
         in_other_state,
         None if core is None else core.errors,
-        choose_core(machine.cpu)[0].name,
+        *_core(machine),
     )
+
+
+def _core(machine: MachineProfile) -> tuple[str, bool]:
+    """Return the name of a machine's core table, and whether it stands for one that no table knows."""
+    table, how = choose_core(machine.cpu)
+    return table.name, how not in HOW
 
 
 def _paper(

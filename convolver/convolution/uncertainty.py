@@ -47,7 +47,7 @@ class Known(NamedTuple):
     were not sampled; the noise of the profile; whether core times come from executed paths (else: :data:`BOUND`); and for blocks
     near a capacity, which may settle in either of two states, the time in the other one over that of the prediction (1: there is
     one state); relative standard errors of core times between the windows that were walked; and the name of the
-    core's table, the same on machines whose core times err alike."""
+    core's table, the same on machines whose core times err alike, and whether it stands for a core that no table knows."""
 
     sampling: Array
     unseen: NDArray[np.bool_]
@@ -56,6 +56,7 @@ class Known(NamedTuple):
     other: Array
     walked: Array | None = None
     core: str = ""
+    guessed: bool = False
 
 
 def _normal(shape: tuple[int, ...], *key: int) -> Array:
@@ -87,7 +88,7 @@ def _core(blocks: NDArray[np.intp], known: Known) -> Array:
     normal = np.sqrt(CORE_COMMON) * common + np.sqrt(1 - CORE_COMMON) * single
     if not known.paths:
         return np.asarray(BOUND[0] + BOUND[1] * normal)
-    errors = core_errors(normal, known.core)
+    errors = core_errors(normal, known.core, known.guessed)
     if known.walked is not None:
         errors = errors + known.walked[blocks] * _of_blocks(blocks, "standard_normal", 0, 2)
     return errors

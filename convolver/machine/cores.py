@@ -18,6 +18,8 @@ from convolver.foreign_text import decode_toml
 from convolver.locations import core_folder
 
 FOLDER = Path(__file__).parent / "data" / "cores"
+HOW = ("flags", "model")
+"""How a table was found that is the CPU's own."""
 
 
 class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,11 +173,20 @@ def cpu_model(name: str, cpu: dict[str, Any]) -> tuple[str, int, int]:
     return vendor, family, model
 
 
+def _distance(table: CoreTable, family: int, model: int) -> tuple[int, int]:
+    """Return how far the nearest family and model of a table are; what is unknown is taken for newer than all."""
+    newest = 1 << 16
+    asked = (family if family >= 0 else newest, model if model >= 0 else newest)
+    known = ((one, each) for one, models in table.families for each in models)
+    return min(((abs(asked[0] - one), abs(asked[1] - each)) for one, each in known), default=(newest, newest))
+
+
 def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTable, str]:
     """Return the table for the CPU of a profile and how it was found: "flags", "model", or a sentence where it is a guess.
 
     A table of the user's for this very model goes first; with ``bundled`` the user's are passed over. Then flags: virtual
-    machines often report another model, but hide no instruction set that programs use.
+    machines often report another model, but hide no instruction set that programs use. The table of the nearest family and model
+    of the vendor stands for a CPU that none knows.
     """
     flags = set(cpu.get("flags", ())) | set(cpu.get("vector_sets", ()))
     family, model = _number(cpu.get("family")), _number(cpu.get("model_number"))
@@ -190,5 +201,5 @@ def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTabl
     for table in tables:
         if any(family == known and model in models for known, models in table.families):
             return table, "model"
-    fallback = tables[0] if tables else find_core("golden-cove")
+    fallback = min(tables, key=lambda table: _distance(table, family, model)) if tables else find_core("golden-cove")
     return fallback, f"no core table knows the CPU '{cpu.get('model', '')}': the one of {fallback.name} stands for it"

@@ -116,9 +116,11 @@ class _Campaign:
 
 def export_machine(
     campaign: Campaign, here: str | Path, folder: str | Path, name: str, *, patience: float = 0.0, progress: Progress = SILENT
-) -> list[Path]:
+) -> tuple[list[Path], dict[str, str]]:
     """Measure this machine under the campaign's base condition alone and write it as a bundle for another machine's campaign
     (:func:`convolver.validating.bundling.write_bundle`); what an interrupted campaign left in ``folder`` is used again.
+
+    Returns the files, and why programs were left out, by program.
 
     Raises :class:`UsageError` for an impossible name or a base that is another machine, :class:`ToolError` when a preparation
     fails, and :class:`PredictionError` when there is nothing to export.
@@ -135,7 +137,7 @@ def export_machine(
     jobs = state.gather(calibrate=True)
     if base.name not in state.machines:
         raise PredictionError(f"The machine has no profile: {state.refused.get(base.name, 'it was not probed')}.")
-    return write_bundle(name, state.machines[base.name], jobs, state.runs, base, folder)
+    return write_bundle(name, state.machines[base.name], jobs, state.runs, base, folder), state.left_out
 
 
 def validate(

@@ -282,6 +282,11 @@ def test_threads_get_as_many_cpus_as_are_left(folder):
         assert cpus_of(whole, Condition(name="busy", loaded_cpus=1), cpu) is None
 
 
+def test_a_watch_ends_with_who_asked_for_it():
+    asked = f"{runner.probe_binary()} --cpu 0 --watch & kill -9 $$"
+    subprocess.run(["sh", "-c", asked], capture_output=True, timeout=60, check=False)  # returns when nobody has its output
+
+
 @pytest.mark.slow
 def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
     command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--export", "mine"]
@@ -290,6 +295,7 @@ def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     machine = MachineProfile.load(folder / "out" / "mine.machine.json")
+    assert "Left out: nowhere: " in done.stderr
     assert machine.name == "mine"
     assert not any(point.samples_seconds for curve in machine.maps for point in curve.points)
     condition = Condition(name="mine", profile="out/mine.machine.json", times="out/times-mine.csv")

@@ -57,6 +57,7 @@ def test_core_errors_grow_with_the_number_they_are_drawn_by(one, other):
 def test_cores_that_were_not_timed_err_more():
     normal = np.linspace(-3, 3, 7)
     assert core_errors(normal, "zen3") == pytest.approx(1.4 * core_errors(normal))
+    assert core_errors(normal, "zen4", guessed=True) == pytest.approx(2.2 * core_errors(normal))
 
 
 def test_core_errors_have_the_measured_percentiles():

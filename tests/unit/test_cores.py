@@ -48,6 +48,22 @@ def test_flags_go_before_the_model_and_a_guess_says_so():
     assert "a new one" in how
 
 
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "name"),
+    [
+        ("AuthenticAMD", "26", "250", "zen5"),
+        ("AuthenticAMD", "27", "1", "zen5"),
+        ("AuthenticAMD", "25", "200", "zen4"),
+        ("AuthenticAMD", "23", "49", "zen"),
+        ("GenuineIntel", "6", "210", "golden-cove"),
+        ("GenuineIntel", "", "", "golden-cove"),
+    ],
+)
+def test_the_nearest_core_stands_for_one_that_is_unknown(vendor, family, model, name):
+    table, how = choose_core({"vendor": vendor, "family": family, "model_number": model})
+    assert (table.name, "stands for it" in how) == (name, True)
+
+
 def test_an_unknown_core_and_a_wrong_table_are_refused():
     with pytest.raises(MachineError, match="golden-cove"):
         find_core("no-such")
