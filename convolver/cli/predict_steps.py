@@ -165,7 +165,11 @@ class Chain:
         return profile
 
     def _say_missing_sets(self) -> None:
-        """Warn of targets that lack vector instructions which the program executed."""
+        """Warn of targets that lack vector instructions which the program executed, and of code that was not traced."""
+        from convolver.tracing.native_engine import made_code_sentence
+
+        if self.trace is not None and (made := made_code_sentence(self.trace.header)):
+            say(f"Note: {made}")
         used = set() if self.trace is None else set(self.trace.header.get("vector_sets", ()))
         for target in self.targets:
             missing = sorted(used - set(target.cpu.get("vector_sets", used)))

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from convolver.tracing.sampling import SamplingPlan
 
 
-def _report(signature: Signature, reason: str, json: bool) -> None:
-    """Say how the run ended; with ``json`` as one document on stderr, because stdout belongs to the traced program."""
+def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
+    """Say how the run ended, by the trace's header; with ``json`` as one document on stderr: stdout is the program's."""
     from convolver.signature.features import sampled_share
+    from convolver.tracing.native_engine import made_code_sentence
     from convolver.units import format_count
 
     header, totals = signature.header, signature.totals
@@ -37,10 +38,14 @@ def _report(signature: Signature, reason: str, json: bool) -> None:
     plan = header["sampling"]
     if plan["start_at"] and not totals["instructions"]:
         say(f"Note: nothing was traced, because the program never came to {plan['start_at']}.")
-    if reason != "exited":
-        say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {reason}.")
-    for place in header.get("went_native", []):
+    if ended["reason"] != "exited":
+        say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {ended['reason']}.")
+    for place in ended["went_native"]:
         say(f"Note: the program ran on untraced, because of {place}.")
+    if made := made_code_sentence(ended):
+        say(f"Note: {made}")
+    if ended["engine"] == "native" and (forks := ended["system"]["forks"]):
+        say(f"Note: the processes that it started ({forks}) ran untraced.")
     say(
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
         f"{totals['blocks']} blocks; {share:.2%} of the references were recorded."
@@ -78,10 +83,10 @@ class _Job:
         plan = switched(self.engine, self.plan, died_of_valgrind(self.plan, header), " again")
         return None if plan is None else replace(self, plan=plan, force=True)
 
-    def report(self, signature: Signature, reason: str) -> None:
+    def report(self, signature: Signature, header: Mapping[str, Any]) -> None:
         from convolver.tracing.engine_choice import other_code
 
-        _report(signature, reason, self.json)
+        _report(signature, header, self.json)
         found = other_code(self.plan, signature) if self.engine in (None, "auto") and not self.json else None
         if found:
             say(f"Note: {found}; --engine native traces what runs natively.")
@@ -118,7 +123,7 @@ def _simulated(job: _Job, machines: list[str]) -> int:
         wrote(path)
     if job.plan.data_objects and not job.json:
         _say_objects(live.data_objects)
-    job.report(signature, str(live.header["reason"]))
+    job.report(signature, live.header)
     live.reraise()
     return int(live.header["exit_status"])
 
@@ -156,7 +161,7 @@ def _recorded(job: _Job) -> int:
         wrote(objects_path(job.output))
         if not job.json:
             _say_objects(DataObjects.load(objects_path(job.output)))
-    job.report(recorded.signature, str(recorded.header["reason"]))
+    job.report(recorded.signature, recorded.header)
     return int(recorded.header["exit_status"])
 
 
@@ -178,7 +183,7 @@ def _followed(job: _Job, pattern: str | None) -> int:
         documents.append({"trace": str(child.path), **recorded.summary()})
         if not job.json:
             say(f"Process {child.process.pid}, {' '.join(child.process.command)}:")
-            _report(recorded.signature, child.outcome.reason, False)
+            _report(recorded.signature, recorded.header, False)
     if job.json:
         typer.echo(dumps(documents, ensure_ascii=False, allow_nan=False), err=True)
     return status

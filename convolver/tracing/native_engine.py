@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
 from convolver.tracing.sampling import PERIOD_SECONDS, STRETCH, SamplingPlan
@@ -17,6 +19,8 @@ WENT_NATIVE = "native: "
 """How the lines of its log begin that say why a program ran on without the engine."""
 VECTOR_SETS = "vector sets:"
 """How the line begins that names sets of vector instructions."""
+OUTSIDE = re.compile(r"outside: (\d+) entries ([\d.]+) s of ([\d.]+) s$")
+"""The line that says how much ran natively in code that the program made itself."""
 
 
 class Attachment(NamedTuple):
@@ -89,6 +93,25 @@ def _said(log: Path, begin: str) -> list[str]:
 def went_native(log: Path) -> list[str]:
     """Return why the program ran on without the engine, a phrase for each place."""
     return _said(log, WENT_NATIVE)
+
+
+def made_code(log: Path) -> dict[str, float] | None:
+    """Return how often the program went into code that it made itself, for how long, and of how much CPU time; None: never."""
+    found = [OUTSIDE.match(line) for line in _said(log, "")]
+    entries, seconds, every = next((line.groups() for line in found if line), ("0", "0", "0"))
+    return {"entries": int(entries), "seconds": float(seconds), "of_seconds": float(every)} if int(entries) else None
+
+
+def made_code_sentence(header: Mapping[str, Any]) -> str | None:
+    """Return what a trace's header says of code that the program made itself, as a sentence; None: nothing."""
+    made = header.get("made_code")
+    if not made:
+        return None
+    share = min(made["seconds"] / made["of_seconds"], 1.0) if made["of_seconds"] else 1.0
+    return (
+        f"{share:.0%} of the CPU time ran natively and is not counted, in code that the program made itself "
+        f"({made['seconds']:.2f} s, entered {made['entries']:,} times)."
+    ).replace("%", " %", 1)
 
 
 def vector_sets(log: Path) -> list[str]:

@@ -62,7 +62,7 @@ def redact_trace(trace: Trace, output: Path) -> Trace:
 
 _ENDING = (
     *("complete", "reason", "exit_status", "traced_seconds", "recorded_references", "set_references", "windows", "threads"),
-    "system",
+    *("system", "made_code"),
 )
 
 

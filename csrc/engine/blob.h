@@ -35,16 +35,20 @@ void cv_forget_pages(void);
 int cv_mapping_of(uint64_t address, const char **why);
 /* Opens /proc/self/maps for the program, without what the engine mapped; -1: the path is another one. */
 int64_t cv_open_mappings(uint64_t path, uint64_t flags);
-void cv_fill_mappings(int64_t file); /* as they are at its first read */
-void cv_check_mappings(void);        /* drops those that changed while the program ran natively */
-int cv_drop_mappings(uint64_t low, uint64_t high);
+uint64_t cv_fill_mappings(int64_t file);           /* as they are at its first read; returns how many bytes the kernel would give at most */
+void cv_check_mappings(void);                      /* drops those that changed while the program ran natively */
+int cv_drop_mappings(uint64_t low, uint64_t high); /* how many of files there were */
+int cv_is_made(uint64_t address);                  /* code that the program made itself */
+void cv_close_code(void);                          /* of files: it may be read, not executed */
+void cv_open_code(void);
+int cv_is_file(uint64_t address); /* code of a file */
 void cv_say_why(const char *text, uint64_t address);
 
 /* blob_translate.c; all with the lock held */
 uint64_t cv_known(int mode, uint64_t address);     /* its translation; 0: none */
 uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
 void cv_link(uint64_t site, uint64_t code);
-void cv_forget(uint64_t low, uint64_t high); /* takes the lock itself */
+int cv_forget(uint64_t low, uint64_t high); /* takes the lock itself; 1: there was code of files */
 /* The program's address and state at an address of the code cache; 0: not there. */
 const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_superblock **block, int exact);
 int cv_in_cache(uint64_t address);
@@ -53,9 +57,19 @@ int cv_in_cache(uint64_t address);
 struct cv_slot *cv_new_slot(void);
 uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for the program's address `target` */
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
+uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
 extern const char cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
+
+/* blob_outside.c */
+uint64_t cv_go_outside(struct cv_slot *slot, uint64_t target);
+void cv_come_back(struct cv_slot *slot);
+void cv_close_again(void);
+int cv_calls_system(uint64_t page);
+int cv_open_often(uint64_t address); /* with the lock held: 1: the page is open now */
+extern const char cv_enter_outside[], cv_outside_begin[], cv_outside_end[];
 
 /* blob_bursts.c */
 void cv_bursts_asked(const uint64_t *arguments, uint64_t *answer);
@@ -68,6 +82,7 @@ void cv_signals_begin(struct cv_slot *slot, int take_over); /* of a thread */
 int64_t cv_signal_action(uint64_t number, uint64_t new, uint64_t old, uint64_t size);
 int64_t cv_alternate_stack(struct cv_slot *slot, uint64_t new, uint64_t old);
 void cv_signals_end(struct cv_slot *slot);
+void cv_keep_faults(void); /* from now on the engine sees all of SIGSEGV */
 void cv_signals_of_child(struct cv_slot *slot, uint64_t mask);
 void cv_keep_stack(struct cv_slot *slot, uint64_t *stack); /* of a frame that the kernel is about to take */
 void cv_block_signals(struct cv_slot *slot);

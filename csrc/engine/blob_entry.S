@@ -9,6 +9,7 @@
 #define WORDS 128
 #define LEAVE_MASK 160
 #define LEAVING 168
+#define OUTSIDE_TARGET 176
 #define STACK_TOP 0x20000
 .intel_syntax noprefix
 .section .text.first,"ax"
@@ -76,6 +77,7 @@ enter_request: SWITCH cv_request
 enter_call: SWITCH cv_before_call /* goes on at one of the following */
 enter_after_call: SWITCH cv_after_call
 enter_interrupted: SWITCH cv_interrupted
+enter_outside_asked: SWITCH cv_outside_asked
 
 /* A system call: a signal that came before it must be delivered before it, or the call might wait for ever. Between the test and the
  * system call itself the signal handler knows that nothing has happened yet (cv_call_begin, cv_call_end). */
@@ -127,6 +129,19 @@ cv_leave:
     mov r11, gs:[WORDS + 24]
     mov qword ptr gs:[LEAVING], 0
     jmp qword ptr gs:[NEXT]
+
+/* To code that the program made itself. What was asked of the thread comes first; the signal handler begins anew here. */
+.globl cv_enter_outside, cv_outside_begin, cv_outside_end
+cv_enter_outside:
+    mov gs:[16], rcx
+cv_outside_begin:
+    mov rcx, gs:[FLAG]
+    jrcxz 1f
+    mov rcx, gs:[16]
+    jmp enter_outside_asked
+1:  mov rcx, gs:[16]
+cv_outside_end:
+    jmp qword ptr gs:[OUTSIDE_TARGET]
 
 /* All signals are blocked here. The child goes on natively. */
 cv_fork_call:

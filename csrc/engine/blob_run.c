@@ -48,8 +48,16 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
         slot->mode = CV_NATIVE;
         return (uint64_t)cv_leave;
     }
-    if (SHARED->leave && slot->mode != CV_NATIVE)
+    if (SHARED->leave && slot->mode != CV_NATIVE) {
+        if (SHARED->outside) {
+            const uint64_t moment[2] = {0, 20000000};
+            cv_lock();
+            cv_open_code();
+            cv_unlock();
+            cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0); /* faults that are on their way are still the engine's */
+        }
         cv_signals_end(slot); /* threads that are made from now on have no slot */
+    }
     slot->mode = CV_NATIVE;
     __atomic_fetch_and(&slot->flag, (uint64_t)CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
     return target;
@@ -81,9 +89,12 @@ uint64_t cv_find(struct cv_slot *slot, uint64_t target)
         return cv_go_native(slot, target);
     cv_lock();
     code = cv_known((int)slot->mode, target);
-    if (!code)
+    const int made = !code && !SHARED->bursts_only && cv_is_made(target);
+    if (!code && !made)
         code = cv_translate((int)slot->mode, target);
     cv_unlock();
+    if (made)
+        return cv_go_outside(slot, target);
     return code ? code : give_up(slot, target);
 }
 
@@ -105,7 +116,7 @@ uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
     if (target >= VSYSCALLS && !SHARED->bursts_only)
         return vsyscall(slot, registers);
     const uint64_t mode = slot->mode, code = cv_find(slot, target);
-    if (slot->mode != mode)
+    if (slot->mode != mode || slot->outside_since)
         return code;
     if (link) {
         cv_lock();
@@ -290,7 +301,7 @@ struct cv_slot *cv_new_slot(void)
         if (old->in_use == 2 && old->handed == __atomic_load_n(&old->taken, __ATOMIC_ACQUIRE) &&
             cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3 &&
             __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            old->flag = old->pending = old->went_native = old->link = 0;
+            old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = 0;
             old->alternate_flags = 2;
             old->alternate_stack = old->alternate_size = 0;
             return old;
@@ -305,6 +316,19 @@ struct cv_slot *cv_new_slot(void)
     slot->self = (uint64_t)slot;
     slot->in_use = 1;
     slot->alternate_flags = 2; /* SS_DISABLE */
+    return slot;
+}
+
+struct cv_slot *cv_adopt(uint64_t thread)
+{
+    struct cv_slot *slot = cv_new_slot();
+    if (!slot)
+        return 0;
+    slot->tid = thread;
+    slot->started = 1;
+    slot->mode = CV_COUNTING;
+    go_on_as(slot, SHARED->mode);
+    __asm__ volatile("wrgsbase %0" : : "r"(slot->self));
     return slot;
 }
 
@@ -448,6 +472,12 @@ static uint64_t before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t 
         return give_up(slot, slot->target - 2);
     }
     (void)flags;
+    if (SHARED->outside) { /* for the child, which may share the memory */
+        cv_lock();
+        cv_open_code();
+        cv_unlock();
+        slot->close_after = 1;
+    }
     __atomic_fetch_add(&SHARED->forks, 1, __ATOMIC_RELAXED);
     fork_targets[slot_number(slot)] = slot->target;
     fork_masks[slot_number(slot)] = slot->saved_mask;
@@ -476,19 +506,27 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         count_call(number, 0, 0);
         return done(slot, registers, file);
     }
-    case SYS_read: cv_fill_mappings((int64_t)a); break;
-    case SYS_close: break;
+    case SYS_read: {
+        const uint64_t most = cv_fill_mappings((int64_t)a);
+        if (c <= most)
+            break;
+        const int64_t moved = cv_system(SYS_read, a, b, most, 0, 0, 0);
+        count_call(number, TO_FILE, moved > 0 ? (uint64_t)moved : 0);
+        return done(slot, registers, moved);
+    }
+
     case SYS_sigaction: count_call(number, 0, 0); return done(slot, registers, cv_signal_action(a, b, c, registers[R10]));
     case SYS_sigaltstack: count_call(number, 0, 0); return done(slot, registers, cv_alternate_stack(slot, a, b));
     case SYS_sigreturn: return before_signal_return(slot, registers);
-    case SYS_munmap: cv_forget(a, a + b); break;
-    case SYS_mmap:
-        if (registers[R10] & 0x10) /* MAP_FIXED */
-            cv_forget(a, a + b);
-        break;
+    case SYS_munmap:
     case SYS_mremap:
     case SYS_mprotect:
-    case 329: cv_forget(a, a + b); break;
+    case 329: slot->close_after = SHARED->outside & (uint64_t)cv_forget(a, a + b); break;
+    case SYS_mmap:
+        slot->close_after = SHARED->outside & c >> 2 & (uint64_t)((int32_t)registers[R8] >= 0); /* PROT_EXEC, of a file */
+        if (registers[R10] & 0x10)                                                              /* MAP_FIXED */
+            slot->close_after |= SHARED->outside & (uint64_t)cv_forget(a, a + b);
+        break;
     case SYS_fork:
     case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, 0, 0);
     case SYS_clone:
@@ -526,8 +564,8 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         return give_up(slot, slot->target - 2);
     default: break;
     }
-    if (moves_bytes(number)) {
-        slot->call_target = target_of(a);
+    if (moves_bytes(number) || slot->close_after) {
+        slot->call_target = moves_bytes(number) ? target_of(a) : NO_TARGET;
         return (uint64_t)cv_watched_call;
     }
     count_call(number, 0, 0);
@@ -539,6 +577,9 @@ uint64_t cv_before_call(struct cv_slot *slot, uint64_t *registers) { return slot
 uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
 {
     registers[RCX_] = slot->target;
+    if (slot->close_after)
+        cv_close_again();
+    slot->close_after = 0;
     switch (slot->call_number) {
     case SYS_fork:
     case SYS_vfork:
@@ -552,7 +593,7 @@ uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
     case SYS_execve:
     case SYS_execveat: SHARED->execing = 0; return slot->next;
     default: {
-        const int64_t moved = (int64_t)registers[RAX_];
+        const int64_t moved = moves_bytes(slot->call_number) ? (int64_t)registers[RAX_] : 0;
         count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);
         return slot->next;
     }

@@ -67,8 +67,7 @@ struct cv_blob_exit {
 struct cv_blob_superblock {
     uint64_t start, end; /* of its translation */
     uint32_t first_place, places;
-    uint32_t first_listed;
-    uint32_t unused;
+    uint32_t first_listed, listed; /* segments; none: it was forgotten */
 };
 
 enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_ALL }; /* all: rax, rcx and rdx */
@@ -88,7 +87,7 @@ struct cv_blob_mapping {
     char path[224];
 };
 
-enum cv_blob_mapping_flag { CV_MAPPING_FILE = 1, CV_MAPPING_WRITABLE = 2, CV_MAPPING_GONE = 4 };
+enum cv_blob_mapping_flag { CV_MAPPING_FILE = 1, CV_MAPPING_WRITABLE = 2, CV_MAPPING_GONE = 4, CV_MAPPING_CLOSED = 8 };
 
 struct cv_blob_entry {
     uint64_t key, code;
@@ -114,6 +113,7 @@ struct cv_slot {
     uint64_t left, buffer, flag, mode;               /* 64 72 80 88 */
     uint64_t next, child, started, again;            /* 96 104 112 120: continue here after a system call; a new thread's slot */
     uint64_t words[4], leave_mask, leaving;          /* 128 160 168: for going native with signals blocked (cv_leave) */
+    uint64_t outside_target;                         /* 176 */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
@@ -122,8 +122,10 @@ struct cv_slot {
     uint64_t pending, pending_mask, pending_info[16], state_words[8];
     uint64_t alternate_stack, alternate_flags, alternate_size;
     uint64_t call_number, call_target;
-    uint64_t went_native; /* for a reason: it does not come back */
-    uint64_t in_part;     /* something is being recorded */
+    uint64_t went_native;                                  /* for a reason: it does not come back */
+    uint64_t in_part;                                      /* something is being recorded */
+    uint64_t outside_since, outside_time, outside_entries; /* in code that the program made: since when (0: not now), how long, how often */
+    uint64_t close_after;                                  /* the system call */
 };
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
@@ -156,6 +158,7 @@ struct cv_shared {
     uint64_t last_call;   /* the program ends before its system call of this number, for comparisons; 0: never */
     uint64_t made_calls;  /* counted only for that */
     uint64_t initialized;
+    uint64_t outside; /* some thread has run code that the program made: code of files is closed */
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
     struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];

@@ -52,13 +52,20 @@ void cv_unblock_signals(struct cv_slot *slot) { set_mask(slot->saved_mask); }
 static int64_t tell_kernel(uint64_t number, const struct action *action)
 {
     struct action ours = *action;
-    if (action->handler != DEFAULT && action->handler != IGNORE) {
+    if (action->handler > IGNORE || (number == SIGSEGV && SHARED->outside)) {
         ours.handler = (uint64_t)cv_signal_entry;
         ours.flags = (action->flags & ~(SA_RESETHAND | SA_NODEFER)) | SA_ONSTACK | SA_RESTORER | SA_SIGINFO;
         ours.restorer = (uint64_t)cv_signal_return;
         ours.mask = ~UINT64_C(0);
     }
     return cv_system(SYS_sigaction, number, (uint64_t)&ours, 0, 8, 0, 0);
+}
+
+void cv_keep_faults(void)
+{
+    if (actions[SIGSEGV].handler <= IGNORE)
+        cv_system(SYS_sigaction, SIGSEGV, 0, (uint64_t)&actions[SIGSEGV], 8, 0, 0);
+    tell_kernel(SIGSEGV, &actions[SIGSEGV]);
 }
 
 /* Of each thread, in it, before its first translated instruction. */
@@ -149,7 +156,7 @@ void cv_keep_stack(struct cv_slot *slot, uint64_t *stack)
 void cv_signals_end(struct cv_slot *slot)
 {
     for (uint64_t n = 1; n < 65; n++)
-        if (actions[n].handler > IGNORE)
+        if (actions[n].handler > IGNORE || (n == SIGSEGV && SHARED->outside))
             cv_system(SYS_sigaction, n, (uint64_t)&actions[n], 0, 8, 0, 0);
     const uint64_t stack[3] = {slot->alternate_stack, slot->alternate_flags & ~1ULL, slot->alternate_size};
     cv_system(SYS_sigaltstack, (uint64_t)stack, 0, 0, 0, 0, 0);
@@ -274,6 +281,42 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
     return 1;
 }
 
+/* What the program has no handler for, but the engine: as if it had none. */
+static void act_by_default(uint64_t number, int fault)
+{
+    const struct action none = {DEFAULT, 0, 0, 0};
+    if (actions[number].handler == IGNORE && !fault)
+        return;
+    cv_system(SYS_sigaction, number, (uint64_t)&none, 0, 8, 0, 0); /* a fault comes again */
+    if (!fault)
+        cv_system(SYS_tgkill, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0), number,
+                  0, 0, 0);
+}
+
+/* A thread that ran code which the program had made comes to code of a file. 0: to none that is closed. */
+static int came_back(struct cv_slot *slot, struct context *c)
+{
+    const uint64_t thread = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    cv_lock();
+    const int fetched = c->error & 0x10 && cv_is_file(c->cr2), open = fetched && (SHARED->leave || cv_open_often(c->cr2));
+    if (SHARED->leave)
+        cv_open_code();
+    cv_unlock();
+    if (!fetched || open)
+        return fetched;
+    if (thread == slot->tid) {
+        cv_come_back(slot);
+    } else { /* such code has started it */
+        slot = cv_adopt(thread);
+        if (!slot)
+            return 0;
+        cv_keep_stack(slot, &c->stack);
+    }
+    slot->resume = c->rip;
+    c->rip = (uint64_t)enter_resume;
+    return 1;
+}
+
 static int inside(uint64_t at, const char *from, const char *to) { return at >= (uint64_t)from && at <= (uint64_t)to; }
 
 /* The kernel's handler of all signals for which the program has one. */
@@ -289,6 +332,20 @@ void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)
         features = *(const uint64_t *)(software + 2);
         memcpy(slot->state_words, software, 48);
         slot->state_words[6] = c->segments;
+    }
+    if (number == SIGSEGV && SHARED->outside && fault && !ours && !cv_in_cache(c->rip) && came_back(slot, c))
+        return;
+    if (actions[number].handler <= IGNORE) {
+        act_by_default(number, fault);
+        return;
+    }
+    if (slot->outside_since && !ours) { /* the handler is traced */
+        cv_come_back(slot);
+        build_frame(slot, number, info, c, slot->pending ? slot->pending_mask : c->mask, (const void *)c->vectors);
+        *(uint64_t *)(c->vectors + 512) = 0;
+        slot->resume = c->rip;
+        c->rip = (uint64_t)enter_resume;
+        return;
     }
     if (slot->mode == CV_NATIVE && !ours && !cv_in_cache(c->rip)) { /* at once, and the handler natively, too */
         build_frame(slot, number, info, c, slot->pending ? slot->pending_mask : c->mask, (const void *)c->vectors);
@@ -312,6 +369,8 @@ void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)
         c->rip = (uint64_t)cv_call_begin;
     if (inside(c->rip, cv_watched_begin, cv_watched_end))
         c->rip = (uint64_t)cv_watched_begin;
+    if (inside(c->rip, cv_outside_begin, cv_outside_end))
+        c->rip = (uint64_t)cv_outside_begin;
     memcpy(slot->pending_info, info, sizeof slot->pending_info);
     slot->pending = number;
     slot->pending_mask = c->mask;

@@ -8,6 +8,9 @@ enum {
     SYS_close,
     SYS_fstat = 5,
     SYS_seek = 8,
+    SYS_pread = 17,
+    SYS_mprotect = 10,
+    SYS_madvise = 28,
     SYS_yield = 24,
     SYS_getpid = 39,
     SYS_truncate = 77,
@@ -123,6 +126,7 @@ static int starts(const char *text_, const char *with)
     return 1;
 }
 
+static const char made[] = "code that the program made itself";
 static void (*take)(const struct current *, const char *, uint32_t);
 
 /* One line of /proc/self/maps with code in it. */
@@ -181,6 +185,17 @@ static int each_line(void (*line)(const char *, const char *))
     return 1;
 }
 
+static int is_of_file(const struct current *m) { return m->inode && m->flags & CV_MAPPING_FILE && !(m->flags & CV_MAPPING_WRITABLE); }
+
+static void close_or_open(struct current *m, int closed)
+{
+    if (!is_of_file(m) || closed == !!(m->flags & CV_MAPPING_CLOSED))
+        return;
+    cv_system(SYS_mprotect, m->low, m->high - m->low, closed ? 1 : 5, 0, 0, 0);
+    cv_system(SYS_madvise, m->low, m->high - m->low, closed ? 16 : 17, 0, 0, 0); /* out of dumps: it stays a mapping of its own */
+    m->flags ^= CV_MAPPING_CLOSED;
+}
+
 static void add(const struct current *m, const char *path, uint32_t path_bytes)
 {
     for (int i = 0; i < n_current; i++)
@@ -196,22 +211,57 @@ static void add(const struct current *m, const char *path, uint32_t path_bytes)
     memcpy(out->path, path, bytes);
     out->path_bytes = bytes;
     current[n_current] = *m;
-    current[n_current++].mapping = (uint32_t)SHARED->mappings++;
+    current[n_current].mapping = (uint32_t)SHARED->mappings++;
+    close_or_open(&current[n_current++], SHARED->outside && !SHARED->leave);
+}
+
+void cv_close_code(void)
+{
+    take = add;
+    each_line(take_line);
+    for (int i = 0; i < n_current; i++)
+        close_or_open(&current[i], 1);
+}
+
+void cv_open_code(void)
+{
+    for (int i = 0; i < n_current; i++)
+        close_or_open(&current[i], 0);
+}
+
+static const struct current *current_at(uint64_t address)
+{
+    for (int i = 0; i < n_current; i++)
+        if (address >= current[i].low && address < current[i].high)
+            return &current[i];
+    return 0;
+}
+
+int cv_is_file(uint64_t address)
+{
+    const struct current *m = current_at(address);
+    return m && is_of_file(m);
+}
+
+static int is_closed(uint64_t address)
+{
+    const struct current *m = current_at(address);
+    return m && m->flags & CV_MAPPING_CLOSED;
 }
 
 int cv_mapping_of(uint64_t address, const char **why)
 {
     for (int again = 0; again < 2; again++) {
-        for (int i = 0; i < n_current; i++) {
-            const struct current *m = &current[i];
-            if (address < m->low || address >= m->high)
-                continue;
-            if (m->flags & CV_MAPPING_WRITABLE || !(m->flags & CV_MAPPING_FILE)) {
-                *why = "code that the program made itself";
-                return -1;
-            }
-            return (int)m->mapping;
+        const struct current *m = current_at(address);
+        /* A file's code that is writable now: its system calls must be seen, mprotect's first of all, which ends that. */
+        const int same =
+            m && m->flags & CV_MAPPING_FILE && (!(m->flags & CV_MAPPING_WRITABLE) || cv_calls_system(address & ~UINT64_C(4095)));
+        if (m && !same) {
+            *why = made;
+            return -1;
         }
+        if (m)
+            return (int)m->mapping;
         take = add;
         if (!again && !each_line(take_line)) {
             *why = "/proc cannot be read";
@@ -222,15 +272,26 @@ int cv_mapping_of(uint64_t address, const char **why)
     return -1;
 }
 
+int cv_is_made(uint64_t address)
+{
+    const char *why = 0;
+    return cv_mapping_of(address, &why) < 0 && why == made;
+}
+
 static int64_t shown = -1;     /* descriptor */
 static uint64_t shown_file[2]; /* device and number of the file of it */
 
 static void show_line(const char *at, const char *end)
 {
-    const char *begin = at;
+    char *begin = (char *)(uint64_t)at;
     const uint64_t low = number(&at, 16);
-    if ((low < CV_BLOB_BASE || low >= CV_SHARED_BASE + CV_SHARED_BYTES) && !cv_in_cache(low))
-        cv_system(SYS_write, (uint64_t)shown, (uint64_t)begin, (uint64_t)(end + 1 - begin), 0, 0, 0);
+    if ((low >= CV_BLOB_BASE && low < CV_SHARED_BASE + CV_SHARED_BYTES) || cv_in_cache(low))
+        return;
+    at++;
+    number(&at, 16);
+    if (is_closed(low))
+        begin[at + 3 - begin] = 'x';
+    cv_system(SYS_write, (uint64_t)shown, (uint64_t)begin, (uint64_t)(end + 1 - begin), 0, 0, 0);
 }
 
 static int is_shown(int64_t file, uint64_t *of)
@@ -259,17 +320,35 @@ int64_t cv_open_mappings(uint64_t path, uint64_t flags)
     return file;
 }
 
-void cv_fill_mappings(int64_t file)
+/* Bytes until the end of the last whole line (0: of the first one) within so many bytes of the file. */
+static uint64_t lines_within(int64_t file, uint64_t at, uint64_t most, int first)
 {
-    uint64_t of[2];
+    const int64_t n = cv_system(SYS_pread, (uint64_t)file, (uint64_t)text, most, at, 0, 0);
+    uint64_t end = 0;
+    for (int64_t i = 0; i < n && !(first && end); i++)
+        if (text[i] == '\n')
+            end = (uint64_t)i + 1;
+    return end;
+}
+
+uint64_t cv_fill_mappings(int64_t file)
+{
+    uint64_t of[2], bytes = UINT64_MAX;
     cv_lock();
-    if (is_shown(file, of) && of[0] == shown_file[0] && of[1] == shown_file[1] &&
-        !cv_system(SYS_seek, (uint64_t)file, 0, 1, 0, 0, 0)) { /* at its beginning */
-        cv_system(SYS_truncate, (uint64_t)file, 0, 0, 0, 0, 0);
-        each_line(show_line);
-        cv_system(SYS_seek, (uint64_t)file, 0, 0, 0, 0, 0);
+    if (is_shown(file, of) && of[0] == shown_file[0] && of[1] == shown_file[1]) {
+        const int64_t at = cv_system(SYS_seek, (uint64_t)file, 0, 1, 0, 0, 0);
+        if (!at) {
+            cv_system(SYS_truncate, (uint64_t)file, 0, 0, 0, 0, 0);
+            each_line(show_line);
+            cv_system(SYS_seek, (uint64_t)file, 0, 0, 0, 0, 0);
+        }
+        char before = '\n';
+        cv_system(SYS_pread, (uint64_t)file, (uint64_t)&before, 1, (uint64_t)at - 1, 0, 0);
+        const uint64_t rest = before == '\n' ? 0 : lines_within(file, (uint64_t)at, sizeof text, 1);
+        bytes = rest + lines_within(file, (uint64_t)at + rest, sizeof text - 1, 0);
     }
     cv_unlock();
+    return bytes;
 }
 
 int cv_drop_mappings(uint64_t low, uint64_t high)
@@ -277,8 +356,9 @@ int cv_drop_mappings(uint64_t low, uint64_t high)
     int dropped = 0;
     for (int i = 0; i < n_current;)
         if (current[i].low < high && low < current[i].high) {
+            close_or_open(&current[i], 0); /* what the program does not change stays executable */
+            dropped += current[i].flags & CV_MAPPING_FILE;
             current[i] = current[--n_current];
-            dropped++;
         } else {
             i++;
         }

@@ -13,7 +13,7 @@ enum { O_A = 8, O_B = 16, O_C = 24, O_TARGET = 32, O_JUMP = 40, O_LINK = 56, O_L
 #define MOST_INSTRUCTIONS 48 /* of a segment */
 #define MOST_SEGMENTS 24     /* of a superblock */
 #define LONG_ENOUGH 64       /* instructions of a superblock */
-#define REGION_BYTES 0x2000000
+#define REGION_BYTES 0x18000000
 #define REGION_ROOM 0x10000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
 
@@ -83,26 +83,42 @@ static void remember(int mode, uint64_t address, uint64_t code)
     __atomic_store_n(&entries[i].key, address, __ATOMIC_RELEASE);
 }
 
-/* Code that goes away: other code may come to the same addresses (dlclose, dlopen). */
-void cv_forget(uint64_t low, uint64_t high)
+static void erase(int mode, uint64_t address)
+{
+    struct cv_blob_entry *entries = table(mode);
+    for (uint64_t k = hash(address); entries[k].key; k = (k + 1) & (CV_HASH - 1))
+        if (entries[k].key == address)
+            entries[k].key = 1;
+}
+
+static void sever(struct cv_blob_superblock *superblock);
+
+/* Code that goes away or changes: other code may come to the same addresses (dlclose, dlopen, mprotect). */
+int cv_forget(uint64_t low, uint64_t high)
 {
     cv_lock();
     cv_forget_pages();
     memset(lately, 0, sizeof lately);
     if (!cv_drop_mappings(low, high)) {
         cv_unlock();
-        return;
+        return 0;
+    }
+    for (uint64_t i = 0; i < SHARED->superblocks; i++) {
+        struct cv_blob_superblock *b = &SUPERBLOCKS[i];
+        for (uint32_t k = 0; k < b->listed; k++) {
+            const struct cv_blob_segment *s = &SEGMENTS[LISTED[b->first_listed + k]];
+            if (s->address < high && low < s->address + s->bytes) {
+                sever(b);
+                break;
+            }
+        }
     }
     for (uint64_t i = 0; i < SHARED->segments; i++) {
         const uint64_t address = SEGMENTS[i].address;
         if (address + SEGMENTS[i].bytes <= low || address >= high)
             continue;
-        for (int mode = 0; mode <= SEGMENT_TABLE; mode++) {
-            struct cv_blob_entry *entries = table(mode);
-            for (uint64_t k = hash(address); entries[k].key; k = (k + 1) & (CV_HASH - 1))
-                if (entries[k].key == address)
-                    entries[k].key = 1;
-        }
+        for (int mode = 0; mode <= SEGMENT_TABLE; mode++)
+            erase(mode, address);
         for (uint64_t t = 0; t < SHARED->slots; t++)
             for (uint64_t mode = 0; mode < CV_NATIVE; mode++) {
                 uint64_t *entry =
@@ -113,6 +129,7 @@ void cv_forget(uint64_t low, uint64_t high)
             }
     }
     cv_unlock();
+    return 1;
 }
 
 /* ---- flags ---- */
@@ -273,6 +290,30 @@ void cv_link(uint64_t site, uint64_t code)
     __atomic_store_n((uint32_t *)site, (uint32_t)distance, __ATOMIC_RELEASE);
 }
 
+/* Whoever comes to its head asks for the code of today. The head's first instruction has eight bytes or more, which lie in one line. */
+static void sever(struct cv_blob_superblock *superblock)
+{
+    const uint64_t start = superblock->start;
+    const uint64_t address = SEGMENTS[LISTED[superblock->first_listed]].address;
+    uint64_t *head_word = (uint64_t *)start, jump_word = *head_word;
+    for (int mode = 0; mode < SEGMENT_TABLE; mode++)
+        if (cv_known(mode, address) == start)
+            erase(mode, address);
+    superblock->listed = 0;
+    for (uint64_t i = 0; i < SHARED->regions; i++)
+        if (start >= SHARED->region[i].base && start < SHARED->region[i].end)
+            region = &SHARED->region[i];
+    out = (uint8_t *)region->at;
+    store_constant(O_TARGET, address);
+    store_constant(O_LINK, 0);
+    jump(cv_table[ENTER_DISPATCH]);
+    const uint32_t distance = (uint32_t)(region->at - start - 5);
+    region->at = (uint64_t)out;
+    memcpy((uint8_t *)&jump_word + 1, &distance, 4);
+    *(uint8_t *)&jump_word = 0xe9;
+    __atomic_store_n(head_word, jump_word, __ATOMIC_RELEASE);
+}
+
 /* ---- counters ---- */
 
 static uint32_t new_counter(uint32_t first, int segments, int sign)
@@ -404,11 +445,13 @@ static struct cv_blob_region *region_for(uint64_t address)
         return 0;
     }
     /* Below the module; a program at a low address has its heap above it, which must be able to grow. */
-    for (uint64_t k = 0; k < 64; k++) {
-        const uint64_t step = k * REGION_BYTES;
+    for (uint64_t k = 0; k < 48; k++) {
+        const uint64_t step = k << 24;
         const uint64_t at =
-            address > UINT64_C(0x100000000) ? (address - 0x20000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
-        const int64_t got = cv_system(9, at, REGION_BYTES, 7, 0x100022, (uint64_t)-1, 0); /* mmap, MAP_FIXED_NOREPLACE */
+            address > UINT64_C(0x100000000) ? (address - 0x1f000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
+        if ((int64_t)(at - address) > REACH || (int64_t)(address - at) > REACH)
+            break;
+        const int64_t got = cv_system(9, at, REGION_BYTES, 7, 0x104022, (uint64_t)-1, 0); /* mmap, MAP_FIXED_NOREPLACE */
         if (got == (int64_t)at) {
             SHARED->region[SHARED->regions] = (struct cv_blob_region){at, at, at + REGION_BYTES, at + REGION_BYTES};
             return &SHARED->region[SHARED->regions++];
@@ -541,6 +584,7 @@ static void place(uint64_t address, int segments, int spilled)
 static void end_block(void)
 {
     block->end = (uint64_t)out;
+    block->listed = (uint32_t)SHARED->listed - block->first_listed;
     __atomic_store_n(&SHARED->superblocks, SHARED->superblocks + 1, __ATOMIC_RELEASE);
 }
 
@@ -1070,10 +1114,10 @@ static uint64_t recording(uint64_t address)
     if (id < 0)
         return 0;
     struct cv_blob_segment *s = &SEGMENTS[id];
-    if (!s->counter) {
-        LISTED[SHARED->listed] = (uint32_t)id;
-        s->counter = new_counter((uint32_t)SHARED->listed++, 1, 1);
-    }
+    LISTED[SHARED->listed] = (uint32_t)id;
+    if (!s->counter)
+        s->counter = new_counter((uint32_t)SHARED->listed, 1, 1);
+    SHARED->listed++;
     const int words = s->words;
     int k = 0;
     store(RAX, O_A);

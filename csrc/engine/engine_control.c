@@ -207,6 +207,46 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     return status;
 }
 
+/* Processor time of the program. */
+static double cpu_seconds(pid_t process, const struct rusage *usage)
+{
+    struct timespec t = {0, 0};
+    clockid_t clock;
+    if (usage && (usage->ru_utime.tv_sec || usage->ru_utime.tv_usec || usage->ru_stime.tv_usec))
+        return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+               1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+    if (!clock_getcpuclockid(process, &clock))
+        clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint64_t thread_nanoseconds(pid_t process, uint64_t thread)
+{
+    char path[64];
+    unsigned long time = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", process, (int)thread);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%lu", &time) != 1)
+        time = 0;
+    if (file)
+        fclose(file);
+    return time;
+}
+
+/* How much of the program ran natively, in code that it had made itself: entries, and seconds of its processor time. */
+static void say_outside(const struct cv_target *target, double seconds)
+{
+    uint64_t entries = 0, time = 0;
+    for (uint64_t i = 0; i < target->shared->slots; i++) {
+        const struct cv_slot *slot = cv_slot_of(target, i);
+        const uint64_t since = slot->outside_since, now = since ? thread_nanoseconds(target->pid, slot->tid) : 0;
+        entries += slot->outside_entries;
+        time += slot->outside_time + (now > since ? now - since : 0);
+    }
+    if (entries)
+        cv_say("outside: %lu entries %.6f s of %.6f s", (unsigned long)entries, 1e-9 * (double)time, seconds);
+}
+
 static void say_why_native(const struct cv_target *target)
 {
     const uint64_t n = target->shared->reasons < CV_MOST_REASONS ? target->shared->reasons : CV_MOST_REASONS;
@@ -252,7 +292,9 @@ int main(int count, char **arguments)
             kill(target.pid, SIGKILL);
         return REFUSED;
     }
+    const double used = options.attach ? cpu_seconds(target.pid, NULL) : 0;
     status = run(&options, &target, &usage);
+    const double seconds = cpu_seconds(target.pid, &usage) - used;
     cv_wire_last_parts();
     if (!(options.period > 0))
         cv_wire_interval((uint64_t)(cv_wire_references() / (options.interval ? (double)options.interval : 1e6)));
@@ -260,6 +302,7 @@ int main(int count, char **arguments)
     cv_wire_counters(1);
     cv_wire_system((uint64_t)usage.ru_minflt);
     say_why_native(&target);
+    say_outside(&target, seconds);
     const int sets = cv_wire_vector_sets();
     cv_say("vector sets:%s%s", sets & 1 << CV_X86_VEX ? " avx" : "", sets & 1 << CV_X86_EVEX ? " avx512f" : "");
     if (options.dump && cv_wire_dump(options.dump))

@@ -460,7 +460,8 @@ void cv_detach(struct cv_target *target)
     for (int turn = 0; waiting && turn < 500; turn++) { /* those that sleep leave when they wake up */
         waiting = 0;
         for (uint64_t i = 0; i < target->shared->slots; i++)
-            waiting += cv_slot_of(target, i)->in_use == 1 && cv_slot_of(target, i)->mode != CV_NATIVE;
+            waiting +=
+                cv_slot_of(target, i)->in_use == 1 && cv_slot_of(target, i)->mode != CV_NATIVE && !cv_slot_of(target, i)->outside_since;
         if (waiting)
             nanosleep(&moment, NULL);
     }

@@ -342,10 +342,51 @@ def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> Non
     }
     """
     program = _compiled(tmp_path, source)
-    recorded = trace([str(program)], output=tmp_path / "jit.cvt", sampling=SamplingPlan(engine="native"))
-    assert recorded.header["exit_status"] == 0
-    assert "code that the program made itself" in recorded.header["went_native"][0]
+    said = _said("trace", "--engine", "native", "-o", tmp_path / "jit.cvt", "--", program)
+    assert "of the CPU time ran natively and is not counted, in code that the program made itself" in said
+    header = Trace.load(tmp_path / "jit.cvt").header
+    assert header["exit_status"] == 0
+    assert header["made_code"]["entries"] == 2
+    assert header["went_native"] == []
     assert counted(tmp_path, [str(program)])[1] == b"49\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--sample=500", "--interval=20000", "--sets=64")], ids=["counts", "bursts and sets"])
+def test_what_calls_made_code_stays_traced(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = _compiled(tmp_path, (HERE / "integration" / "made_code.c").read_text(), "-pthread")
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    executed, output = counted(tmp_path, [str(program)], *options)
+    assert output == natively
+    assert 900_000 in executed.values()  # the loop after the last made code
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("loop.lua", ["luajit"]),
+        ("loop.js", ["node"]),
+        ("Loop.java", ["java", "-Xmx64m"]),
+    ],
+)
+def test_interpreters_that_make_code_run_unharmed(name: str, command: list[str], tmp_path: Path) -> None:
+    sources = {
+        "loop.lua": "local s = 0 for i = 1, 3e6 do s = s + i % 7 end print(s, string.rep('ab', 3))",
+        "loop.js": "let s = 0; for (let i = 0; i < 3e6; i++) s += i % 7; console.log(s, JSON.stringify([1, {a: 2}]))",
+        "Loop.java": """class Loop { public static void main(String[] a) throws Exception {
+            long[] s = new long[2]; Thread t = new Thread(() -> { for (int i = 0; i < 3000000; i++) s[0] += i % 7; }); t.start();
+            for (int i = 0; i < 3000000; i++) s[1] += i % 7; t.join(); System.out.println(s[0] + s[1]);
+            try { ((String) null).length(); } catch (NullPointerException e) { System.out.println("caught"); } } }""",
+    }
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    (tmp_path / name).write_text(sources[name])
+    command = [*command, str(tmp_path / name)]
+    natively = subprocess.run(command, capture_output=True, check=True).stdout
+    executed, output = counted(tmp_path, command)
+    log = (tmp_path / "log").read_text()
+    assert output == natively
+    assert log.startswith("outside: ")
+    assert sum(executed.values()) > 200_000
 
 
 @pytest.mark.parametrize("plan", [{"mode": "full"}, {"data_objects": True}, {"start_at": "main"}])

@@ -35,9 +35,13 @@ def _run(folder: Path, command: Sequence[str | Path], cpu: int) -> bytes:
 
 def stepped(stepper: Path, folder: Path, command: Sequence[str], limit: int, cpu: int = 0) -> tuple[int, dict[int, int]]:
     """Step through the command; return the number of the system call it was left at (0: its end), executions by address."""
-    table = folder / "steps"
-    _run(folder, [stepper, table, str(limit), *command], cpu)
-    call, *lines = table.read_text().splitlines()
+    _run(folder, [stepper, folder / "steps", str(limit), *command], cpu)
+    return kept_steps(folder)
+
+
+def kept_steps(folder: Path) -> tuple[int, dict[int, int]]:
+    """Return what was stepped last in the folder."""
+    call, *lines = (folder / "steps").read_text().splitlines()
     return int(call), {int(a, 16): int(n) for a, n in (line.split() for line in lines)}
 
 
