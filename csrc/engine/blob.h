@@ -12,6 +12,7 @@
 #define CODE ((uint8_t *)(CV_SHARED_BASE + CV_OFF_CODE))
 #define SUPERBLOCKS ((struct cv_blob_superblock *)(CV_SHARED_BASE + CV_OFF_SUPERBLOCKS))
 #define PLACES ((struct cv_blob_place *)(CV_SHARED_BASE + CV_OFF_PLACES))
+#define cv_lookups(mode) ((uint64_t *)(CV_SHARED_BASE + CV_OFF_LOOKUP) + (uint64_t)(mode) * CV_LOOKUPS)
 #define MAPPINGS ((struct cv_blob_mapping *)(CV_SHARED_BASE + CV_OFF_MAPPINGS))
 
 /* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
@@ -48,7 +49,8 @@ void cv_say_why(const char *text, uint64_t address);
 uint64_t cv_known(int mode, uint64_t address);     /* its translation; 0: none */
 uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
 void cv_link(uint64_t site, uint64_t code);
-int cv_forget(uint64_t low, uint64_t high); /* takes the lock itself; 1: there was code of files */
+void cv_enter_lookup(int mode, uint64_t target, uint64_t code); /* for indirect branches; without the lock */
+int cv_forget(uint64_t low, uint64_t high);                     /* takes the lock itself; 1: there was code of files */
 /* The program's address and state at an address of the code cache; 0: not there. */
 const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_superblock **block, int exact);
 int cv_in_cache(uint64_t address);
@@ -59,7 +61,8 @@ uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for t
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
-extern const char cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+extern const char cv_landing_miss[], cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[],
+    cv_thread_call[];
 struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
 

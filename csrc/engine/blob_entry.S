@@ -79,6 +79,17 @@ enter_after_call: SWITCH cv_after_call
 enter_interrupted: SWITCH cv_interrupted
 enter_outside_asked: SWITCH cv_outside_asked
 
+/* An indirect branch whose target the table does not have, or has another one for (rcx is behind that by -rax). */
+.globl cv_landing_miss, cv_lookup_miss
+cv_landing_miss:
+    not rax
+    lea rcx, [rcx + rax + 1]
+cv_lookup_miss:
+    mov gs:[TARGET], rcx
+    mov rax, gs:[8]
+    mov rcx, gs:[16]
+    jmp enter_dispatch
+
 /* A system call: a signal that came before it must be delivered before it, or the call might wait for ever. Between the test and the
  * system call itself the signal handler knows that nothing has happened yet (cv_call_begin, cv_call_end). */
 .globl cv_plain_call, cv_watched_call, cv_done_call, cv_fork_call, cv_thread_call, cv_call_begin, cv_call_end, cv_watched_begin, cv_watched_end

@@ -124,10 +124,7 @@ uint64_t cv_dispatch(struct cv_slot *slot, uint64_t *registers)
             cv_link(link, code);
         cv_unlock();
     } else {
-        uint64_t *entry = (uint64_t *)(slot->self + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) + 2 * (target & (CV_LOOKUPS - 1));
-        entry[0] = 0;
-        entry[1] = code;
-        entry[0] = -target;
+        cv_enter_lookup((int)mode, target, code);
         slot->misses++;
     }
     return code;
@@ -265,12 +262,24 @@ uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
     return cv_find(slot, slot->target);
 }
 
+static void map_lookups(struct cv_slot *slot)
+{
+    const uint64_t from = CV_SHARED_BASE + CV_OFF_LOOKUP, to = slot->self + CV_SLOT_LOOKUP, bytes = CV_NATIVE * CV_LOOKUP_BYTES;
+    if (slot->has_lookups)
+        return;
+    if (cv_system(SYS_mremap, from, 0, bytes, 3, to, 0) != (int64_t)to) /* the same memory; else one in which there is never anything */
+        for (uint64_t i = 0; i < bytes / 8; i++)
+            ((uint64_t *)to)[i] = (uint64_t)cv_lookup_miss;
+    slot->has_lookups = 1;
+}
+
 /* From native code, where the controller put the thread; or after a signal's handler. */
 uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
 {
     (void)registers;
     slot->link = 0;
     slot->target = slot->resume;
+    map_lookups(slot);
     if (SHARED->bursts_only) {
         cv_check_mappings();
         return begin_burst(slot);
@@ -327,6 +336,7 @@ struct cv_slot *cv_adopt(uint64_t thread)
     slot->tid = thread;
     slot->started = 1;
     slot->mode = CV_COUNTING;
+    map_lookups(slot);
     go_on_as(slot, SHARED->mode);
     __asm__ volatile("wrgsbase %0" : : "r"(slot->self));
     return slot;
@@ -336,6 +346,7 @@ uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
 {
     registers[RCX_] = slot->target;
     slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    map_lookups(slot);
     cv_signals_begin(slot, 0);
     __atomic_store_n(&slot->started, 1, __ATOMIC_RELEASE);
     if (slot->mode != CV_NATIVE)

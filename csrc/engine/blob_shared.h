@@ -70,7 +70,7 @@ struct cv_blob_superblock {
     uint32_t first_listed, listed; /* segments; none: it was forgotten */
 };
 
-enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_ALL }; /* all: rax, rcx and rdx */
+enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_BOTH }; /* both: rax and rcx */
 
 /* Where an instruction of the program was copied to. */
 struct cv_blob_place {
@@ -126,6 +126,7 @@ struct cv_slot {
     uint64_t in_part;                                      /* something is being recorded */
     uint64_t outside_since, outside_time, outside_entries; /* in code that the program made: since when (0: not now), how long, how often */
     uint64_t close_after;                                  /* the system call */
+    uint64_t has_lookups;
 };
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
@@ -133,9 +134,9 @@ struct cv_slot {
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
 #define CV_SLOT_PARTS 0x80000
-#define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: (negated target, code); a table of 1 MiB for each mode */
-#define CV_SLOT_LOOKUP_BYTES 0x100000
+#define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: a table for each mode, the same memory in all slots (CV_OFF_LOOKUP) */
 #define CV_LOOKUPS 65536
+#define CV_LOOKUP_BYTES (8 * CV_LOOKUPS)
 #define CV_SLOT_COUNTERS 0x400000
 #define CV_SLOT_BUFFER 0x1000000
 #define CV_SLOT_BUFFER_BYTES 0x1000000
@@ -158,7 +159,8 @@ struct cv_shared {
     uint64_t last_call;   /* the program ends before its system call of this number, for comparisons; 0: never */
     uint64_t made_calls;  /* counted only for that */
     uint64_t initialized;
-    uint64_t outside; /* some thread has run code that the program made: code of files is closed */
+    uint64_t lookups_filled; /* a bit for each mode */
+    uint64_t outside;        /* some thread has run code that the program made: code of files is closed */
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
     struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];
@@ -173,13 +175,14 @@ struct cv_shared {
 #define CV_OFF_PLACES (CV_OFF_SUPERBLOCKS + UINT64_C(32) * CV_MOST_SUPERBLOCKS)
 #define CV_OFF_MAPPINGS (CV_OFF_PLACES + UINT64_C(16) * CV_MOST_PLACES)
 #define CV_OFF_HASH (CV_OFF_MAPPINGS + UINT64_C(256) * CV_MOST_MAPPINGS)
+#define CV_OFF_LOOKUP (CV_OFF_SLOTS - CV_NATIVE * CV_LOOKUP_BYTES)
 #define CV_OFF_SLOTS UINT64_C(0x40000000)
 #define CV_SHARED_BYTES (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
 
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32,
                "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
-_Static_assert(CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH <= CV_OFF_SLOTS && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
+_Static_assert(CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
 
 #endif

@@ -16,6 +16,7 @@ enum { O_A = 8, O_B = 16, O_C = 24, O_TARGET = 32, O_JUMP = 40, O_LINK = 56, O_L
 #define REGION_BYTES 0x18000000
 #define REGION_ROOM 0x10000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
+#define LANDING_BYTES 40
 
 static struct cv_blob_region *region;
 static uint8_t *out;
@@ -27,6 +28,20 @@ static void fail(const char *why)
 {
     if (!failed)
         failed = why;
+}
+
+static void fill_lookups(int mode)
+{
+    if (SHARED->lookups_filled >> mode & 1)
+        return;
+    for (uint64_t i = 0; i < CV_LOOKUPS; i++)
+        cv_lookups(mode)[i] = (uint64_t)cv_lookup_miss;
+    SHARED->lookups_filled |= UINT64_C(1) << mode;
+}
+
+void cv_enter_lookup(int mode, uint64_t target, uint64_t code)
+{
+    __atomic_store_n(&cv_lookups(mode)[target % CV_LOOKUPS], code - LANDING_BYTES, __ATOMIC_RELEASE);
 }
 
 /* ---- decoded code ---- */
@@ -119,14 +134,8 @@ int cv_forget(uint64_t low, uint64_t high)
             continue;
         for (int mode = 0; mode <= SEGMENT_TABLE; mode++)
             erase(mode, address);
-        for (uint64_t t = 0; t < SHARED->slots; t++)
-            for (uint64_t mode = 0; mode < CV_NATIVE; mode++) {
-                uint64_t *entry =
-                    (uint64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_LOOKUP + mode * CV_SLOT_LOOKUP_BYTES) +
-                    2 * (address & (CV_LOOKUPS - 1));
-                if (entry[0] == -address)
-                    entry[0] = 0;
-            }
+        for (int mode = 0; mode < CV_NATIVE; mode++)
+            cv_lookups(mode)[address % CV_LOOKUPS] = (uint64_t)cv_lookup_miss;
     }
     cv_unlock();
     return 1;
@@ -364,38 +373,30 @@ static void spill(void)
 {
     store(RAX, O_A);
     store(RCX, O_B);
-    store(RDX, O_C);
 }
 
-static void unspill(void)
-{
-    load(RAX, O_A);
-    load(RCX, O_B);
-    load(RDX, O_C);
-}
-
-/* Goes to the translation of the address in rcx; rax, rcx and rdx are spilled. No instruction changes the flags. */
+/* Goes to the translation of the address in rcx; rax and rcx are spilled. A table says where one may be, by the address's low bits;
+ * what is there looks whether it is the right one (landing). No instruction changes the flags. */
 static void indirect(int mode)
 {
-    const uint32_t lookup = CV_SLOT_LOOKUP + (uint32_t)mode * CV_SLOT_LOOKUP_BYTES;
-    CODE_BYTES("\x0f\xb7\xc1");         /* movzx eax, cx */
-    CODE_BYTES("\x48\x8d\x04\x00");     /* lea rax, [rax + rax] */
-    CODE_BYTES("\x65\x48\x8b\x14\xc5"); /* mov rdx, gs:[rax * 8 + lookup] */
-    word(lookup);
-    store(RCX, O_TARGET);
-    address_of(RCX, RCX, RDX, 1, 0);
-    CODE_BYTES("\xe3\x02\xeb"); /* jrcxz hit; jmp miss */
-    uint8_t *miss = out;
-    byte(0);
-    CODE_BYTES("\x65\x48\x8b\x04\xc5"); /* mov rax, gs:[rax * 8 + lookup + 8] */
-    word(lookup + 8);
-    store(RAX, O_JUMP);
-    unspill();
-    CODE_BYTES("\x65\xff\x24\x25"); /* jmp gs:[O_JUMP] */
-    word(O_JUMP);
-    *miss = (uint8_t)(out - miss - 1);
-    unspill();
-    jump(cv_table[ENTER_DISPATCH]);
+    CODE_BYTES("\x0f\xb7\xc1");     /* movzx eax, cx */
+    CODE_BYTES("\x65\xff\x24\xc5"); /* jmp gs:[rax * 8 + lookup] */
+    word(CV_SLOT_LOOKUP + (uint32_t)mode * CV_LOOKUP_BYTES);
+}
+
+/* Before a superblock's head, for indirect branches: is it the address in rcx? */
+static void landing(uint64_t address)
+{
+    const uint8_t *begin = out;
+    const uint64_t negated = -address;
+    CODE_BYTES("\x48\xb8"); /* mov rax, -address */
+    bytes(&negated, 8);
+    CODE_BYTES("\x48\x8d\x0c\x01\xe3\x06\xff\x25"); /* lea rcx, [rcx + rax]; jrcxz hit; jmp miss */
+    relative(constant((uint64_t)cv_landing_miss));
+    load(RAX, O_A);
+    load(RCX, O_B);
+    if (out != begin + LANDING_BYTES)
+        fail("a landing of another size");
 }
 
 static void copy(const struct cv_x86 *x, const uint8_t *code)
@@ -966,12 +967,12 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     case CV_X86_CALL_INDIRECT:
         spill();
         if (last->kind == CV_X86_RETURN) {
-            place(last->address, n - 1, CV_PLACE_ALL);
+            place(last->address, n - 1, CV_PLACE_BOTH);
             byte(0x59); /* pop rcx */
             if (last->pops)
                 address_of(RSP, RSP, -1, 1, last->pops);
         } else {
-            place(last->address, n - 1, CV_PLACE_ALL);
+            place(last->address, n - 1, CV_PLACE_BOTH);
             load_target(last, code);
             if (last->kind == CV_X86_CALL_INDIRECT)
                 push_return(next);
@@ -1210,7 +1211,7 @@ static uint64_t recording(uint64_t address)
         break;
     case CV_X86_RETURN:
         spill();
-        place(last->address, 0, CV_PLACE_ALL);
+        place(last->address, 0, CV_PLACE_BOTH);
         byte(0x59);
         if (last->pops)
             address_of(RSP, RSP, -1, 1, last->pops);
@@ -1219,7 +1220,7 @@ static uint64_t recording(uint64_t address)
     case CV_X86_JUMP_INDIRECT:
     case CV_X86_CALL_INDIRECT:
         spill();
-        place(last->address, 0, CV_PLACE_ALL);
+        place(last->address, 0, CV_PLACE_BOTH);
         load_target(last, code);
         if (last->kind == CV_X86_CALL_INDIRECT)
             push_return(next);
@@ -1249,18 +1250,20 @@ uint64_t cv_translate(int mode, uint64_t address)
         cv_say_why(why, address);
         return 0;
     }
+    fill_lookups(mode);
     region = region_for(address);
     if (!region) {
         cv_say_why(failed, address);
         return 0;
     }
-    out = (uint8_t *)((region->at + 15) & ~UINT64_C(15));
+    head_code = (region->at + LANDING_BYTES + 15) & ~UINT64_C(15);
+    out = (uint8_t *)head_code - LANDING_BYTES;
     head = address;
-    head_code = (uint64_t)out;
     head_mode = mode;
     n_sides = n_late = n_hits = rcx_kept = rcx_away = 0;
     const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
     begin_block(head_code);
+    landing(address);
     const uint64_t code = mode == CV_RECORDING ? recording(address) : counting(address);
     late_stubs();
     if (failed) {
