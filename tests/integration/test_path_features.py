@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import polars as pl
 import pytest
 
+from convolver._native.simulator import Simulator
+from convolver._native.trace_decoder import Decoder
+from convolver.analyzing.analyze import analyze
 from convolver.convolution.memory import patterns
+from convolver.machine.catalog import find_machine
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import LiveTrace, trace
 from tests.integration.tool_runs import PROGRAMS, program, requires_tool
@@ -153,3 +159,14 @@ def test_info_shows_what_the_paths_say(branches):
         paths = json.loads(shown.stdout)["paths"]
         assert 0.4 < paths["walked_share"] < 0.6
         assert 0 < paths["mispredicted_conditional"] < 0.3
+
+
+def test_what_decodes_a_trace_is_freed_at_once(chases):
+    """Decoders and simulators hold hundreds of megabytes outside of Python, which its collector of cycles does not see."""
+    gc.collect()
+    gc.disable()
+    try:
+        analyze(chases.path, [find_machine("cloud-server"), find_machine("cloud-epyc-milan")])
+        assert not [one for one in gc.get_objects() if isinstance(one, (Decoder, Simulator))]
+    finally:
+        gc.enable()
