@@ -185,8 +185,8 @@ def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTabl
     """Return the table for the CPU of a profile and how it was found: "flags", "model", or a sentence where it is a guess.
 
     A table of the user's for this very model goes first; with ``bundled`` the user's are passed over. Then flags: virtual
-    machines often report another model, but hide no instruction set that programs use. The table of the nearest family and model
-    of the vendor stands for a CPU that none knows.
+    machines often report another model, but hide no instruction set that programs use. The bundled table of the nearest family
+    and model of the vendor stands for a CPU that none knows.
     """
     flags = set(cpu.get("flags", ())) | set(cpu.get("vector_sets", ()))
     family, model = _number(cpu.get("family")), _number(cpu.get("model_number"))
@@ -201,5 +201,6 @@ def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTabl
     for table in tables:
         if any(family == known and model in models for known, models in table.families):
             return table, "model"
-    fallback = min(tables, key=lambda table: _distance(table, family, model)) if tables else find_core("golden-cove")
+    bundled_ones = [table for table in _tables(FOLDER).values() if table.vendor == cpu.get("vendor")]
+    fallback = min(bundled_ones, key=lambda table: _distance(table, family, model), default=find_core("golden-cove"))
     return fallback, f"no core table knows the CPU '{cpu.get('model', '')}': the one of {fallback.name} stands for it"
