@@ -283,8 +283,9 @@ def test_threads_get_as_many_cpus_as_are_left(folder):
 
 
 def test_a_watch_ends_with_who_asked_for_it():
-    asked = f"{runner.probe_binary()} --cpu 0 --watch & kill -9 $$"
-    subprocess.run(["sh", "-c", asked], capture_output=True, timeout=60, check=False)  # returns when nobody has its output
+    with runner.start("--cpu", "0", "--watch") as watch:
+        watch.stdout.close()  # as when its reader is killed
+        watch.wait(timeout=60)
 
 
 @pytest.mark.slow
