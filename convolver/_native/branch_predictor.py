@@ -39,7 +39,7 @@ class Branches:
         handle = lib.cv_branches_new(decoder.handle)
         if handle == ffi.NULL:
             raise MemoryError
-        self._decoder = decoder
+        self._trace = decoder.handle  # not the decoder: it keeps this, and a cycle would keep both
         self.handle: Any = ffi.gc(handle, lib.cv_branches_free)
 
     def attach(self, paths: Paths) -> None:

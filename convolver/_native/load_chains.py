@@ -23,7 +23,7 @@ class Chains:
         handle = lib.cv_chains_new(decoder.handle)
         if handle == ffi.NULL:
             raise MemoryError
-        self._decoder = decoder
+        self._trace = decoder.handle  # not the decoder: it keeps this, and a cycle would keep both
         self._handle: Any = ffi.gc(handle, lib.cv_chains_free)
         paths.add_sink(lib.cv_chains_sink, self._handle, self)
 

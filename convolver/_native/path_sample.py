@@ -43,7 +43,7 @@ class PathSample:
         if handle == ffi.NULL:
             raise MemoryError
         self.handle: Any = ffi.gc(handle, lib.cv_path_sample_free)
-        self._kept = (decoder, branches)
+        self._kept = (decoder.handle, branches)
         paths.add_sink(lib.cv_path_sample_sink, self.handle)
 
     def __len__(self) -> int:

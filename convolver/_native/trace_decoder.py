@@ -198,11 +198,6 @@ class Decoder:
             if isinstance(kept, Relay):
                 kept.drain()
 
-    def drop_sinks(self) -> None:
-        """Let go of all that is fed, once all is decoded: some of it knows this decoder in turn, and both hold much memory."""
-        lib.cv_trace_drop_sinks(self.handle)
-        self._kept.clear()
-
     def pump(self, fd: int, milliseconds: int) -> int:
         """Read and decode from a pipe without the interpreter's lock; returns why it came back (:data:`END` ...)."""
         state = ffi.new("int *")

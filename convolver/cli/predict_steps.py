@@ -164,7 +164,7 @@ class Chain:
         wrote(path)
         return profile
 
-    def _say_missing_sets(self) -> None:
+    def _say_other_code(self) -> None:
         """Warn of targets that lack vector instructions which the program executed, and of code that was not traced."""
         from convolver.tracing.native_engine import made_code_sentence
 
@@ -188,7 +188,7 @@ class Chain:
         method: str = "calibrated",
     ) -> list[Prediction]:
         """Return one prediction a target."""
-        self._say_missing_sets()
+        self._say_other_code()
         model = None
         if correct is not None:
             from convolver.modeling.model_artifact import Model

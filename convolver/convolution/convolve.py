@@ -123,8 +123,9 @@ def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list
     known, found = machine.calibration, []
     if part.core is None and method != "paper":
         found.append("no executed path is known, so core time follows from counts and measured rates")
-    if part.core is not None and method != "paper" and _core(machine)[1]:
-        found.append(choose_core(machine.cpu)[1])
+    how = choose_core(machine.cpu)[1]
+    if part.core is not None and method != "paper" and how not in HOW:
+        found.append(how)
     if method == "calibrated" and known is not None:
         if known.page_entries and part.falls.pages is None:
             found.append("pages are taken as translated, since only an analysis of a trace with bursts tells of translations")
@@ -219,6 +220,7 @@ def _causes(rates: NearSeconds, core: CoreSeconds | None) -> tuple[Causes, tuple
 def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_other_state: Array) -> Known:
     served = where.served[:, 1:]
     noise = machine.provenance.get("noise", {}).get("median_spread", DEFAULT_NOISE)
+    table, how = choose_core(machine.cpu)
     return Known(
         where.errors / np.where(served > 0, served, 1.0),
         ~where.sampled,
@@ -226,14 +228,9 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         core is not None,
         in_other_state,
         None if core is None else core.errors,
-        *_core(machine),
+        table.name,
+        how not in HOW,
     )
-
-
-def _core(machine: MachineProfile) -> tuple[str, bool]:
-    """Return the name of a machine's core table, and whether it stands for one that no table knows."""
-    table, how = choose_core(machine.cpu)
-    return table.name, how not in HOW
 
 
 def _paper(

@@ -214,7 +214,6 @@ class Trace:
             for size in self._decoded(decoder, _DECODED | {cvt.EVENTS} if decoder.attributes else _DECODED):
                 progress.advance(size)
         finally:
-            decoder.drop_sinks()
             progress.finish()
 
     def _decoded(self, decoder: Decoder, kinds: frozenset[bytes]) -> Iterator[int]:

@@ -72,9 +72,6 @@ void cv_trace_free(cv_trace *trace);
 /* Sinks are called in the order in which they were added. */
 cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context);
 
-/* Forget all sinks and the builder of paths. */
-void cv_trace_drop_sinks(cv_trace *trace);
-
 /* Choose what is kept of the segments defined from now on; the others' visits and set samples are counted as passed over and reach
  * neither sinks nor features nor records. A phase: those whose file offset hashes to `phase` of `phases`. Ranges: those that overlap one
  * (file offsets, end excluded) of the module with this path. */

@@ -62,12 +62,6 @@ cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context)
     return CV_OK;
 }
 
-void cv_trace_drop_sinks(cv_trace *trace)
-{
-    trace->sink_count = 0;
-    trace->paths = NULL;
-}
-
 void cv_trace_warmup(cv_trace *trace, int on) { trace->warmup = on; }
 
 const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
