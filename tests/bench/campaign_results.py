@@ -120,16 +120,13 @@ def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tu
     rows = []
     for machine in dict.fromkeys(entry["base"] for entry in entries):
         found = [row["error"] for row in own if row["condition"] == machine]
-        rows.append([f"time on `{machine}`", "all", _three(errors(found)), "", ""])
-    for origin in ("all", "Debian"):
-        for pair in dict.fromkeys((entry["base"], entry["target"]) for entry in entries):
-            of = {
-                one["method"]: one["error"] for one in entries if (one["base"], one["target"], one["origin"]) == (*pair, origin)
-            }
-            ratio = " / ".join(name.removeprefix("cloud-") for name in pair)
-            rows.append([f"ratio {ratio}", origin, *(_three(of.get(name)) for name in ("model", ONE_FACTOR, "paper"))])
+        rows.append([f"time on `{machine}`", _three(errors(found)), "", ""])
+    for pair in dict.fromkeys((entry["base"], entry["target"]) for entry in entries):
+        of = {one["method"]: one["error"] for one in entries if (one["base"], one["target"], one["origin"]) == (*pair, "all")}
+        ratio = " / ".join(name.removeprefix("cloud-") for name in pair)
+        rows.append([f"ratio {ratio}", *(_three(of.get(name)) for name in ("model", ONE_FACTOR, "paper"))])
     inside = [row["low"] <= row["measured"] <= row["high"] for row in result.pairs if row["low"] is not None]
-    columns = ["what, in %", "programs", "Convolver: median/mean/worst", "one factor", "paper"]
+    columns = ["what, in %", "Convolver: median/mean/worst", "one factor", "paper"]
     return columns, rows, {"ratios_covered": f"{100 * sum(inside) / len(inside):.0f} %"}
 
 

@@ -7,7 +7,7 @@ from convolver.machine.profile import MachineProfile
 from tools.bundled_machines import FOLDER, MEASURED, PROJECTIONS, bundled, projected, write
 
 FULL = [MEASURED, *(one.name for one in PROJECTIONS)]
-CLOUD = ["cloud-epyc-genoa", "cloud-epyc-milan"]
+CLOUD = ["cloud-epyc-genoa", "cloud-epyc-milan", "cloud-epyc-turin"]
 """Measured in clouds; tests/bench/cloud makes them."""
 
 

@@ -41,28 +41,33 @@ MEASURED = {
     "cloud-server": "Intel(R) Xeon(R) 6975P-C",
     "cloud-epyc-milan": "AMD EPYC 7R13 Processor",
     "cloud-epyc-genoa": "AMD EPYC 9V74 80-Core Processor",
+    "cloud-epyc-turin": "AMD EPYC 9B45",
 }
-"""The measured machines, and rows of the table with their CPU and a curve."""
+"""The measured machines, and rows of the table with their CPU and a curve. Turin's VM does not say which CPU it has; this one has
+its core and its last level."""
 GOLDEN_COVE = (143, 173, 207)
 
 
 class Core(NamedTuple):
-    """The measured machine with the nearest core, the model number of the core table, and the cycles of L1 and L2."""
+    """The measured machine with the nearest core, family and model number of the core table, and the cycles of L1 and L2."""
 
     base: str
+    family: int
     model: int
     cycles: tuple[float, float]
 
 
 def core(family: int, model: int) -> Core:
     """Return what stands for a CPU's core."""
-    if family > 25 or (family == 25 and model >= 16):
-        return Core("cloud-epyc-genoa", 17, (4, 14))
+    if family > 25:
+        return Core("cloud-epyc-turin", 26, 2, (4, 14))
+    if family == 25 and model >= 16:
+        return Core("cloud-epyc-genoa", 25, 17, (4, 14))
     if family != 6:
-        return Core("cloud-epyc-milan", 1, (4, 12))
+        return Core("cloud-epyc-milan", 25, 1, (4, 12))
     if model in GOLDEN_COVE:
-        return Core("cloud-server", 143, (5, 16))
-    return Core("cloud-server", model if model in (85, 106) else 85, (5, 12) if model == 79 else (5, 14))
+        return Core("cloud-server", 6, 143, (5, 16))
+    return Core("cloud-server", 6, model if model in (85, 106) else 85, (5, 12) if model == 79 else (5, 14))
 
 
 class Latencies(NamedTuple):
@@ -173,11 +178,10 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     streams = bandwidth_factor(row, base_row, 3 * c3, math.inf, 3 * b3, math.inf) or math.sqrt(memory / far)
     inside = bandwidth_factor(row, base_row, 2 * c2, c3 / 2, 2 * b2, b3 / 2) or last / own.l3
     step = 2 ** (math.floor(math.log2(c3)) - 2)
-    amd = row["family"] != "6"
-    sets = ["avx", "avx2", "fma", "sse2", *([] if amd or like.model == 79 else ["avx512f"])]
-    cpu: dict[str, Any] = {"model": row["cpu"], "vendor": "AuthenticAMD" if amd else "GenuineIntel"}
-    cpu |= {"family": "25" if amd else "6", "model_number": str(like.model)}
-    cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like.base == "cloud-server" and like.model == 143 else sets
+    sets = ["avx", "avx2", "fma", "sse2", *(["avx512f"] if like.model in (85, 106) else [])]
+    cpu: dict[str, Any] = {"model": row["cpu"], "vendor": base.cpu["vendor"]}
+    cpu |= {"family": str(like.family), "model_number": str(like.model)}
+    cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like == base_core else sets
     return Derivation(
         name=slug(row["cpu"]),
         base=base_name,
