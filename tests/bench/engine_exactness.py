@@ -2,9 +2,9 @@
 
 ``python tests/bench/engine_exactness.py [--programs 250] [--limit 1000000] [--kept FOLDER] [--store]``. Each program runs to
 its end, or to the last system call within the first million instructions, three times: by single steps, under the engine, and
-there with bursts. Where counts differ, all is done again; programs that take another way each time are named apart. Where the
-processor has AVX-512, kernels built for it are among them. Steps take nearly all of the time: with ``--kept`` a later run finds
-them in the folder.
+there with bursts. Where counts differ, all is done again; programs that take another way each time are named apart. So
+are those that went native for a reason which the engine gives, if nothing was counted too often. Where the processor has AVX-512,
+kernels built for it are among them. Steps take nearly all of the time: with ``--kept`` a later run finds them in the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from result_file import write_result
 from tracer_slowdown import KERNELS
 
-from convolver.tracing.native_engine import vector_sets
+from convolver.tracing.native_engine import vector_sets, went_native
 from tests.oracle.stepped_programs import LAST_CALL, build_stepper, counted, differences, installed_programs, kept_steps, stepped
 
 BURSTS = ("--sample=200", "--interval=2000")
@@ -102,6 +102,8 @@ class Compared(NamedTuple):
     repeats: bool
     wide: bool
     """Whether it executed AVX-512."""
+    refused: list[str]
+    """Why it went native before its last system call (a filter of system calls, say); its counts end there."""
 
 
 def wide_programs(folder: Path) -> list[list[str]]:
@@ -143,7 +145,7 @@ def compare(command: Sequence[str], folder: Path, limit: int, cpu: int) -> Compa
             break
     (folder / "done").touch()
     wide = "avx512f" in vector_sets(folder / "log")
-    return Compared(command, sum(truth.values()), len(truth), wrong, not wrong or same_steps, wide)
+    return Compared(command, sum(truth.values()), len(truth), wrong, not wrong or same_steps, wide, went_native(folder / "log"))
 
 
 def folder_of(command: Sequence[str], kept: Path) -> Path:
@@ -162,7 +164,7 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help="write benchmarks/results/engine-exactness.json")
     options = parser.parse_args()
     cpus = itertools.cycle(sorted(os.sched_getaffinity(0)))
-    same, differing, other_ways = [], [], []
+    same, differing, other_ways, refused = [], [], [], []
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool, tempfile.TemporaryDirectory() as name:
         kept = (options.kept or Path(name)).resolve()
         kept.mkdir(exist_ok=True)
@@ -171,11 +173,15 @@ def main() -> None:
         tasks = [pool.submit(compare, command, folder_of(command, kept), options.limit, next(cpus)) for command in commands]
         for task in as_completed(tasks):
             one = task.result()
-            (same if not one.different else differing if one.repeats else other_ways).append(one)
+            left = one.refused and all(found <= true for _, true, found in one.different)
+            (same if not one.different else refused if left else differing if one.repeats else other_ways).append(one)
             found = f"{len(one.different)} differ, first {one.different[0]}" if one.different else "same"
             name = " ".join(one.command)[:60]
-            print(f"{name:60} {one.instructions:>9} {found}{'' if one.repeats else ', another way each time'}", flush=True)
-    print(f"{len(same)} the same, {len(differing)} differ, {len(other_ways)} take another way each time")
+            why = "; ".join([*([] if one.repeats else ["another way each time"]), *one.refused])
+            print(f"{name:60} {one.instructions:>9} {found} {why}", flush=True)
+    print(
+        f"{len(same)} the same, {len(differing)} differ, {len(other_ways)} take another way each time, {len(refused)} went native"
+    )
     if options.store:
         values = {
             "same": len(same),
@@ -183,7 +189,7 @@ def main() -> None:
             "addresses": sum(o.addresses for o in same),
         }
         values |= {"with AVX-512": sum(o.wide for o in same)}
-        values |= {"differing": len(differing), "another way each time": len(other_ways)}
+        values |= {"differing": len(differing), "another way each time": len(other_ways), "went native": len(refused)}
         write_result("engine-exactness", values=values)
 
 

@@ -2,25 +2,31 @@
 
 ``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
 and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
-``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is
-missing, so is the row.
+``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where
+Debian's program is missing, so is the row. ``--kept FILE`` keeps rows there, so that the table can be measured in short pieces.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
+from hpl_input import hpl_text
 from result_file import write_result
+from tracer_hpl import seconds as hpl_seconds
 from tracer_slowdown import KERNELS, calibrate, cpu_seconds, drain, traced_seconds
 
+from convolver.tracing import valgrind
 from convolver.tracing.native_engine import engine_options, engine_program
 from convolver.tracing.sampling import SamplingPlan
 
@@ -33,12 +39,26 @@ PLANS = {
 }
 VALGRIND = {"Valgrind, counts": SamplingPlan(mode="counts").options(), "Valgrind, usual": USUAL.options()}
 COLUMNS = [*PLANS, *VALGRIND]
+HPL = "HPL, 4 ranks"
 JOIN = (
     "create table a(x,y); with recursive c(i) as (select 1 union all select i+1 from c where i<60000) "
     "insert into a select i,i*7919%60000 from c; create index k on a(y); select sum(a.x*b.x) from a join a b on a.y=b.x;"
 )
 DICTIONARY = "d={}\nfor i in range(300000): d[i%1000]=d.get(i%1000,0)+i"
 PRODUCT = "import numpy; a=numpy.ones((700,700)); [a@a for _ in range(8)]"
+SCRIPT = (
+    "const o = {}; for (let i = 0; i < 3e5; i++) o['k' + i % 1000] = (o['k' + i % 1000] || 0) + i;"
+    "console.log(JSON.stringify(o).length, [...Array(1e5).keys()].map(x => x * x % 1013).sort((a, b) => a - b)[500])"
+)
+JAVA = """
+class Loops {
+    public static void main(String[] arguments) {
+        java.util.Map<String, Integer> m = new java.util.HashMap<>();
+        for (int i = 0; i < 1000000; i++) m.merge("k" + i % 1000, i, Integer::sum);
+        System.out.println(m.hashCode());
+    }
+}
+"""
 OPENMP = """
 #include <stdio.h>
 int main(void)
@@ -66,12 +86,20 @@ def commands(folder: Path) -> dict[str, list[str]]:
     lines.write_text("\n".join(str(k * 7919 % 1_000_003) for k in range(300_000)))
     with zeros.open("wb") as file:
         file.truncate(100_000_000)
+    text = folder / "text"
+    text.write_bytes(b"".join(sorted(Path("/usr/include").glob("*.h"))[k % 90].read_bytes() for k in range(200))[:4_000_000])
+    (folder / "Loops.java").write_text(JAVA)
+    if shutil.which("javac"):
+        subprocess.run(["javac", "-d", folder, folder / "Loops.java"], check=True)
     programs = {
+        "xz": ["xz", "-2", "-k", "-c", str(text)],
         "OpenMP, 2 threads": [str(folder / "openmp")],
         "sort": ["sort", "-n", "--parallel=1", str(lines)],
         "sqlite3": ["sqlite3", ":memory:", JOIN],
         "python3": ["/usr/bin/python3", "-c", DICTIONARY],
         "numpy, matrix product": ["/usr/bin/python3", "-c", PRODUCT],
+        "node": ["node", "-e", SCRIPT],
+        "Java": ["java", "-cp", str(folder), "Loops"],
         "openssl, SHA-256": ["openssl", "dgst", "-sha256", str(zeros)],
     }
     return found | {name: command for name, command in programs.items() if shutil.which(command[0])}
@@ -90,6 +118,39 @@ def engine_seconds(command: list[str], plan: SamplingPlan, folder: Path) -> floa
     finally:
         os.close(write_end)
         reader.join()
+
+
+def hpl_row(repeats: int, folder: Path) -> list[str]:
+    """Measure HPL of hpcc on four ranks, each under the engine or the tool of its own."""
+    ways = {
+        name: [str(engine_program()), "--wire-fd=3", "--log-file=/dev/null", *engine_options(p), "--"]
+        for name, p in PLANS.items()
+    }
+    for name, wanted in VALGRIND.items():
+        ways[name] = valgrind.tool_command(["--wire-fd=3", f"--counters={folder}/%p.counters", "--log-file=/dev/null", *wanted])
+    ratios: dict[str, list[float]] = {name: [] for name in ways}
+    natives = []
+    (folder / "hpccinf.txt").write_text(hpl_text(400, p=2, q=2))
+    for _ in range(repeats):
+        natives.append(hpl_seconds([], folder))
+        for name, words in ways.items():
+            ratios[name].append(hpl_seconds(words, folder) / natives[-1])
+    return [HPL, f"{statistics.median(natives):.2f}", *(f"{statistics.median(ratios[name]):.2f}" for name in COLUMNS)]
+
+
+def attach_times(command: list[str], times: int) -> dict[str, float]:
+    """Attach to a running program for a moment, again and again; return medians of how long it stood still and of detaching."""
+    said: dict[str, list[float]] = {"attach, ms": [], "detach, ms": []}
+    for _ in range(times):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(0.2)
+        engine = [engine_program(), "--log-file=/dev/null", f"--attach={process.pid}", "--for=0.2"]
+        words = subprocess.run(engine, capture_output=True, text=True, check=False).stderr
+        process.kill()
+        process.wait()
+        for name, pattern in zip(said, (r"stood still for ([\d.]+) ms", r"Detached after ([\d.]+) ms"), strict=True):
+            said[name] += [float(value) for value in re.findall(pattern, words)]
+    return {name: statistics.median(values) for name, values in said.items() if values}
 
 
 def row(name: str, command: list[str], repeats: int, folder: Path) -> list[str]:
@@ -116,16 +177,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", help="programs, separated by ;")
+    parser.add_argument("--kept", type=Path, help="file of rows that were measured before")
     parser.add_argument("--store", action="store_true", help="write benchmarks/results/engine-slowdown.json")
     options = parser.parse_args()
-    rows = []
+    kept = json.loads(options.kept.read_text()) if options.kept and options.kept.exists() else {}
     with tempfile.TemporaryDirectory() as name:
-        for program, command in commands(Path(name)).items():
-            if options.only is None or program in options.only.split(";"):
-                rows.append(row(program, command, options.repeats, Path(name)))
-                print("  ".join(f"{cell:>10}" for cell in rows[-1]), flush=True)
-    if options.store:
-        write_result("engine-slowdown", ["program", "native, s", *COLUMNS], rows)
+        programs = commands(Path(name))
+        for program in [*programs, *([HPL] if shutil.which("hpcc") else [])]:
+            if options.only is not None and program not in options.only.split(";"):
+                continue
+            one = (
+                hpl_row(options.repeats, Path(name))
+                if program == HPL
+                else row(program, programs[program], options.repeats, Path(name))
+            )
+            kept[program] = one
+            print("  ".join(f"{cell:>10}" for cell in one), flush=True)
+            if options.kept:
+                options.kept.write_text(json.dumps(kept))
+        rows = [kept[program] for program in [*programs, HPL] if program in kept]
+        if options.store:
+            values = attach_times([programs["triad"][0], "1000000000"], 4 * options.repeats)
+            print(values)
+            write_result("engine-slowdown", ["program", "native, s", *COLUMNS], rows, values)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 ``python tests/bench/sampling_accuracy.py [--only triad,cg] [--plans hybrid,bursts] [--scale 1]``. Every program is traced once in
 full and once by each plan, simulated while it runs on three hierarchies. ``whole``: the worst level of the whole program;
 ``block``: the worst level of any block with at least 1 % of the references; ``unseen``: references in blocks without a sample.
-Aims of ``hybrid``: 1 and 3. ``paper``: long bursts alone, of 10 % of the references.
+Aims of ``hybrid``: 1 and 3. ``paper``: long bursts alone, of 10 % of the references. ``native``: ``hybrid`` by the native engine.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PLANS = {
     "paper": SamplingPlan(sets=0, interval=10_000_000, sample=1_000_000),
     "sets": SamplingPlan(interval=0, sample=0),
     "limit": SamplingPlan(mode="full", block_limit=10_000),
+    "native": SamplingPlan(engine="native"),
 }
 KIB, MIB = 1024, 1 << 20
 
@@ -135,7 +136,7 @@ def main() -> None:
     parser.add_argument("--plans", default=",".join(PLANS))
     parser.add_argument("--scale", type=float, default=1.0, help="of the programs' lengths")
     parser.add_argument(
-        "--store", action="store_true", help="write benchmarks/results/sampling-accuracy.json, from which pages are made"
+        "--store", metavar="NAME", help="write benchmarks/results/NAME.json, from which pages are made (sampling-accuracy)"
     )
     options = parser.parse_args()
     with os.fdopen(os.dup(1), "w") as out, open(os.devnull, "w") as nothing:
@@ -143,7 +144,7 @@ def main() -> None:
         plans = options.plans.split(",")
         rows = measure(options.only.split(","), plans, options.scale, out)
     if options.store:
-        write_result("sampling-accuracy", ["program", *plans], rows)
+        write_result(options.store, ["program", *plans], rows)
 
 
 if __name__ == "__main__":
