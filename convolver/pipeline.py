@@ -130,25 +130,29 @@ def predict_from(
     overlap: str = "norm",
     method: str = "calibrated",
     beside: MachineName | None = None,
+    before: Prediction | None = None,
 ) -> Prediction:
     """Predict from an analysis of a program on two machines at least, as :func:`predict` does: convolve twice, take the ratio.
 
     ``waiting_seconds``: what the program was seen to wait on the base; ``threads``: their replay, on so many ``cores``;
-    ``beside``: the target in another state, which its interval then includes.
+    ``beside``: the target in another state, which its interval then includes; ``before``: what the same call said of another
+    target, which has the base's times.
     """
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     if method == "calibrated" and (base.calibration is None or target.calibration is None):
         method = "curves"  # a ratio of two methods would hold the difference between them
 
-    waited = waiting_seconds, waiting_seconds if target.id == base.id else None
-    times = [
-        convolve(analysis, one, overlap=overlap, method=method, waiting_seconds=seconds)
-        for one, seconds in zip((base, target), waited, strict=True)
-    ]
-    if beside is not None:
-        times[1] = spanning(times[1], convolve(analysis, beside, overlap=overlap, method=method))
-    if threads is not None:
-        times = [threads.added(one, known, cores) for one, known in zip((base, target), times, strict=True)]
+    def times_on(machine: MachineProfile, waited: float | None, beside: MachineName | None = None) -> BlockTimes:
+        found = convolve(analysis, machine, overlap=overlap, method=method, waiting_seconds=waited)
+        if beside is not None:
+            found = spanning(found, convolve(analysis, beside, overlap=overlap, method=method))
+        return found if threads is None else threads.added(machine, found, cores)
+
+    if before is not None and before.base is not None and before.document["method"] == method:
+        of_base, paper_of_base = before.base, float(before.document["paper"]["base_seconds"])
+    else:
+        of_base, paper_of_base = times_on(base, waiting_seconds), paper_seconds(analysis, base, overlap)
+    times = [of_base, times_on(target, waiting_seconds if target.id == base.id else None, beside)]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]
@@ -183,7 +187,7 @@ def predict_from(
         "extrapolated_share": times[0].extrapolated_share,
         "overlap": overlap,
         "method": method,
-        "paper": _paper([paper_seconds(analysis, one, overlap) for one in (base, target)], measured),
+        "paper": _paper((paper_of_base, paper_seconds(analysis, target, overlap)), measured),
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }

@@ -199,8 +199,9 @@ class Chain:
         if measured is None and self.measurement is not None:
             measured = self.measurement.seconds
         threads = self._thread_replay()
-        predictions = [
-            predict_from(
+        predictions: list[Prediction] = []
+        for target in self.targets:
+            one = predict_from(
                 self.analysis,
                 base=self.base,
                 target=target,
@@ -213,9 +214,9 @@ class Chain:
                 overlap=overlap,
                 method=method,
                 beside=self.beside.get(target.name),
+                before=predictions[0] if predictions else None,
             )
-            for target in self.targets
-        ]
+            predictions.append(one)
         if threads is not None:
             self._add_elapsed(predictions, threads)
         return predictions

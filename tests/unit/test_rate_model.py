@@ -275,6 +275,17 @@ def test_what_a_projection_assumed_is_said_and_does_not_cancel_in_the_ratio():
     assert high / low > 1.2
 
 
+def test_a_second_target_is_predicted_as_alone():
+    base, target, slow = known("base"), known("target"), known("slow", sequential=(4 * NS, 64 * NS))
+    curves = machine("curves")
+    every = (base, target, slow, curves)
+    analysis = analyzed(signature(loads(1000)), hit_rates([(0, 1000, 125, 125)], *every), *every)
+    first = predict_from(analysis, base=base, target=target)
+    for one in (slow, curves):
+        alone = predict_from(analysis, base=base, target=one)
+        assert predict_from(analysis, base=base, target=one, before=first).document == alone.document
+
+
 def test_the_interval_of_a_target_includes_its_other_state():
     base, target = known("base"), known("target")
     slow = known("slow", sequential=(4 * NS, 64 * NS))
