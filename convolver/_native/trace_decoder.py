@@ -157,6 +157,10 @@ class Decoder:
         """Take the beginning of each window, up to its mark, as a warm-up: simulators do not count it."""
         lib.cv_trace_warmup(self.handle, on)
 
+    def stale(self, references: int) -> None:
+        """Let simulators not count so many references at the beginning of each window but the first, which find stale caches."""
+        lib.cv_trace_stale(self.handle, references)
+
     def unpack(self, data: bytes, before: int) -> tuple[Unpacked, int]:
         """Unpack an ADDR chunk that ``before`` visits and samples precede; also returns how many precede the next one."""
         count, unpacked = ffi.new("uint64_t *", before), ffi.new("cv_unpacked *")

@@ -193,12 +193,12 @@ def ratio_error(misses: NDArray[np.uint64], accesses: NDArray[np.uint64]) -> NDA
 
     Groups without an access say nothing; with fewer than two others the error is unknown (nan), and where all accesses miss
     or none does, since groups that are all alike cannot tell how far off they are. The usual estimate for a ratio of totals
-    (Cochran, Sampling Techniques, equation 6.13).
+    (Cochran, Sampling Techniques, equation 6.13), with one miss more or less in each group: groups that agree leave that open.
     """
     a, m = accesses.astype(float), misses.astype(float)
     total, used = a.sum(axis=-1), (a > 0).sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = m - a * (m.sum(axis=-1) / total)[..., np.newaxis]
-        error = np.sqrt((residuals**2).sum(axis=-1) * used / (used - 1)) / total
+        error = np.sqrt(((residuals**2).sum(axis=-1) / (used - 1) + 1) * used) / total
     total_misses = m.sum(axis=-1)
     return np.where((used > 1) & (total_misses > 0) & (total_misses < total), error, np.nan)

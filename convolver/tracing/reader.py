@@ -27,6 +27,7 @@ from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects, object_documents, object_owners
 from convolver.tracing.path_features import PathFeatures
+from convolver.tracing.sampling import tell_warm_ups
 from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.thread_log import ThreadLog
 
@@ -235,7 +236,7 @@ class Trace:
 
     def _decoder(self) -> Decoder:
         decoder = Decoder(str(self.path))
-        decoder.warmup(self._sampling("warmup"))
+        tell_warm_ups(decoder, self.header.get("sampling") or {})
         return decoder
 
     def feed(self, sinks: Sinks, progress: Progress = SILENT) -> Decoded:

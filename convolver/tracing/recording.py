@@ -26,7 +26,7 @@ from convolver.tracing.kernel_use import system_document
 from convolver.tracing.launch import rank
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.reader import read_chunks
-from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.sampling import SamplingPlan, tell_warm_ups
 from convolver.tracing.session import Outcome
 from convolver.tracing.symbols import resolve_names
 from convolver.tracing.thinning import Thinning
@@ -146,7 +146,7 @@ class Recording:
         for payload in self._thinning.chunks():
             self.writer.put(cvt.ADDRESSES, payload, cvt.CRITICAL | cvt.ZSTD)
         decoder = Decoder(str(self.writer.path))
-        decoder.warmup(self._plan.warmup > 0)
+        tell_warm_ups(decoder, self._plan.document())
         paths = PathFeatures(decoder, self._plan.document())
         for chunk in read_chunks(self.writer.current):
             content = chunk.content(str(self.writer.current))

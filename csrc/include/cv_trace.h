@@ -80,6 +80,9 @@ cv_status cv_trace_choose_range(cv_trace *trace, const char *path, uint64_t begi
 
 /* Windows decoded from now on begin with a warm-up, which CV_WIRE_WINDOW_WARM ends (or which is all of a window without one). */
 void cv_trace_warmup(cv_trace *trace, int on);
+/* So many references at the beginning of each window but the first find what the window before it left in the caches: sinks get them as
+ * a warm-up, features and paths count them. */
+void cv_trace_stale(cv_trace *trace, uint64_t references);
 
 /* Features of windows decoded from now on tell shares alone: of one window in `every` (0: of all), and no lines are counted as distinct. */
 void cv_trace_shares_alone(cv_trace *trace, uint64_t every);

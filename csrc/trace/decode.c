@@ -17,6 +17,27 @@ cv_status cv_trace_refuse(cv_trace *trace, const char *why, uint64_t position)
     return CV_ERROR_FORMAT;
 }
 
+/* Give a batch to the sinks, its stale beginning as a warm-up. */
+static cv_status hand_out(cv_trace *trace, cv_refs refs, cv_batch about)
+{
+    cv_status status = CV_OK;
+    while (refs.count && !status) {
+        const uint64_t stale = about.kind == CV_BATCH_WINDOW ? trace->stale_left : 0;
+        cv_refs part = refs;
+        cv_batch as = about;
+        if (stale) {
+            part.count = stale < refs.count ? stale : refs.count;
+            trace->stale_left -= part.count;
+            as.warm = 1;
+        }
+        for (size_t i = 0; i < trace->sink_count && !status; i++)
+            status = trace->sinks[i].eat(trace->sinks[i].context, &part, &as);
+        refs = (cv_refs){refs.address + part.count, refs.owner + part.count, refs.size + part.count, refs.write + part.count,
+                         refs.count - part.count};
+    }
+    return status;
+}
+
 cv_status cv_batch_flush(cv_trace *trace, int kind)
 {
     cv_batch_arrays *batch = &trace->batch[kind];
@@ -41,8 +62,8 @@ cv_status cv_batch_flush(cv_trace *trace, int kind)
         about.gaps = trace->sets.gaps;
         about.window = trace->sets.stretch ? trace->sets.stretch : about.window;
     }
-    for (size_t i = 0; i < trace->sink_count && !status; i++)
-        status = trace->sinks[i].eat(trace->sinks[i].context, &refs, &about);
+    if (!status)
+        status = hand_out(trace, refs, about);
     batch->count = batch->lined = batch->attributed = 0;
     return status;
 }
@@ -213,6 +234,7 @@ static cv_status open_window(cv_trace *trace)
     cv_status status = flush_both(trace);
     trace->now.window = ++trace->totals.windows;
     trace->now.warm = trace->warmup != 0;
+    trace->stale_left = trace->now.window > 1 ? trace->stale : 0;
     trace->window_batches = 0;
     trace->stretch++;
     return status;

@@ -64,6 +64,8 @@ cv_status cv_trace_add_sink(cv_trace *trace, cv_batch_sink sink, void *context)
 
 void cv_trace_warmup(cv_trace *trace, int on) { trace->warmup = on; }
 
+void cv_trace_stale(cv_trace *trace, uint64_t references) { trace->stale = references; }
+
 const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
 {
     *position = trace->error_position;

@@ -88,7 +88,8 @@ struct cv_trace {
     uint64_t skip;   /* payload words of an unknown record still to be passed over */
     uint64_t header; /* words of the stream's beginning seen, 0..2 */
 
-    int warmup; /* windows begin with one */
+    int warmup;                 /* windows begin with one */
+    uint64_t stale, stale_left; /* references at the beginning of a window that find stale caches; of them to come in this one */
     uint32_t phase, phases;
     cv_range *ranges;
     size_t range_count, range_capacity;

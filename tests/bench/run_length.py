@@ -94,7 +94,8 @@ def agreements(command: list[str], folder: Path) -> list[Agreement]:
         levels = list(sampled.of(find_machine(name)).levels)
         apart = [deviations(full, sampled, name, level) for level in levels]
         whole, times = convolve(full, name), convolve(sampled, name)
-        error = math.hypot(float((times.table["sampling_seconds"] ** 2).sum() ** 0.5), whole.header["core_error"] * whole.seconds)
+        cores = [one.header["core_error"] * one.seconds for one in (whole, times)]  # each walks windows of its own
+        error = math.hypot(float((times.table["sampling_seconds"] ** 2).sum() ** 0.5), *cores)
         ends = (float(times.interval[0]), float(times.interval[1]))
         columns = [list(column) for column in zip(*apart, strict=True)]
         found.append(Agreement(name, levels, *columns, whole.seconds, times.seconds, error, ends))

@@ -14,8 +14,10 @@ from convolver._native.sinks import Decoded
 from convolver._native.trace_decoder import WINDOW, Batch, Decoder
 from convolver.progress import SILENT
 from convolver.simulation.detailed import Details
+from convolver.simulation.group import ratio_error
 from convolver.simulation.one_pass import simulate, simulate_arrays
 from convolver.simulation.shared import simulate_shared
+from convolver.tracing.sampling import STALE
 from tests.wire_streams import burst_stream
 
 LEVELS = [Geometry(4, 2, 64), Geometry(8, 4, 64)]
@@ -75,6 +77,44 @@ def test_the_interval_of_ninety_per_cent_holds_the_true_miss_rate_as_often(phase
     # 180 are expected where bursts are as good as independent; four standard deviations of a binomial below and above. Where
     # phases outlast an interval, the bursts lie more evenly over them than chance would put them: the interval holds more often.
     assert least <= held <= most
+
+
+def moving_lines(random, count, mean=3000, used=16):
+    """A program that uses a few lines at random for a while, then others."""
+    begins = random.random(count) < 1 / mean
+    return (used * np.cumsum(begins) + random.integers(0, used, count)).astype(np.int64)
+
+
+def total_rate(data, stale, cache):
+    """Return the miss rate of all bursts and its standard error."""
+    decoder, simulator = Decoder(), Simulator([[cache]])
+    simulator.group_bursts()
+    decoder.stale(stale)
+    decoder.add_simulator(simulator)
+    decoder.feed(data)
+    decoder.flush()
+    counts = simulator.grouped_counts(0, 0)
+    misses, accesses = counts.misses.sum(axis=0), counts.accesses.sum(axis=0)
+    return misses.sum() / accesses.sum(), float(ratio_error(misses, accesses))
+
+
+def test_the_interval_holds_where_caches_change_between_bursts():
+    cache, interval, sample, seeds = Geometry(8, 8, 64), 3000, 300, 40
+    held = {0: 0, sample // STALE: 0}
+    for seed in range(seeds):
+        random = np.random.default_rng([17, seed])
+        lines = moving_lines(random, interval * 120)
+        whole = Simulator([[cache]])
+        whole.feed((64 * lines).astype(np.uint64))
+        true = whole.counts(0, 0).misses.sum() / len(lines)
+        data = stream(
+            lines[begin : begin + sample].tolist() for begin in range(int(random.integers(interval)), len(lines), interval)
+        )
+        for stale in held:
+            rate, error = total_rate(data, stale, cache)
+            held[stale] += abs(rate - true) <= COVERED * error
+    assert held[0] == 0
+    assert held[sample // STALE] >= 30  # of 36 expected: three standard deviations below
 
 
 def test_every_engine_tells_the_same_error():

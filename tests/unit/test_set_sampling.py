@@ -162,8 +162,13 @@ def test_a_full_trace_is_exact():
 def test_the_standard_error_is_that_of_a_ratio_of_totals():
     misses, accesses = np.array([[1, 3], [0, 0], [5, 0]], dtype=np.uint64), np.array([[10, 10], [0, 0], [9, 0]], dtype=np.uint64)
     error = ratio_error(misses, accesses)
-    assert error[0] == pytest.approx(np.sqrt((1 + 1) * 2) / 20)
+    assert error[0] == pytest.approx(np.sqrt((1 + 1) * 2 + 2) / 20)  # one miss more or less in each group, too
     assert np.isnan(error[1:]).all()
+
+
+def test_groups_that_agree_leave_one_miss_each_open():
+    misses, accesses = np.full((1, 8), 3, dtype=np.uint64), np.full((1, 8), 100, dtype=np.uint64)
+    assert ratio_error(misses, accesses)[0] == pytest.approx(np.sqrt(8) / 800)
 
 
 def test_one_class_of_an_array_is_the_set_sample_of_a_trace():

@@ -73,6 +73,20 @@ def test_without_warm_up_the_mark_means_nothing(windows):
     assert simulated(burst_stream(windows), False).references == sum(len(warm) + len(counted) for warm, counted in windows)
 
 
+@given(st.lists(lines, max_size=5), st.integers(0, 70))
+def test_windows_but_the_first_begin_stale(windows, stale):
+    simulator, decoder = Simulator([[L1, L2]]), Decoder()
+    decoder.stale(stale)
+    decoder.add_simulator(simulator)
+    decoder.feed(burst_stream((None, window) for window in windows))
+    decoder.flush()
+    sequence = [line for window in windows for line in window]
+    counted = [not number or place >= stale for number, window in enumerate(windows) for place in range(len(window))]
+    assert simulator.references == sum(counted)
+    assert simulator.counts(0, 0).misses.sum() == misses(sequence, counted)
+    assert decoder.totals["window_references"] == len(sequence)
+
+
 def test_batches_say_what_is_warm():
     decoder = Decoder()
     decoder.warmup()
