@@ -61,26 +61,25 @@ def content_id(file: BinaryIO) -> str:
     return "sha1-" + digest.hexdigest()
 
 
-def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the addresses, as the symbol table counts them, of file offsets; 0 for those that are never mapped."""
-    result = np.zeros(len(offsets), dtype=np.uint64)
+def _moved(elf: ELFFile, values: NDArray[np.uint64], here: str, there: str) -> NDArray[np.uint64]:
+    """Return where values that lie at ``here`` in mapped segments lie when these begin at ``there``; 0 for others."""
+    result = np.zeros(len(values), dtype=np.uint64)
     for segment in elf.iter_segments():
         if segment["p_type"] == "PT_LOAD":
-            first, size = np.uint64(segment["p_offset"]), np.uint64(segment["p_filesz"])
-            inside = (offsets >= first) & (offsets < first + size)
-            result[inside] = offsets[inside] - first + np.uint64(segment["p_vaddr"])
+            first, size = np.uint64(segment[here]), np.uint64(segment["p_filesz"])
+            inside = (values >= first) & (values < first + size)
+            result[inside] = values[inside] - first + np.uint64(segment[there])
     return result
+
+
+def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the addresses, as the symbol table counts them, of file offsets; 0 for those that are never mapped."""
+    return _moved(elf, offsets, "p_offset", "p_vaddr")
 
 
 def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_of`."""
-    result = np.zeros(len(addresses), dtype=np.uint64)
-    for segment in elf.iter_segments():
-        if segment["p_type"] == "PT_LOAD":
-            first, size = np.uint64(segment["p_vaddr"]), np.uint64(segment["p_filesz"])
-            inside = (addresses >= first) & (addresses < first + size)
-            result[inside] = addresses[inside] - first + np.uint64(segment["p_offset"])
-    return result
+    return _moved(elf, addresses, "p_vaddr", "p_offset")
 
 
 def read_functions(elf: ELFFile) -> Functions:
