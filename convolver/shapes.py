@@ -378,6 +378,10 @@ _TEXTS: dict[str, str] = {
 """Columns that each table must have, as numbers without nulls or as texts; a signature checks its own."""
 
 
+LARGEST = 1e150
+"""No number of a table is larger: sums, and products of two, stay finite."""
+
+
 def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     """Check that a table has its columns; raises :class:`SchemaError` that names the first that is missing or of another type."""
     import polars as pl
@@ -393,5 +397,9 @@ def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     for column in table.get_columns():
         if column.name.startswith("param.") and not column.dtype.is_numeric():
             raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has what is no number.")
-        if column.dtype.is_float() and schema != "convolver.analysis" and not column.is_finite().all():  # its NaN: not known
+        if not column.dtype.is_float() or schema == "convolver.analysis":  # its NaN: not known
+            continue
+        if not column.is_finite().all():
             raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has NaN or infinity.")
+        if (column.abs() > LARGEST).any():
+            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has a number above {LARGEST:g}.")

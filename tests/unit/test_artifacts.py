@@ -15,6 +15,7 @@ from convolver.modeling.base import fit
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder
 from convolver.pipeline import predict_from
+from convolver.schema import save_table, table_header
 from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
@@ -104,3 +105,15 @@ def test_missing_file_and_foreign_parquet_are_refused(tmp_path):
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet")
     with pytest.raises(SchemaError):
         describe(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(("value", "why"), [(1e308, "above 1e.150"), (-1e200, "above 1e.150"), (float("inf"), "infinity")])
+def test_numbers_whose_sums_overflow_are_refused(value, why, tmp_path):
+    path = tmp_path / "a.times.parquet"
+    times = convolved(PROGRAM, RATES, M)
+    table = times.table.with_columns(floating_point_seconds=pl.lit(value))
+    known = {"schema", "version", "id", "inputs", "totals"}
+    extra = {name: entry for name, entry in times.header.items() if name not in known}
+    save_table(table, table_header("convolver.block_times", table, times.inputs, extra), path)
+    with pytest.raises(SchemaError, match=why):
+        describe(path)
