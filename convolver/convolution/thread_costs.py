@@ -22,16 +22,22 @@ DEFAULT_COSTS = {
     "barrier_each": 0.03e-6,
     "lock": 6e-9,
     "handover": 27e-9,
+    "pass": 20e-9,
+    "asleep": 7e-6,
     "chunk": 15e-9,
     "call": 0.0,
     "fault": 0.0,
     "shared": 5.1e-9,
     "shared_atomic": 10e-9,
     "crowded": 4.7,
+    "crowded_atomic": 4.7,
 }
-"""Seconds: probed on two CPUs of a Zen 4 cloud machine, on Zen 3 what a runtime of OpenMP takes; ``call`` and ``fault`` follow
-from system time."""
-PROBED = ("create", "start", "wake", "handover", "barrier", "lock", "shared", "shared_atomic", "crowded")
+"""Seconds: probed on two CPUs of a Zen 4 cloud machine, ``asleep`` on Zen 5, on Zen 3 what a runtime of OpenMP takes; ``call``
+and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or not."""
+PROBED = (
+    *("create", "start", "wake", "asleep", "handover", "pass", "barrier", "lock"),
+    *("shared", "shared_atomic", "crowded", "crowded_atomic"),
+)
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 
 SPREAD = 2.0
@@ -40,7 +46,8 @@ NORMAL_90 = 1.645
 SEED = 20261123
 _NOISE = 0.02  # of a profile that does not say how noisy it is
 _UNSEEN_CORES = 0.2  # deviation of the logarithm of what memory gives to more cores than were measured together
-_SAMPLES = {"crowded": ("counter", "counters")}
+_CROWDED = {"crowded": ("counter", "counters"), "crowded_atomic": ("sum", "sums")}
+"""Costs that are quotients of two that are probed: alone, and together."""
 PROPORTIONAL_CORES = 4
 """Bandwidth of more cores than were measured together: that of so many single ones at most."""
 _LINE_LOADS = ("load", "copy")
@@ -49,8 +56,11 @@ _LINE_LOADS = ("load", "copy")
 def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     """Return the seconds that events take, and what is assumed of them, in sentences without a full stop."""
     measured = {cost.name.removeprefix("thread."): cost.seconds for cost in machine.kernel if cost.name.startswith("thread.")}
-    if measured.get("counter") and measured.get("counters"):
-        measured["crowded"] = max(measured["counters"] / measured["counter"], 1.0)
+    for name, (alone, together) in _CROWDED.items():
+        if measured.get(alone) and measured.get(together):
+            measured[name] = max(measured[together] / measured[alone], 1.0)
+    if measured.get("handover"):
+        measured.setdefault("pass", measured["handover"] * DEFAULT_COSTS["pass"] / DEFAULT_COSTS["handover"])
     known = {name: seconds for name, seconds in measured.items() if name in PROBED}
     missing = [name for name in PROBED if name not in known]
     notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []
@@ -63,7 +73,7 @@ def drawn_costs(machine: MachineProfile, count: int) -> dict[str, NDArray[np.flo
     probed = {cost.name.removeprefix("thread."): cost for cost in machine.kernel if cost.name.startswith("thread.")}
     found = {}
     for name, seconds in thread_costs(machine)[0].items():
-        samples = [probed[one] for one in _SAMPLES.get(name, (name,)) if one in probed and name in PROBED]
+        samples = [probed[one] for one in _CROWDED.get(name, (name,)) if one in probed and name in PROBED]
         width = sum(math.log(one.high / one.low) for one in samples) if samples else 2 * math.log(SPREAD)
         key = zlib.crc32(repr([name, samples]).encode())
         normal = np.random.default_rng([SEED, key]).standard_normal(count)

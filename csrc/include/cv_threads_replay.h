@@ -24,13 +24,16 @@ typedef struct {
     double barrier;   /* of two threads */
     double barrier_each;
     double lock;     /* lock and unlock, free */
-    double handover; /* of a lock to one that spins */
+    double handover; /* of a word of memory to one that looks for it */
+    double pass;     /* of a lock to one that spins, until it has what the lock guards */
+    double asleep;   /* of its processor: a thread that sleeps at once where others need its core, until it goes on */
     double chunk;    /* of a loop that is shared out */
     double call;     /* a system call */
     double fault;    /* a page that the process gets */
     double shared;   /* a load from a line that another core stores to meanwhile */
     double shared_atomic;
-    double crowded; /* how many times longer each of two threads takes, at most, that do nothing but touch one line */
+    double crowded;        /* how many times longer each of two threads takes, at most, that do nothing but touch one line ... */
+    double crowded_atomic; /* ... with atomic operations */
 } cv_threads_costs;
 
 typedef struct {

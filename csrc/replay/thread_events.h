@@ -68,6 +68,7 @@ struct running {
     uint32_t waits_for; /* object */
     uint32_t next;
     double since, until;               /* WAITING, ASLEEP */
+    double owed;                       /* seconds of a core before it goes on */
     double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
     double slowed;                     /* ... how many times slower others that write its lines make it */
     double per_second;                 /* instructions, alone */

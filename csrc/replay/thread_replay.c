@@ -79,11 +79,14 @@ static void resume(cv_threads *t, struct running *th, double latency)
     t->sleeps[t->n_sleeps++] = number_of(t, th);
 }
 
-/* Runtimes look for a while before they sleep. */
-static double latency(const cv_threads *t, const struct running *th, double spinning)
+/* Runtimes look for a while before they sleep, but for a moment only where a team has more threads than there are cores: then sleeping
+ * and waking up takes time of these. */
+static void resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps)
 {
     const cv_threads_costs *c = &t->machine->costs;
-    return t->now - th->since > c->spin ? c->wake : spinning;
+    const bool crowd = t->objects[th->waits_for].parties > t->machine->cores;
+    th->owed = crowd ? c->asleep : 0;
+    resume(t, th, crowd ? 0 : sleeps || t->now - th->since > c->spin ? c->wake : spinning);
 }
 
 static double of_many(double two, double each, uint32_t n) { return n < 2 ? 0 : two + each * (n - 2); }
@@ -93,7 +96,7 @@ static void resume_all(cv_threads *t, struct sync_object *o, double spinning, bo
     while (o->head != NOBODY) {
         struct running *th = &t->threads[o->head];
         th->granted = true;
-        resume(t, th, sleeps ? t->machine->costs.wake : latency(t, th, spinning));
+        resume_waiting(t, th, spinning, sleeps);
     }
 }
 
@@ -141,7 +144,7 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
             o->taken_at = t->now;
             o->sums.taken++;
             next->granted = true;
-            resume(t, next, 2 * c->handover); /* the lock's line to and fro, then what it guards */
+            resume(t, next, c->pass);
         } else {
             resume(t, next, c->wake);
         }
@@ -234,7 +237,7 @@ static void fork_team(cv_threads *t, uint32_t object, double *cost)
     *cost = of_many(c->fork, c->fork_each, o->parties) + o->made * c->create;
     o->open = true;
     while (o->head != NOBODY)
-        resume(t, &t->threads[o->head], latency(t, &t->threads[o->head], *cost));
+        resume_waiting(t, &t->threads[o->head], *cost, false);
 }
 
 static void end_body(cv_threads *t, struct sync_object *o)
@@ -356,6 +359,11 @@ static void end_thread(cv_threads *t, struct running *th)
 /* Lets a thread go on until it works, waits or ends. */
 static void proceed(cv_threads *t, struct running *th)
 {
+    if (th->owed > 0) {
+        run_for(t, th, th->owed);
+        th->owed = 0;
+        return;
+    }
     for (;;) {
         double cost = 0;
         if (th->at >= t->streams[th->stream].n) {
@@ -465,14 +473,17 @@ static void slow_those_that_touch(cv_threads *t, uint32_t busy)
     double present = (busy - 1.0) / (t->n_runs - 1.0);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        double lost = 0, crowd = 0;
+        double lost = 0, crowd = 0, atomics = 0, touched = 0;
         for (uint32_t k = 0; k < th->n_touches; k++) {
             const cv_threads_touch *touch = touch_of(t, th, k);
             lost += lost_at(t, th, touch, present);
             crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
+            atomics += touch->atomics;
+            touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
         }
-        double most = fmax(t->machine->costs.crowded * (1 + crowd) / 2, 1);
-        th->slowed = fmin(1 + lost, most);
+        double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
+        double two = atomic * t->machine->costs.crowded_atomic + (1 - atomic) * t->machine->costs.crowded;
+        th->slowed = fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
     }
 }
 

@@ -1,9 +1,13 @@
 #define _GNU_SOURCE
 #include "together.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../clock.h"
 #include "../pinning.h"
@@ -22,13 +26,18 @@ static _Alignas(128) atomic_size_t passed;
 static _Alignas(128) atomic_int runs;
 static _Alignas(128) volatile long counters[2];
 static _Alignas(128) atomic_long sum;
+static _Alignas(128) atomic_int taken;
+static _Alignas(128) double guarded;
 
 #define STEPS_BETWEEN 20 /* of a chain of additions and multiplications */
+#define INSIDE 12        /* ... chains with the lock, some 0.5 us, */
+#define OUTSIDE 9        /* ... and without it: longer than it takes to pass, so that it always goes to the other */
+#define CROWD 4          /* threads a CPU */
+#define LOOKS 100        /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
 
-/* Runs `function` on another CPU; 0 when it does. */
-static int cv_beside(pthread_t *thread, void *(*function)(void *))
+/* Runs `function` on a CPU; 0 when it does. */
+static int cv_on(int cpu, pthread_t *thread, void *(*function)(void *))
 {
-    const int cpu = cv_other_cpu(sched_getcpu(), 0);
     pthread_attr_t attributes;
     cpu_set_t set;
     if (cpu < 0 || pthread_attr_init(&attributes))
@@ -39,6 +48,9 @@ static int cv_beside(pthread_t *thread, void *(*function)(void *))
     pthread_attr_destroy(&attributes);
     return failed;
 }
+
+/* ... on another one. */
+static int cv_beside(pthread_t *thread, void *(*function)(void *)) { return cv_on(cv_other_cpu(sched_getcpu(), 0), thread, function); }
 
 static void *cv_says_that_it_runs(void *argument)
 {
@@ -136,11 +148,79 @@ size_t cv_thread_handover(size_t times) { return cv_play(times, cv_play_awake, 2
 
 size_t cv_thread_barrier(size_t times) { return cv_play(times, cv_meet, times); }
 
+/* A barrier of more threads than CPUs, as GCC's runtime of OpenMP has it: whoever waits looks for a moment, then sleeps. */
+static void cv_meet_asleep(void)
+{
+    const size_t all = 2 * CROWD;
+    for (size_t i = 0; i < rounds; i++) {
+        if (atomic_fetch_add(&arrived, 1) + 1 == (i + 1) * all) {
+            atomic_fetch_add(&runs, 1);
+            syscall(SYS_futex, &runs, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+            continue;
+        }
+        for (int look = 0; look < LOOKS && atomic_load_explicit(&runs, memory_order_acquire) == (int)i; look++)
+            __builtin_ia32_pause();
+        while (atomic_load_explicit(&runs, memory_order_acquire) == (int)i)
+            syscall(SYS_futex, &runs, FUTEX_WAIT_PRIVATE, (int)i, NULL, NULL, 0);
+    }
+}
+
+static void *cv_one_of_a_crowd(void *argument)
+{
+    cv_meet_asleep();
+    return argument;
+}
+
+size_t cv_thread_asleep(size_t times)
+{
+    pthread_t threads[2 * CROWD];
+    const int here = sched_getcpu();
+    size_t made = 0;
+    rounds = times + 1; /* the first waits until all are made */
+    atomic_store(&arrived, 0);
+    atomic_store(&runs, 0);
+    const int there = cv_other_cpu(here, 0);
+    while (there >= 0 && made + 1 < 2 * CROWD && !cv_on(made % 2 ? here : there, &threads[made], cv_one_of_a_crowd))
+        made++;
+    if (made + 1 < 2 * CROWD)
+        return 0;
+    while (atomic_load(&arrived) < made)
+        sched_yield();
+    const double begin = cv_now();
+    cv_meet_asleep();
+    seconds += cv_now() - begin;
+    for (size_t i = 0; i < made; i++)
+        pthread_join(threads[i], NULL);
+    return (times + 1) * CROWD; /* of one thread, a CPU */
+}
+
 static double cv_some_work(double x)
 {
     for (int i = 0; i < STEPS_BETWEEN; i++)
         x = x * 0.99 + 0.5;
     return x;
+}
+
+static double cv_more_work(double x, int times)
+{
+    for (int i = 0; i < times; i++)
+        x = cv_some_work(x);
+    return x;
+}
+
+static void cv_pass(size_t player)
+{
+    double own = (double)player;
+    for (size_t i = 0; i < rounds; i++) {
+        while (atomic_exchange_explicit(&taken, 1, memory_order_acquire))
+            while (atomic_load_explicit(&taken, memory_order_relaxed))
+                __builtin_ia32_pause();
+        guarded = cv_more_work(guarded, INSIDE);
+        atomic_store_explicit(&taken, 0, memory_order_release);
+        own = cv_more_work(own, OUTSIDE);
+    }
+    if (own < 0)
+        guarded = own;
 }
 
 static void cv_count(size_t player)
@@ -153,6 +233,13 @@ static void cv_count_now_and_then(size_t player)
 {
     for (size_t i = 0; i < rounds; i++)
         counters[player] += cv_some_work((double)i) < 0;
+}
+
+static void cv_add(size_t player)
+{
+    (void)player;
+    for (size_t i = 0; i < rounds; i++)
+        atomic_fetch_add(&sum, 1);
 }
 
 static void cv_add_now_and_then(size_t player)
@@ -169,6 +256,22 @@ static size_t cv_alone(size_t times, void (*what)(size_t player))
     what(0);
     seconds += cv_now() - begin;
     return times;
+}
+
+/* Two pass a lock to and fro: what passes between two holders is all that is not work of one of them. */
+size_t cv_thread_pass(size_t times)
+{
+    const double before = seconds;
+    const double begin = cv_now();
+    double x = guarded;
+    for (size_t i = 0; i < times; i++)
+        x = cv_more_work(x, INSIDE);
+    guarded = x;
+    const double inside = cv_now() - begin;
+    const size_t played = cv_play(times, cv_pass, 2 * times);
+    const double passed = seconds - before - 2 * inside, least = 1e-12 * (double)times;
+    seconds = before + (passed > least ? passed : least);
+    return played;
 }
 
 /* What two lose to one that does the same alone. */
@@ -191,6 +294,10 @@ size_t cv_thread_shared_atomic(size_t times) { return cv_lost(times, cv_add_now_
 size_t cv_thread_counter(size_t times) { return cv_alone(times, cv_count); }
 
 size_t cv_thread_counters(size_t times) { return cv_play(times, cv_count, times); }
+
+size_t cv_thread_sum(size_t times) { return cv_alone(times, cv_add); }
+
+size_t cv_thread_sums(size_t times) { return cv_play(times, cv_add, times); }
 
 size_t cv_thread_lock(size_t times)
 {

@@ -316,6 +316,10 @@ const struct cv_work cv_works[] = {
     {"thread.shared_atomic", cv_thread_shared_atomic, 20000, CV_TOGETHER, NULL},
     {"thread.counter", cv_thread_counter, 100000, CV_TOGETHER, NULL},
     {"thread.counters", cv_thread_counters, 100000, CV_TOGETHER, NULL},
+    {"thread.sum", cv_thread_sum, 100000, CV_TOGETHER, NULL},
+    {"thread.sums", cv_thread_sums, 100000, CV_TOGETHER, NULL},
+    {"thread.pass", cv_thread_pass, 500, CV_TOGETHER, NULL},
+    {"thread.asleep", cv_thread_asleep, 20, CV_TOGETHER, NULL},
     {"thread.barrier", cv_thread_barrier, 500, CV_TOGETHER, NULL},
     {"thread.lock", cv_thread_lock, 2000, CV_TOGETHER, NULL},
 };

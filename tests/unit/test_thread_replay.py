@@ -86,6 +86,22 @@ def test_a_barrier_opens_when_all_have_come_every_time():
     assert run(rows).waited["barrier"] == pytest.approx(15)
 
 
+def test_waiting_takes_time_of_cores_where_threads_are_more():
+    rows = [*started(1, 2, 3, 4), *((number, "barrier", 2, 5, 4) for number in range(1, 5))]
+    rows += [(number, "exit", 0) for number in range(1, 5)]
+    assert elapsed(rows, cores=4, asleep=1) == pytest.approx(2)
+    assert elapsed(rows, cores=2, asleep=1) == pytest.approx(4 + 3 / 2)  # three had slept
+    ends = [*pool(4), *region(1, 2, 2, 2, 2, serial=0), (0, "progress", 1)]
+    assert elapsed(ends, cores=4, asleep=1) == pytest.approx(3)
+    assert elapsed(ends, cores=2, asleep=1) > 5
+
+
+def test_a_spinning_lock_takes_a_while_to_pass():
+    rows = [*started(1, 2), *((number, "lock", 0, 7, 1) for number in (1, 2)), *((number, "unlock", 3, 7) for number in (1, 2))]
+    rows += [(1, "exit", 0), (2, "exit", 0)]
+    assert elapsed(rows, **{"pass": 0.5}) == pytest.approx(6.5)
+
+
 def test_a_condition_waits_for_the_signal_that_ended_it():
     rows = [
         *started(1),
@@ -184,9 +200,14 @@ def test_who_only_stores_or_has_a_line_alone_loses_nothing():
 
 def test_atomic_operations_wait_for_all_that_touch_their_line():
     rows, reader = independent(10, 10), touching((1, 0, 0, 0.5, 0.5), (2, 0, 0.5, 0, 0))
-    found = run(rows, touches=reader, shared_atomic=1, crowded=4)
+    found = run(rows, touches=reader, shared_atomic=1, crowded=1, crowded_atomic=4)
     assert found.busy == pytest.approx([0, 10, 10])
     assert found.totals["elapsed"] == pytest.approx(10 + 10 * (1 - 1 / 1.5))  # the reader ends first
+
+
+def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
+    both = touching((1, 0, 0, 1, 1), (2, 0, 0, 1, 1))
+    assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, crowded_atomic=3) == pytest.approx(30)
 
 
 def test_an_interrupt_ends_a_long_replay():
