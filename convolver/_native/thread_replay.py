@@ -54,10 +54,13 @@ class PackedThreads:
         capacity: NDArray[np.float64],
         costs: Mapping[str, float],
         touches: NDArray[Any] | None = None,
+        pairs: int = 0,
+        sibling: float = 1.0,
     ) -> ThreadRun:
         """Replay on ``cores`` cores. By class of work: seconds of an instruction alone, the part of them that waits for memory
         (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit. ``touches``:
-        what threads do to lines that others touch, ordered by class."""
+        what threads do to lines that others touch, ordered by class. ``pairs`` of the cores are two threads of one, each
+        ``sibling`` times slower while both are busy."""
         columns = [np.ascontiguousarray(column, dtype=float) for column in (seconds, memory, bytes_moved, capacity)]
         first, second, third, fourth = (ffi.from_buffer("double[]", one) if len(one) else ffi.NULL for one in columns)
         work = ffi.new("cv_threads_work *", {"classes": len(seconds), "seconds": first, "memory": second, "bytes": third})
@@ -66,6 +69,7 @@ class PackedThreads:
             work.touches = touched = ffi.from_buffer("cv_threads_touch[]", touches)
             work.n_touches, work.lines = len(touched), int(touches["line"].max()) + 1
         machine = ffi.new("cv_threads_machine *", {"cores": cores, "capacities": len(capacity), "capacity": fourth})
+        machine.pairs, machine.sibling = pairs, sibling
         for name in COSTS:
             setattr(machine.costs, name, costs[name])
         totals = ffi.new("cv_threads_totals *")

@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.thread_replay import TOUCH, PackedThreads, ThreadRun
+from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.convolution.convolve import convolve
 from convolver.convolution.thread_costs import NORMAL_90, SEED, drawn_capacity, drawn_costs, memory_capacity, thread_costs
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import UsageError
+from convolver.machine.contention import shares_core
 from convolver.machine.profile import MachineProfile
+from convolver.machine.siblings import beside_sibling
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
 from convolver.tracing.touched_lines import touched_lines
@@ -111,11 +115,19 @@ class _Node:
     cores: int
     capacity: NDArray[np.float64]
     costs: Mapping[str, float]
+    pairs: int
+    sibling: float
 
 
 def cpus(machine: MachineProfile) -> int:
     """Return how many cores programs have on a machine."""
     return int(machine.cpu.get("cpus", 1))
+
+
+def core_pairs(machine: MachineProfile, cores: int) -> int:
+    """Return how many cores have two of the machine's CPUs each, where probes saw that they share one; else 0."""
+    shared = any(shares_core(one.slowdown) for one in machine.neighbours)
+    return max(cpus(machine), cores) // 2 if shared else 0
 
 
 class ThreadReplay:
@@ -128,7 +140,8 @@ class ThreadReplay:
             raise UsageError(f"{trace.path} has one thread, or was made before Convolver recorded threads; trace it again.")
         if not log.classes:
             raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
-        self._log = log
+        self._log, self._trace = log, trace
+        self._siblings: dict[str, float] = {}
         self._records = log.records.copy()
         self._known_system = trace.signature.header.get("system") or {}
         self._records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
@@ -231,7 +244,10 @@ class ThreadReplay:
         work = self._work(times)
         costs, notes = thread_costs(machine)
         capacity, more = memory_capacity(machine, cores)
-        node = _Node(cores, capacity, costs)
+        pairs = core_pairs(machine, cores)
+        node = _Node(
+            cores, capacity, costs, pairs, self._beside_sibling(machine) if 0 < pairs < min(cores, self.threads) else 1.0
+        )
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
@@ -251,6 +267,15 @@ class ThreadReplay:
             [*notes, *more],
         )
 
+    def _beside_sibling(self, machine: MachineProfile) -> float:
+        """Return how many times slower the program is as one of two on a core."""
+        if machine.id not in self._siblings:
+            shared = beside_sibling(machine)
+            analysis = analyze(self._trace, [machine, shared])
+            slower = convolve(analysis, shared).seconds / max(convolve(analysis, machine).seconds, 1e-300)
+            self._siblings[machine.id] = max(slower, 1.0)
+        return self._siblings[machine.id]
+
     def _run(self, work: _Work, node: _Node) -> ThreadRun:
         each = self._each(work)
         single = node.capacity[0] if len(node.capacity) else np.inf
@@ -264,6 +289,8 @@ class ThreadReplay:
             capacity=node.capacity,
             costs={**node.costs, "call": work.call, "fault": work.fault},
             touches=self._touches,
+            pairs=node.pairs,
+            sibling=node.sibling,
         )
 
     def _draws(
@@ -281,7 +308,8 @@ class ThreadReplay:
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
         stretch = np.empty(replays)
         for i in range(replays):
-            drawn = _Node(node.cores, capacity[i] * node.capacity, {name: cost[i] for name, cost in costs.items()})
+            costs_of_it = {name: cost[i] for name, cost in costs.items()}
+            drawn = _Node(node.cores, capacity[i] * node.capacity, costs_of_it, node.pairs, node.sibling)
             found = self._run(work.drawn(seconds[:, i], system[i]), drawn).totals
             stretch[i] = found["elapsed"] / found["work"]
         whole = times.draws + system * (times.system.seconds if times.system is not None else 0.0)
@@ -347,7 +375,7 @@ def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) 
 def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     """Return the core seconds without work by cause. Waiting counts only where a core was free for it: in proportion."""
     totals, waited = run.totals, run.waited
-    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"] - totals["contended"], 0.0)
+    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"] - totals["contended"] - totals["paired"], 0.0)
     causes = {
         "serial parts": waited["fork"] + waited["join"],
         "imbalance": waited["barrier"],
@@ -360,4 +388,5 @@ def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
         **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
         "memory bandwidth": totals["saturated"],
         SHARING: totals["contended"],
+        "threads that share a core": totals["paired"],
     }

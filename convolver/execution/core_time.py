@@ -18,7 +18,8 @@ from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import DecodedCode, Operations, operations, program_code
 from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, walk_windows
 from convolver.execution.static import static_cycles
-from convolver.machine.cores import CoreTable, choose_core
+from convolver.machine.cores import WIDTHS, CoreTable, choose_core
+from convolver.machine.siblings import CORE_THREADS
 from convolver.progress import SILENT, Progress
 from convolver.tracing.definitions import CONTINUED, starts
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
 WINDOW, STATIC = "window", "static"
-BUFFERS = ("queue", "reorder_buffer", "scheduler", "load_buffer", "store_buffer", "fill_buffers")
-WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
-"""Parameters that the ``core_width`` of a projected machine scales."""
 PLAN = SamplePlan(counted=2000, warm=1000, most=4096, shown=8)
 """Windows of 2000 instructions after 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
@@ -77,7 +75,9 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
     table, how = choose_core(machine.cpu)
     own = calibrated_core(table, machine)[0]
     width = float(machine.cpu.get("core_width", 1.0))
-    return own.with_params(**{name: round(width * own.params[name]) for name in WIDTHS}), how
+    own = own.with_params(**{name: round(width * own.params[name]) for name in WIDTHS})
+    threads = int(machine.cpu.get(CORE_THREADS, 1))
+    return own.shared_by(threads) if threads > 1 else own, how
 
 
 def core_time(

@@ -20,6 +20,12 @@ from convolver.locations import core_folder
 FOLDER = Path(__file__).parent / "data" / "cores"
 HOW = ("flags", "model")
 """How a table was found that is the CPU's own."""
+BUFFERS = ("queue", "reorder_buffer", "scheduler", "load_buffer", "store_buffer", "fill_buffers")
+WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
+"""Parameters that the ``core_width`` of a projected machine scales."""
+DIVIDED = (*WIDTHS, "decode_width", "decoded_ops", "near_targets", "code_bytes", "near_pages", "loop_buffer")
+"""Parameters of which each of a core's threads has a part."""
+_MEMORY = ("load", "store", "vector_load")
 
 
 class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +99,16 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Return the table with one kind changed."""
         kind = msgspec.structs.replace(self.kind(name), **changes)
         return msgspec.structs.replace(self, kinds={**self.kinds, name: kind})
+
+    def shared_by(self, threads: int) -> CoreTable:
+        """Return the core as one of so many threads sees it that do the same: widths and buffers divided, ports every so many
+        cycles; of the ports of loads and stores a part."""
+        params = {name: max(round(value / threads), 1) for name, value in self.params.items() if name in DIVIDED and value}
+        kinds = {name: msgspec.structs.replace(kind, busy=kind.busy * threads) for name, kind in self.kinds.items()}
+        ports = {name: getattr(self.memory, name).split() for name in _MEMORY}
+        some = {name: " ".join(names[: -(-len(names) // threads)]) for name, names in ports.items()}
+        memory = msgspec.structs.replace(self.memory, **some)
+        return msgspec.structs.replace(self, params={**self.params, **params}, kinds=kinds, memory=memory)
 
 
 def parse_core(text: str, where: str) -> CoreTable:

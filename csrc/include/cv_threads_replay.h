@@ -37,7 +37,9 @@ typedef struct {
 } cv_threads_costs;
 
 typedef struct {
-    uint32_t cores;
+    uint32_t cores;         /* that the system sees */
+    uint32_t pairs;         /* cores that have two of these each; 0: all are cores of their own */
+    double sibling;         /* how many times slower a thread is beside another one on its core */
     uint32_t capacities;    /* elements of `capacity` */
     const double *capacity; /* bytes a second that 1, 2, ... busy cores get from memory together; the last holds for more */
     cv_threads_costs costs;
@@ -81,6 +83,7 @@ typedef struct {
     double saturated;                 /* thread seconds lost to others' use of memory */
     double contended;                 /* thread seconds lost to lines that others write */
     double queued;                    /* thread seconds lost to more threads than cores */
+    double paired;                    /* thread seconds lost to the other thread of a core */
     double waited[CV_THREADS_CAUSES]; /* thread seconds */
     uint64_t events;
     uint32_t threads;

@@ -497,18 +497,26 @@ static void add_lost(cv_threads *t, const struct running *th, double seconds, ui
         t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
 }
 
+/* How many times slower threads are, in the mean, because others use their core: each has one of its own while there are enough. */
+static double beside_siblings(const cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    const uint32_t busy = busy_cores(t);
+    return !m->pairs || busy <= m->pairs ? 1 : 1 + fmax(m->sibling - 1, 0) * fmin(2.0 * (busy - m->pairs) / busy, 1);
+}
+
 /* Sets all speeds; returns the time until something happens, infinity where nothing will. */
 static double set_speeds(cv_threads *t, double *share)
 {
     double until = INFINITY;
     *share = t->n_runs > t->machine->cores ? (double)t->machine->cores / t->n_runs : 1;
-    double slower = slower_memory(t, *share);
+    double slower = slower_memory(t, *share), paired = beside_siblings(t);
     for (uint32_t i = 0; i < t->n_runs; i++)
         t->threads[t->runs[i]].slowed = 1;
     slow_those_that_touch(t, busy_cores(t));
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        th->rate = *share / (1 - th->memory + th->memory * slower) / th->slowed;
+        th->rate = *share / (1 - th->memory + th->memory * slower) / th->slowed / paired;
         until = fmin(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
@@ -525,13 +533,15 @@ static void advance(cv_threads *t, double seconds, double share)
     out->widest = t->n_runs > out->widest ? t->n_runs : out->widest;
     out->queued += t->n_runs * (1 - share) * seconds;
     uint32_t kept = 0, busy = busy_cores(t);
+    double paired = beside_siblings(t);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
         th->left -= th->rate * seconds;
         th->busy += th->rate * seconds;
-        double slowed = th->rate * (th->slowed - 1) * seconds;
+        double slowed = th->rate * (th->slowed - 1) * seconds, beside = th->rate * th->slowed * (paired - 1) * seconds;
         out->contended += slowed;
-        out->saturated += (share - th->rate) * seconds - slowed;
+        out->paired += beside;
+        out->saturated += (share - th->rate) * seconds - slowed - beside;
         if (slowed > 0)
             add_lost(t, th, slowed, busy);
         if (th->left <= NOTHING + 1e-12 * seconds)

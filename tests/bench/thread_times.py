@@ -2,9 +2,9 @@
 ``python tests/bench/thread_times.py``.
 
 Each program runs natively ``--rounds`` times with each number of threads, in turn; the median of the shortest third counts. As
-root programs have real-time priority, so that nothing else takes their processors. They are traced with each number of threads
-and predicted for two cores from the profile ``--machine``, one of this processor's kind. ``--folder`` keeps inputs, times and
-traces, and takes those that are there. What is not installed is left out.
+root programs have real-time priority, so that nothing else takes their processors (not with ``--usual-priority``). They are
+traced with each number of threads and predicted for two cores from the profile ``--machine``, one of this processor's kind.
+``--folder`` keeps inputs, times and traces, and takes those that are there. What is not installed is left out.
 """
 
 import argparse
@@ -68,11 +68,12 @@ def make_inputs(folder: Path) -> None:
     subprocess.run(["gcc", "-g", "-O2", "-fopenmp", "-o", folder / "kernels", SOURCE, "-lm"], check=True)
 
 
-def native(folder: Path, rounds: int) -> dict[tuple[str, int], float]:
+def native(folder: Path, rounds: int, *, first: bool) -> dict[tuple[str, int], float]:
     """Return the elapsed seconds of each program with each number of threads: the median of the shortest third."""
     taken: dict[tuple[str, int], list[float]] = {}
-    with contextlib.suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+    if first:
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
     for _ in range(rounds):
         for threads in THREADS:
             for name, (words, more) in commands(threads).items():
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--machine", default="cloud-epyc-genoa")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--usual-priority", action="store_true", help="Do not put other programs off; for a quiet machine.")
     parser.add_argument("--only", choices=("traces", "times"), help="End after this part, kept in --folder.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -121,7 +123,7 @@ def main() -> None:
             make_inputs(folder)
         kept = folder / "times.json"
         if not kept.exists() and options.only != "traces":
-            kept.write_text(json.dumps(list(native(folder, options.rounds).items())))
+            kept.write_text(json.dumps(list(native(folder, options.rounds, first=not options.usual_priority).items())))
         if options.only != "times":
             traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in THREADS}
         if options.only is None:

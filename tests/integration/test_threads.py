@@ -8,11 +8,17 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
+from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.convolve import convolve
+from convolver.convolution.elapsed import ThreadReplay
+from convolver.machine.catalog import find_machine
+from convolver.machine.profile import Neighbour
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -170,6 +176,44 @@ def test_what_if_and_choose_rank_by_elapsed_time(stair, convolver):
         assert one["processor_seconds"] == pytest.approx(2.5 * one["seconds"], rel=0.1)
         assert one["interval"][0] < one["seconds"] < one["interval"][1]
     assert "threads on 4 cores" in convolver("choose", stair, "-m", ",".join(machines), "--cores", "4").stdout
+
+
+BUSY = """
+#include <pthread.h>
+static void *busy(void *nothing)
+{
+    long a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;
+    for (long i = 0; i < 5000000; i++)
+        __asm__ volatile("inc %0; inc %1; inc %2; inc %3; inc %4; inc %5" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+    return nothing;
+}
+int main(void)
+{
+    pthread_t other;
+    pthread_create(&other, 0, busy, 0);
+    busy(0);
+    pthread_join(other, 0);
+}
+"""
+
+
+def test_threads_that_fill_a_core_share_it_and_those_that_wait_do_not(stair, tmp_path):
+    (tmp_path / "busy.c").write_text(BUSY)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "busy", tmp_path / "busy.c"], check=True)
+    trace([str(tmp_path / "busy")], output=tmp_path / "busy.cvt")
+    machine = find_machine("cloud-epyc-genoa")
+    pair = msgspec.structs.replace(machine, neighbours=(Neighbour(cpu=1, slowdown=1.6),))
+
+    def slowdown(path):
+        found = Trace.load(path)
+        times, threads = convolve(analyze(found, [machine]), machine), ThreadReplay(found)
+        apart, together = (threads.on(one, times, cores=2) for one in (machine, pair))
+        assert apart.lost["threads that share a core"] == 0
+        assert threads.on(pair, times, cores=1).seconds == pytest.approx(threads.on(machine, times, cores=1).seconds)
+        return together.seconds / apart.seconds
+
+    assert 1.8 < slowdown(tmp_path / "busy.cvt") <= 2.05
+    assert slowdown(stair) == pytest.approx(1, rel=0.02)  # chains of results
 
 
 def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):

@@ -83,6 +83,14 @@ def test_what_needs_no_port_is_bounded_by_the_issue_width(length, slots):
     assert cycles.sum() == max(0, -(-length * slots // PARAMS["issue_width"]) - 1)
 
 
+@given(st.integers(1, 300), st.integers(1, 20))
+def test_a_thread_beside_another_waits_no_longer_but_gets_half_the_width(length, latency):
+    half = core_parameters(find_core("golden-cove").shared_by(2)) | PLAIN
+    assert _walk([_op(reads=(3,), writes=(3,))], length, params=half, latency=latency).sum() == length * latency
+    free = [_op(0, flags=native.NO_PORT)] * PARAMS["issue_width"]
+    assert _walk(free, length, params=half).sum() == 2 * length - 1
+
+
 @given(st.integers(1, 40))
 def test_a_unit_that_is_not_pipelined_takes_one_after_the_other(length):
     assert _walk([_op(SLOW, writes=(3,))], length).sum() == 9 * length

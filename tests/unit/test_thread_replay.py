@@ -31,11 +31,19 @@ def events(*rows):
     return records
 
 
-def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, **costs):
+def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, **costs):
     packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
     one = np.ones(1)
     limits, asked = np.array(capacity, float), {**FREE, **costs}
-    return packed.run(one, memory * one, moved * one, cores=cores, capacity=limits, costs=asked, touches=touches)
+    return packed.run(
+        *(one, memory * one, moved * one),
+        cores=cores,
+        capacity=limits,
+        costs=asked,
+        touches=touches,
+        pairs=pairs,
+        sibling=sibling,
+    )
 
 
 def elapsed(rows, **asked):
@@ -61,6 +69,16 @@ def test_threads_of_their_own_end_with_the_longest():
 def test_more_threads_than_cores_share_them_evenly():
     assert elapsed(independent(4, 4, 4, 4), cores=2) == pytest.approx(8)
     assert elapsed(independent(1, 3), cores=1) == pytest.approx(4)
+
+
+def test_two_threads_of_one_core_slow_each_other_down():
+    rows, shared = independent(6, 6), {"pairs": 2, "sibling": 1.5}
+    assert elapsed(rows, cores=4, **shared) == pytest.approx(6)  # a core each
+    found = run(independent(6, 6, 6, 6), cores=4, **shared)
+    assert found.totals["elapsed"] == pytest.approx(9)
+    assert found.totals["paired"] == pytest.approx(4 * 3)
+    assert found.totals["saturated"] == pytest.approx(0)
+    assert elapsed(independent(6, 6, 6), cores=4, **shared) == pytest.approx(6 * (1 + 0.5 * 2 / 3))
 
 
 def test_a_lock_goes_to_the_first_that_comes():
