@@ -1,14 +1,13 @@
 """Predicted and measured elapsed times of 16 programs with one, two and eight threads on two processors:
 ``python tests/bench/thread_times.py``.
 
-Each program runs natively ``--rounds`` times with each number of threads, in turn; the median of the shortest third counts. As
-root programs have real-time priority, so that nothing else takes their processors (not with ``--usual-priority``). They are
-traced with each number of threads and predicted for two cores from the profile ``--machine``, one of this processor's kind.
-``--folder`` keeps inputs, times and traces, and takes those that are there. What is not installed is left out.
+Each program runs natively with each number of threads, in turn, while the machine is quiet, until others took at most a tenth of
+all processors in ``--rounds`` runs of each; of these the median of the shortest third counts. They are traced with each number of
+threads and predicted for two cores from the profile ``--machine``, one of this processor's kind. ``--folder`` keeps inputs, times
+and traces, and takes those that are there: ``--only times`` adds to those that are kept. What is not installed is left out.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
@@ -21,6 +20,9 @@ from statistics import median
 
 from campaign_inputs import library_text
 from result_file import write_result
+
+from convolver.probing.load import QUIET_SHARE, Usage, others_share
+from convolver.validating.validation_rows import DISTURBED
 
 KERNELS = [
     "triadl3",
@@ -42,8 +44,6 @@ COLUMNS = [
     *("8 threads on 2 cores", "predicted for 8", "error for 8"),
 ]
 THREADS = (1, 2, 8)
-REST = 0.15
-"""Seconds after each run: the kernel lets real-time programs have 95 % of a second."""
 CONVOLVER = [sys.executable, "-m", "convolver"]
 
 
@@ -68,20 +68,33 @@ def make_inputs(folder: Path) -> None:
     subprocess.run(["gcc", "-g", "-O2", "-fopenmp", "-o", folder / "kernels", SOURCE, "-lm"], check=True)
 
 
-def native(folder: Path, rounds: int, *, first: bool) -> dict[tuple[str, int], float]:
-    """Return the elapsed seconds of each program with each number of threads: the median of the shortest third."""
-    taken: dict[tuple[str, int], list[float]] = {}
-    if first:
-        with contextlib.suppress(PermissionError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
-    for _ in range(rounds):
-        for threads in THREADS:
-            for name, (words, more) in commands(threads).items():
-                time.sleep(REST)
-                began = time.perf_counter()
-                subprocess.run(words, cwd=folder, env=os.environ | more, stdout=subprocess.DEVNULL, check=True)
-                taken.setdefault((name, threads), []).append(time.perf_counter() - began)
-    return {key: median(sorted(all_of_them)[: max(rounds // 3, 1)]) for key, all_of_them in taken.items()}
+def native(folder: Path, rounds: int, kept: Path, patience: float) -> None:
+    """Run each program with each number of threads until so many runs were undisturbed, or patience ends (seconds); add to
+    ``kept`` what each took, and what others took meanwhile."""
+    taken = json.loads(kept.read_text()) if kept.exists() else []
+    end = time.monotonic() + patience
+    undisturbed = {(name, threads): 0 for threads in THREADS for name in commands(2)}
+    for name, threads, _, others in taken:
+        undisturbed[name, threads] += others <= DISTURBED
+    while time.monotonic() < end and (least := min(undisturbed.values())) < rounds:
+        name, threads = next(key for key, count in undisturbed.items() if count == least)
+        if others_share() > QUIET_SHARE:
+            continue
+        words, more = commands(threads)[name]
+        usage, children, began = Usage.now(), os.times(), time.perf_counter()
+        subprocess.run(words, cwd=folder, env=os.environ | more, stdout=subprocess.DEVNULL, check=True)
+        seconds, spent, own = time.perf_counter() - began, Usage.now().since(usage), os.times()
+        used = own.children_user + own.children_system - children.children_user - children.children_system
+        others = (spent.busy + spent.steal - used) / max(spent.total, 1e-9)
+        undisturbed[name, threads] += others <= DISTURBED
+        taken.append((name, threads, seconds, others))
+    kept.write_text(json.dumps(taken))
+
+
+def counted(runs: list[tuple[float, float]]) -> float:
+    """Return the seconds that count of runs, each with the share of all processors that others took."""
+    alone = [seconds for seconds, others in runs if others <= DISTURBED] or [seconds for seconds, _ in runs]
+    return median(sorted(alone)[: max(len(alone) // 3, 1)])
 
 
 def traced(folder: Path, name: str, threads: int) -> Path:
@@ -112,8 +125,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machine", default="cloud-epyc-genoa")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--wait", type=float, default=1800, help="Seconds in which the machine may become quiet enough.")
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--usual-priority", action="store_true", help="Do not put other programs off; for a quiet machine.")
     parser.add_argument("--only", choices=("traces", "times"), help="End after this part, kept in --folder.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -122,13 +135,16 @@ def main() -> None:
         if not (folder / "kernels").exists():
             make_inputs(folder)
         kept = folder / "times.json"
-        if not kept.exists() and options.only != "traces":
-            kept.write_text(json.dumps(list(native(folder, options.rounds, first=not options.usual_priority).items())))
+        if options.only == "times" or (options.only is None and not kept.exists()):
+            native(folder, options.rounds, kept, options.wait)
         if options.only != "times":
             traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in THREADS}
         if options.only is None:
             says = {key: predicted(trace, options.machine) for key, trace in traces.items()}
-            report({tuple(key): seconds for key, seconds in json.loads(kept.read_text())}, says)
+            runs: dict[tuple[str, int], list[tuple[float, float]]] = {}
+            for one, threads, seconds, others in json.loads(kept.read_text()):
+                runs.setdefault((one, threads), []).append((seconds, others))
+            report({key: counted(of_one) for key, of_one in runs.items()}, says)
 
 
 def report(seconds: dict[tuple[str, int], float], says: dict[tuple[str, int], dict]) -> None:
