@@ -127,6 +127,7 @@ def predict_from(
     waiting_seconds: float | None = None,
     threads: ThreadReplay | None = None,
     cores: int | None = None,
+    pinning: str | None = None,
     overlap: str = "norm",
     method: str = "calibrated",
     beside: MachineName | None = None,
@@ -146,7 +147,7 @@ def predict_from(
         found = convolve(analysis, machine, overlap=overlap, method=method, waiting_seconds=waited)
         if beside is not None:
             found = spanning(found, convolve(analysis, beside, overlap=overlap, method=method))
-        return found if threads is None else threads.added(machine, found, cores)
+        return found if threads is None else threads.added(machine, found, cores, pinning)
 
     if before is not None and before.base is not None and before.document["method"] == method:
         of_base, paper_of_base = before.base, float(before.document["paper"]["base_seconds"])

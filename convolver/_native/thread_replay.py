@@ -15,22 +15,28 @@ from convolver._native.status import check
 
 RECORD = layout("struct cv_thread_record")
 LOCK = layout("cv_threads_lock")
+REGION = layout("cv_threads_region")
+INTERVAL = layout("cv_threads_interval")
 TOUCH = layout("cv_threads_touch")
 CAUSES = ("fork", "barrier", "lock", "condition", "join")
 CLASS_RECORD, NAME_RECORD = int(lib.CV_THREADS_CLASS), int(lib.CV_THREADS_NAME)
+PINNINGS = COMPACT, SCATTER = "compact", "scatter"
+"""How threads are pinned: to both processors of a core first, or to one of each core first."""
 COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)
 
 
 @dataclass(frozen=True)
 class ThreadRun:
-    """What one run gives: totals by name, seconds waited by cause, the locks, each thread's seconds of work, and the thread
-    seconds lost at each line that several threads touch."""
+    """What one run gives: totals by name, seconds waited by cause, the locks, each thread's seconds of work, the thread
+    seconds lost at each line that several threads touch, the parallel regions, and what threads do when, where that was asked."""
 
     totals: dict[str, float]
     waited: dict[str, float]
     locks: NDArray[Any]
     busy: NDArray[np.float64]
     lines: NDArray[np.float64]
+    regions: NDArray[Any]
+    intervals: NDArray[Any]
 
 
 class PackedThreads:
@@ -56,11 +62,14 @@ class PackedThreads:
         touches: NDArray[Any] | None = None,
         pairs: int = 0,
         sibling: float = 1.0,
+        pinning: str | None = None,
+        least: float | None = None,
     ) -> ThreadRun:
         """Replay on ``cores`` cores. By class of work: seconds of an instruction alone, the part of them that waits for memory
         (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit. ``touches``:
         what threads do to lines that others touch, ordered by class. ``pairs`` of the cores are two threads of one, each
-        ``sibling`` times slower while both are busy."""
+        ``sibling`` times slower while both are busy. ``pinning``: one of :data:`PINNINGS`. ``least``: keep intervals of so
+        many seconds."""
         columns = [np.ascontiguousarray(column, dtype=float) for column in (seconds, memory, bytes_moved, capacity)]
         first, second, third, fourth = (ffi.from_buffer("double[]", one) if len(one) else ffi.NULL for one in columns)
         work = ffi.new("cv_threads_work *", {"classes": len(seconds), "seconds": first, "memory": second, "bytes": third})
@@ -70,16 +79,27 @@ class PackedThreads:
             work.n_touches, work.lines = len(touched), int(touches["line"].max()) + 1
         machine = ffi.new("cv_threads_machine *", {"cores": cores, "capacities": len(capacity), "capacity": fourth})
         machine.pairs, machine.sibling = pairs, sibling
+        machine.pinning = 0 if pinning is None else 1 + PINNINGS.index(pinning)
         for name in COSTS:
             setattr(machine.costs, name, costs[name])
         totals = ffi.new("cv_threads_totals *")
+        lib.cv_threads_keep_intervals(self._handle, -1.0 if least is None else least)
         check(lib.cv_threads_run(self._handle, work, machine, totals), "a replay of threads")
-        locks = np.zeros(lib.cv_threads_locks(self._handle, ffi.NULL, 0), dtype=LOCK)
-        lib.cv_threads_locks(self._handle, ffi.from_buffer("cv_threads_lock[]", locks) if len(locks) else ffi.NULL, len(locks))
         busy = np.zeros(int(totals.threads))
         lib.cv_threads_busy(self._handle, ffi.from_buffer("double[]", busy) if len(busy) else ffi.NULL, len(busy))
         lines = np.zeros(int(work.lines))
         lib.cv_threads_lines(self._handle, ffi.from_buffer("double[]", lines) if len(lines) else ffi.NULL, len(lines))
         names = [name for name, _ in ffi.typeof("cv_threads_totals").fields if name != "waited"]
         waited = {name: float(totals.waited[number]) for number, name in enumerate(CAUSES)}
-        return ThreadRun({name: getattr(totals, name) for name in names}, waited, locks, busy, lines)
+        return ThreadRun(
+            *({name: getattr(totals, name) for name in names}, waited, self._rows(lib.cv_threads_locks, LOCK)),
+            *(busy, lines),
+            *(self._rows(lib.cv_threads_regions, REGION), self._rows(lib.cv_threads_intervals, INTERVAL)),
+        )
+
+    def _rows(self, function: Any, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Return what a function of the replay says of its last run."""
+        rows = np.zeros(function(self._handle, ffi.NULL, 0), dtype=kind)
+        if len(rows):
+            function(self._handle, ffi.cast(ffi.typeof(function).args[1], ffi.from_buffer(rows)), len(rows))
+        return rows

@@ -22,7 +22,9 @@ from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 
 if TYPE_CHECKING:
+    from convolver.convolution.block_times import BlockTimes
     from convolver.convolution.elapsed import ThreadReplay
+    from convolver.mpi.timeline import Timeline
     from convolver.tracing.measure import Measurement
 
 BUSY = 0.05
@@ -43,12 +45,13 @@ class Chain:
         loaded: bool = False,
         cores: int | None = None,
         scaling: Sequence[int] = (),
+        pinning: str | None = None,
         state: str | None = None,
     ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
         self.threads, self.loaded = threads, loaded
-        self.cores, self.scaling = cores, list(scaling)
+        self.cores, self.scaling, self.pinning = cores, list(scaling), pinning
         self.state = state
         self.beside: dict[str, MachineProfile] = {}
         self.measured_runs = 0
@@ -211,6 +214,7 @@ class Chain:
                 waiting_seconds=self._waiting_seconds(),
                 threads=threads,
                 cores=self.cores,
+                pinning=self.pinning,
                 overlap=overlap,
                 method=method,
                 beside=self.beside.get(target.name),
@@ -253,11 +257,20 @@ class Chain:
         for one, machine in zip(predictions, self.targets, strict=True):
             for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
                 assert times is not None
-                found = [without_draws(threads.on(profile, times, cores=cores).document()) for cores in self.scaling]
+                replays = [threads.on(profile, times, cores=cores, pinning=self.pinning) for cores in self.scaling]
+                found = [without_draws(replay.document()) for replay in replays]
                 one.document[side] |= {
                     "measured_elapsed_seconds": wall if side == "base" else None,
                     "scaling": found or None,
                 }
+            if self.output is not None and one.target is not None:
+                one.timeline = self._threads_over_time(threads, machine, one.target)
+
+    def _threads_over_time(self, threads: ThreadReplay, machine: MachineProfile, times: BlockTimes) -> Timeline:
+        from convolver.mpi.thread_timeline import thread_timeline
+
+        inputs = {"signature": self.signature.id, "machine": machine.id}
+        return thread_timeline(threads.intervals(machine, times, cores=self.cores, pinning=self.pinning), machine.name, inputs)
 
     def _names(self) -> list[str]:
         machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])

@@ -6,13 +6,13 @@ The sum over intervals is the predicted processor time; the replay says how much
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.thread_replay import TOUCH, PackedThreads, ThreadRun
+from convolver._native.thread_replay import COMPACT, TOUCH, PackedThreads, ThreadRun
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.convolve import convolve
@@ -30,7 +30,12 @@ LINE_BYTES = 64
 LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
 """Draws of the interval are replayed one by one while they have so many events together, and so many at least."""
 LOCKS_SHOWN = LINES_SHOWN = 5
-SHARING = "lines that several threads write"
+REGIONS_SHOWN = 10
+SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
+LEAST_LOST = 0.02
+"""Share of the cores' time that a cause must take to be named."""
+INTERVALS = 5000
+"""Intervals of a thread in a timeline, about, at most."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Elapsed:
     lost: Mapping[str, float]
     locks: Sequence[Mapping[str, Any]]
     lines: Sequence[Mapping[str, Any]]
+    regions: Sequence[Mapping[str, Any]]
     forced: int
     assumptions: Sequence[str]
 
@@ -64,7 +70,7 @@ class Elapsed:
     def limit(self) -> str:
         """What keeps more cores from being used, as a phrase."""
         cause, seconds = max(self.lost.items(), key=lambda one: one[1])
-        if seconds < 0.02 * self.cores * self.seconds:
+        if seconds < LEAST_LOST * self.cores * self.seconds:
             return "nothing: all cores are busy"
         if cause == "locks" and self.locks:
             return f"locks, most of all {self.locks[0]['name']}"
@@ -87,6 +93,7 @@ class Elapsed:
             "lost_seconds": dict(self.lost),
             "locks": [dict(one) for one in self.locks],
             "lines": [dict(one) for one in self.lines],
+            "regions": [dict(one) for one in self.regions],
             "forced_waits": self.forced,
             "assumptions": list(self.assumptions),
         }
@@ -117,6 +124,7 @@ class _Node:
     costs: Mapping[str, float]
     pairs: int
     sibling: float
+    pinning: str | None
 
 
 def cpus(machine: MachineProfile) -> int:
@@ -166,9 +174,11 @@ class ThreadReplay:
         """How many threads ran."""
         return self._log.threads
 
-    def added(self, machine: MachineProfile, times: BlockTimes, cores: int | None = None) -> BlockTimes:
+    def added(
+        self, machine: MachineProfile, times: BlockTimes, cores: int | None = None, pinning: str | None = None
+    ) -> BlockTimes:
         """Return block times with the elapsed time of :meth:`on`."""
-        return times.with_elapsed(self.on(machine, times, cores=cores).document())
+        return times.with_elapsed(self.on(machine, times, cores=cores, pinning=pinning).document())
 
     def _touches_by_class(self, trace: Trace) -> NDArray[Any] | None:
         """Return what threads do to lines that others touch, for one instruction of each class."""
@@ -238,16 +248,12 @@ class ThreadReplay:
         call, fault = times.system.parts["call_seconds"] / all_calls, times.system.parts["page_seconds"] / all_pages
         return call, fault, times.system.seconds - calls * call - pages * fault
 
-    def on(self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None) -> Elapsed:
-        """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there."""
+    def on(self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None) -> Elapsed:
+        """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there;
+        threads stay on a CPU with a ``pinning`` (:data:`convolver._native.thread_replay.PINNINGS`)."""
         cores = cores or cpus(machine)
         work = self._work(times)
-        costs, notes = thread_costs(machine)
-        capacity, more = memory_capacity(machine, cores)
-        pairs = core_pairs(machine, cores)
-        node = _Node(
-            cores, capacity, costs, pairs, self._beside_sibling(machine) if 0 < pairs < min(cores, self.threads) else 1.0
-        )
+        node, notes = self._node(machine, cores, pinning)
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
@@ -263,9 +269,26 @@ class ThreadReplay:
             _lost(run, cores, self.threads),
             self._locks(run),
             self._lines(run),
+            self._regions(run, cores),
             int(run.totals["forced"]),
-            [*notes, *more],
+            notes,
         )
+
+    def intervals(
+        self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None
+    ) -> ThreadRun:
+        """Replay once more, and keep what each thread does when, some :data:`INTERVALS` each."""
+        work, node = self._work(times), self._node(machine, cores or cpus(machine), pinning)[0]
+        return self._run(work, node, float(self._run(work, node).totals["elapsed"]) / INTERVALS)
+
+    def _node(self, machine: MachineProfile, cores: int, pinning: str | None) -> tuple[_Node, list[str]]:
+        """Return what threads share on a machine, and what is assumed of it."""
+        costs, notes = thread_costs(machine)
+        capacity, more = memory_capacity(machine, cores)
+        pairs = core_pairs(machine, cores)
+        most = 1 if pinning == COMPACT else pairs  # threads that certainly have cores of their own
+        sibling = self._beside_sibling(machine) if pairs > 0 and most < min(cores, self.threads) else 1.0
+        return _Node(cores, capacity, costs, pairs, sibling, pinning), [*notes, *more]
 
     def _beside_sibling(self, machine: MachineProfile) -> float:
         """Return how many times slower the program is as one of two on a core."""
@@ -276,7 +299,7 @@ class ThreadReplay:
             self._siblings[machine.id] = max(slower, 1.0)
         return self._siblings[machine.id]
 
-    def _run(self, work: _Work, node: _Node) -> ThreadRun:
+    def _run(self, work: _Work, node: _Node, least: float | None = None) -> ThreadRun:
         each = self._each(work)
         single = node.capacity[0] if len(node.capacity) else np.inf
         # The part of its time in which a thread must have the memory bus, at least.
@@ -291,6 +314,8 @@ class ThreadReplay:
             touches=self._touches,
             pairs=node.pairs,
             sibling=node.sibling,
+            pinning=node.pinning,
+            least=least,
         )
 
     def _draws(
@@ -309,7 +334,7 @@ class ThreadReplay:
         stretch = np.empty(replays)
         for i in range(replays):
             costs_of_it = {name: cost[i] for name, cost in costs.items()}
-            drawn = _Node(node.cores, capacity[i] * node.capacity, costs_of_it, node.pairs, node.sibling)
+            drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it)
             found = self._run(work.drawn(seconds[:, i], system[i]), drawn).totals
             stretch[i] = found["elapsed"] / found["work"]
         whole = times.draws + system * (times.system.seconds if times.system is not None else 0.0)
@@ -343,6 +368,33 @@ class ThreadReplay:
         most = [int(one) for one in np.argsort(-run.lines)[:LINES_SHOWN] if run.lines[one] > 0]
         lines = self._touched.lines
         return [{"name": lines[one].label, "address": lines[one].address, "lost": float(run.lines[one])} for one in most]
+
+    def _regions(self, run: ThreadRun, cores: int) -> list[dict[str, Any]]:
+        """Return the parallel regions that take longest, by the place that begins them."""
+        places = self._log.records["place"][run.regions["record"]]
+        found: list[dict[str, Any]] = []
+        for place in np.unique(places):
+            rows = run.regions[places == place]
+            threads = int(rows["threads"].max())
+            seconds, work = float(rows["seconds"].sum()), float(rows["work"].sum())
+            whole = float((rows["seconds"] * np.minimum(np.maximum(rows["threads"], 1), cores)).sum())
+            lost = {MEMORY: rows["saturated"].sum(), SHARING: rows["contended"].sum(), SIBLINGS: rows["paired"].sum()}
+            idle = max(whole - work - sum(lost.values()), 0.0)
+            lost["locks"] = min(rows["locks"].sum(), idle)
+            lost["imbalance"] = idle - lost["locks"]
+            cause = max(lost, key=lambda one: lost[one])
+            found.append(
+                {
+                    "name": self._log.places.get(int(place), "a place without a name"),
+                    "times": len(rows),
+                    "threads": threads,
+                    "seconds": seconds,
+                    "work_seconds": work,
+                    "efficiency": work / whole if whole else 1.0,
+                    "limit": cause if lost[cause] > LEAST_LOST * whole else "nothing",
+                }
+            )
+        return sorted(found, key=lambda one: -float(one["seconds"]))[:REGIONS_SHOWN]
 
     def _lock_name(self, lock: int) -> str:
         if lock == 1:
@@ -386,7 +438,7 @@ def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     whole = sum(causes.values())
     return {
         **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
-        "memory bandwidth": totals["saturated"],
+        MEMORY: totals["saturated"],
         SHARING: totals["contended"],
-        "threads that share a core": totals["paired"],
+        SIBLINGS: totals["paired"],
     }

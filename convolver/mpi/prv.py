@@ -20,7 +20,7 @@ from convolver.schema import write_atomically
 
 POINT_TYPE, COLLECTIVE_TYPE, OTHER_TYPE = 50000001, 50000002, 50000003
 SEND_SIZE, RECEIVE_SIZE, ROOT, COMMUNICATOR = 50100001, 50100002, 50100003, 50100004
-PRV_STATES = {1: 1, 2: 4, 3: 3, 4: 12, 5: 10, 6: 5, 7: 9, 8: 7}
+PRV_STATES = {1: 1, 2: 4, 3: 3, 4: 12, 5: 10, 6: 5, 7: 9, 8: 7, 9: 13, 10: 14, 11: 15, 12: 16, 13: 17}
 """State of :data:`convolver.mpi.timeline.STATES` -> Paraver's state number."""
 
 _STATE_NAMES = {
@@ -33,6 +33,11 @@ _STATE_NAMES = {
     9: ("Group Communication", (255, 144, 26)),
     10: ("Waiting for a receiver", (235, 0, 0)),
     12: ("Transfer", (66, 66, 66)),
+    13: ("Waiting for a region", (117, 165, 225)),
+    14: ("Waiting at a barrier", (140, 0, 60)),
+    15: ("Waiting for a lock", (255, 0, 174)),
+    16: ("Waiting for another thread", (94, 0, 0)),
+    17: ("Waiting for a thread's end", (189, 168, 100)),
 }
 COLLECTIVE_CALLS = {
     7: Op.BCAST,
@@ -67,10 +72,18 @@ def write_prv(timeline: Timeline, path: str | Path, *, placement: NDArray[np.int
     target = Path(path)
     ranks = len(timeline.ranks)
     nodes = np.zeros(ranks, np.int32) if placement is None else placement
-    lines = [_prv_header(timeline, nodes), *_prv_records(timeline, ranks)]
+    threads = timeline.each == "thread"
+    head = _threads_header(timeline, ranks) if threads else _prv_header(timeline, nodes)
+    lines = [head, *_prv_records(timeline, ranks)]
     write_atomically(target, lambda temporary: temporary.write_text("\n".join(lines) + "\n"))
     write_atomically(target.with_suffix(".pcf"), lambda temporary: temporary.write_text(_pcf()))
-    write_atomically(target.with_suffix(".row"), lambda temporary: temporary.write_text(_row(ranks)))
+    write_atomically(target.with_suffix(".row"), lambda temporary: temporary.write_text(_row(ranks, threads)))
+
+
+def _threads_header(timeline: Timeline, threads: int) -> str:
+    """Return the header of one task with several threads."""
+    end = _nanoseconds(np.array([timeline.predicted_seconds]))[0]
+    return f"#Paraver (01/01/2026 at 00:00):{end}_ns:1({threads}):1:1({threads}:1)"
 
 
 def _prv_header(timeline: Timeline, nodes: NDArray[np.int32]) -> str:
@@ -84,16 +97,18 @@ def _prv_header(timeline: Timeline, nodes: NDArray[np.int32]) -> str:
 
 def _prv_records(timeline: Timeline, ranks: int) -> list[str]:
     table = timeline.intervals
+    threads = timeline.each == "thread"
+    who = [f"{r + 1}:1:1:{r + 1}" if threads else f"{r + 1}:1:{r + 1}:1" for r in range(ranks)]
     rank, begin, end = table["rank"].to_list(), _nanoseconds(table["begin"].to_numpy()), _nanoseconds(table["end"].to_numpy())
     # A rank that ends early is idle until the end of the trace.
     keyed: list[tuple[int, int, str]] = [
-        (b, 1, f"1:{r + 1}:1:{r + 1}:1:{b}:{e}:{PRV_STATES[s]}")
+        (b, 1, f"1:{who[r]}:{b}:{e}:{PRV_STATES[s]}")
         for r, b, e, s in zip(rank, begin, end, table["state"].to_list(), strict=True)
         if e > b
     ]
     last = _nanoseconds(timeline.ranks["seconds"].to_numpy())
     final = max(last, default=0)
-    keyed += [(b, 1, f"1:{r + 1}:1:{r + 1}:1:{b}:{final}:0") for r, b in enumerate(last) if b < final]
+    keyed += [(b, 1, f"1:{who[r]}:{b}:{final}:0") for r, b in enumerate(last) if b < final]
     messages = timeline.messages
     names = ("logical_send", "physical_send", "logical_receive", "physical_receive")
     times = [_nanoseconds(messages[name].to_numpy()) for name in names]
@@ -113,10 +128,11 @@ def _pcf() -> str:
     return f"{head}STATES\n{states}\nSTATES_COLOR\n{colors}\n"
 
 
-def _row(ranks: int) -> str:
-    labels = "".join(f"THREAD 1.{r + 1}.1\n" for r in range(ranks))
-    tasks = "".join(f"TASK 1.{r + 1}\n" for r in range(ranks))
-    return f"LEVEL TASK SIZE {ranks}\n{tasks}\nLEVEL THREAD SIZE {ranks}\n{labels}\n"
+def _row(ranks: int, threads: bool) -> str:
+    labels = "".join(f"THREAD 1.1.{r + 1}\n" if threads else f"THREAD 1.{r + 1}.1\n" for r in range(ranks))
+    number = 1 if threads else ranks
+    tasks = "".join(f"TASK 1.{r + 1}\n" for r in range(number))
+    return f"LEVEL TASK SIZE {number}\n{tasks}\nLEVEL THREAD SIZE {ranks}\n{labels}\n"
 
 
 # --- reading -------------------------------------------------------------------------------------------------------------------

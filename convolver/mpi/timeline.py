@@ -25,10 +25,15 @@ STATES = {
     6: "wait for collective",
     7: "collective",
     8: "wait for processor",
+    9: "wait for a region",
+    10: "wait at a barrier",
+    11: "wait for a lock",
+    12: "wait for another thread",
+    13: "wait for a thread's end",
 }
 """Names of the states of an interval."""
 
-_MESSAGE_COLUMNS = (
+MESSAGE_COLUMNS = (
     "logical_send",
     "request",
     "physical_send",
@@ -72,6 +77,11 @@ class Timeline:
 
         parts = [("rank", self.ranks), ("interval", self.intervals), ("message", self.messages)]
         return pl.concat([t.select(pl.lit(name).alias("part"), pl.all()) for name, t in parts], how="diagonal_relaxed")
+
+    @property
+    def each(self) -> str:
+        """What a row is of: a rank, or a thread of one process."""
+        return str(self.notes.get("each", "rank"))
 
     @property
     def id(self) -> str:
@@ -136,7 +146,7 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         "message": pl.Int64,
         "cause": pl.Int32,
     }
-    messages: dict[str, Any] = dict.fromkeys(_MESSAGE_COLUMNS[:5], pl.Float64)
+    messages: dict[str, Any] = dict.fromkeys(MESSAGE_COLUMNS[:5], pl.Float64)
     messages |= {"bytes": pl.Int64, "send_record": pl.Int64, "source": pl.UInt32, "destination": pl.UInt32}
     messages |= {"tag": pl.Int32, "comm": pl.Int32, "by_receiver": pl.UInt32}
     return ranks, intervals, messages

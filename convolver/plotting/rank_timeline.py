@@ -8,7 +8,7 @@ from convolver.errors import PredictionError
 from convolver.mpi.timeline import STATES
 from convolver.plotting import style
 from convolver.plotting.style import Look
-from convolver.units import format_seconds
+from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,14 +42,14 @@ def draw(timeline: Timeline, look: Look) -> Figure:
     axes.set_xlim(0, timeline.predicted_seconds)
     step = max(1, ranks // 16)
     axes.set_yticks(range(0, ranks, step))
-    axes.set_ylabel("rank")
+    axes.set_ylabel(timeline.each)
     axes.set_xlabel("predicted time")
     axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value) if value else "0")
     axes.grid(axis="y", visible=False)
-    axes.set_title(f"{ranks} ranks, {format_seconds(timeline.predicted_seconds)} predicted")
+    axes.set_title(f"{counted(ranks, timeline.each)}, {format_seconds(timeline.predicted_seconds)} predicted")
     shares = timeline.summary()
     words = ", ".join(f"{name} {shares[f'{name}_share']:.1%}" for name in ("compute", "transfer", "wait"))
-    remarks = [f"All ranks together: {words}."]
+    remarks = [f"All {timeline.each}s together: {words}."]
     remarks += [f"Lines: {drawn_messages} messages."] if drawn_messages else []
     remarks += [f"The {left_out} shortest intervals are left out."] if left_out else []
     style.note(axes, look, " ".join(remarks))
@@ -60,7 +60,7 @@ def draw(timeline: Timeline, look: Look) -> Figure:
 def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
     import polars as pl
 
-    order = {4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6}
+    order = {4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6, 9: 0, 10: 1, 11: 3, 12: 2, 13: 4}
     for state, name in STATES.items():
         rows = table.filter(pl.col("state") == state)
         if rows.is_empty():

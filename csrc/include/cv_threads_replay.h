@@ -36,8 +36,16 @@ typedef struct {
     double crowded_atomic; /* ... with atomic operations */
 } cv_threads_costs;
 
+/* Which processor a thread has: the system's choice, or number n of as many as there are, from the first again after the last. */
+enum cv_threads_pinning {
+    CV_THREADS_FREE = 0,
+    CV_THREADS_COMPACT = 1, /* the two of a core follow each other */
+    CV_THREADS_SCATTER = 2  /* one of each core, then the others */
+};
+
 typedef struct {
     uint32_t cores;         /* that the system sees */
+    uint32_t pinning;       /* enum cv_threads_pinning */
     uint32_t pairs;         /* cores that have two of these each; 0: all are cores of their own */
     double sibling;         /* how many times slower a thread is beside another one on its core */
     uint32_t capacities;    /* elements of `capacity` */
@@ -100,16 +108,44 @@ typedef struct {
     double waited; /* thread seconds */
 } cv_threads_lock;
 
+/* A parallel region: what its threads did from its fork to its end, and thread seconds that they lost. */
+typedef struct {
+    uint64_t record; /* of the fork, in the trace */
+    double seconds;
+    double work; /* thread seconds, with the machine to themselves */
+    double locks;
+    double saturated;
+    double contended;
+    double paired;
+    uint32_t threads;
+    uint32_t reserved;
+} cv_threads_region;
+
+/* What a thread does for a while: 0: it works or has nothing to wait for, else 1 + enum cv_threads_cause. */
+typedef struct {
+    double begin;
+    double end;
+    uint32_t thread;
+    uint32_t state;
+} cv_threads_interval;
+
 typedef struct cv_threads cv_threads;
 
 /* Packs records in the order of the trace; they belong to the caller and must outlive the handle. CV_ERROR_FORMAT where a record has an
  * unknown kind. */
 cv_status cv_threads_new(const struct cv_thread_record *records, uint64_t n, cv_threads **out);
 void cv_threads_free(cv_threads *threads);
-/* CV_ERROR_ARGUMENT for no core, or a class or line that `work` does not have; CV_ERROR_INTERRUPTED. */
+/* CV_ERROR_ARGUMENT for no core, or a class or line that `work` does not have; CV_ERROR_INTERRUPTED; CV_ERROR_MEMORY. */
 cv_status cv_threads_run(cv_threads *threads, const cv_threads_work *work, const cv_threads_machine *machine, cv_threads_totals *out);
 /* The locks of the last run; returns how many there are, and writes at most `room`. */
 size_t cv_threads_locks(const cv_threads *threads, cv_threads_lock *out, size_t room);
+/* The parallel regions of the last run that ended, in the order of their forks; at most `room`. */
+size_t cv_threads_regions(const cv_threads *threads, cv_threads_region *out, size_t room);
+/* Lets further runs keep what threads do when: intervals of at least so many seconds, those within a shorter time as the one that takes
+ * most of it; negative: none. */
+void cv_threads_keep_intervals(cv_threads *threads, double least);
+/* These, of the last run, in the order of their ends; at most `room`. */
+size_t cv_threads_intervals(const cv_threads *threads, cv_threads_interval *out, size_t room);
 /* Thread seconds lost in the last run at each line; at most `room`. */
 size_t cv_threads_lines(const cv_threads *threads, double *out, size_t room);
 /* Seconds of work of each thread in the last run; at most `room`. */

@@ -272,6 +272,7 @@ cv_status cv_threads_new(const struct cv_thread_record *records, uint64_t n, cv_
         return CV_ERROR_MEMORY;
     t->records = records;
     t->n_records = n;
+    t->least = -1;
     cv_status status = pack(t);
     if (status != CV_OK) {
         cv_threads_free(t);
@@ -296,5 +297,7 @@ void cv_threads_free(cv_threads *t)
     free(t->ready);
     free(t->sleeps);
     free(t->lines);
+    free(t->runners);
+    free(t->intervals);
     free(t);
 }

@@ -8,6 +8,7 @@
 
 #define NOBODY UINT32_MAX
 #define NEVER UINT32_MAX
+#define GONE UINT32_MAX
 
 /* A lock, condition, barrier, semaphore, futex, team or pool of chunks. */
 struct sync_object {
@@ -28,7 +29,10 @@ struct sync_object {
     int64_t count; /* of a semaphore */
     bool open;     /* a team has begun, a thread was made or has ended */
     double taken_at;
+    uint32_t outer; /* a team: that in which its region begins */
+    double begun;   /* ... when */
     cv_threads_lock sums;
+    cv_threads_region region; /* `seconds` 0: has not ended */
 };
 
 struct chunk {
@@ -66,14 +70,20 @@ struct running {
     uint32_t back;       /* where it goes on in its own stream when the pool is empty; NEVER: in no loop */
     uint32_t pool;
     uint32_t waits_for; /* object */
+    uint32_t team;      /* object: it works in this one's region */
     uint32_t next;
     double since, until;               /* WAITING, ASLEEP */
     double owed;                       /* seconds of a core before it goes on */
     double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
+    double share, beside;              /* ... the part of a core that it has, and how many times slower its other thread makes it */
     double slowed;                     /* ... how many times slower others that write its lines make it */
     double per_second;                 /* instructions, alone */
     uint32_t touches, n_touches;       /* in `work` */
     double busy;
+    /* its interval that goes on, where these are kept */
+    uint32_t does;                      /* at the moment; GONE: it has ended */
+    double does_since, kept_until;      /* begin of that; end of the last interval that is kept */
+    double each[1 + CV_THREADS_CAUSES]; /* seconds since then */
 };
 
 struct cv_threads {
@@ -90,13 +100,22 @@ struct cv_threads {
     uint32_t table_size;
     uint32_t *ready, *runs, *sleeps; /* threads in these states */
     uint32_t n_ready, n_runs, n_sleeps;
+    uint32_t *runners; /* by processor: threads that are pinned to it and run */
+    uint32_t busy;     /* processors with something to do */
     struct line_use *lines;
     uint32_t n_lines;
+    cv_threads_interval *intervals;
+    size_t n_intervals, intervals_room;
+    double least; /* seconds of an interval; negative: none is kept */
+    bool short_of_memory;
     uint32_t steps; /* for cv_interrupt_look */
     const cv_threads_work *work;
     const cv_threads_machine *machine;
     cv_threads_totals *totals;
     double now;
 };
+
+/* From now on the thread does something else (GONE: nothing). */
+void cv_thread_does(cv_threads *t, struct running *th, uint32_t state);
 
 #endif

@@ -25,8 +25,11 @@ static void make_ready(cv_threads *t, struct running *th)
     t->ready[t->n_ready++] = number_of(t, th);
 }
 
+static struct sync_object *team_of(cv_threads *t, const struct running *th) { return th->team == NOBODY ? NULL : &t->objects[th->team]; }
+
 static void run_for(cv_threads *t, struct running *th, double seconds)
 {
+    cv_thread_does(t, th, 0);
     th->state = RUNNING;
     th->left = seconds;
     th->memory = th->demand = 0;
@@ -38,6 +41,8 @@ static void run_for(cv_threads *t, struct running *th, double seconds)
 static void block(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
 {
     struct sync_object *o = &t->objects[object];
+    if (t->records[current(t, th)->record].kind != CV_THREAD_START) /* before which it is not there */
+        cv_thread_does(t, th, 1 + cause);
     th->state = WAITING;
     th->cause = cause;
     th->since = t->now;
@@ -68,8 +73,11 @@ static void resume(cv_threads *t, struct running *th, double latency)
     leave_queue(t, th);
     double waited = t->now - th->since + latency;
     t->totals->waited[th->cause] += waited;
-    if (th->cause == CV_THREADS_LOCK)
+    if (th->cause == CV_THREADS_LOCK) {
         t->objects[th->waits_for].sums.waited += waited;
+        if (team_of(t, th))
+            team_of(t, th)->region.locks += waited;
+    }
     if (latency <= 0) {
         make_ready(t, th);
         return;
@@ -230,18 +238,31 @@ static void open_object(cv_threads *t, uint32_t object, double after)
         resume(t, &t->threads[o->head], after);
 }
 
-static void fork_team(cv_threads *t, uint32_t object, double *cost)
+static void fork_team(cv_threads *t, const struct running *th, const struct packed *p, double *cost)
 {
     const cv_threads_costs *c = &t->machine->costs;
-    struct sync_object *o = &t->objects[object];
+    struct sync_object *o = &t->objects[p->object];
+    o->outer = th->team;
+    o->begun = t->now;
+    o->region.record = p->record;
+    o->region.threads = o->parties;
     *cost = of_many(c->fork, c->fork_each, o->parties) + o->made * c->create;
     o->open = true;
     while (o->head != NOBODY)
         resume_waiting(t, &t->threads[o->head], *cost, false);
 }
 
-static void end_body(cv_threads *t, struct sync_object *o)
+static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
 {
+    if (!wait_open(t, th, object, CV_THREADS_FORK))
+        return false;
+    th->team = object;
+    return true;
+}
+
+static void end_body(cv_threads *t, struct running *th, struct sync_object *o)
+{
+    th->team = o->outer;
     if (++o->arrived < o->parties)
         return;
     resume_all(t, o, of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties), false);
@@ -252,6 +273,7 @@ static bool joined(cv_threads *t, struct running *th, uint32_t object)
     struct sync_object *o = &t->objects[object];
     if (th->granted || o->arrived >= o->parties) {
         th->granted = false;
+        o->region.seconds = t->now - o->begun;
         return true;
     }
     block(t, th, object, CV_THREADS_BARRIER);
@@ -300,9 +322,9 @@ static bool happens(cv_threads *t, struct running *th, const struct packed *p, d
     case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p->object, cost);
     case CV_THREAD_ACQUIRE: return acquire(t, th, p->object, cost);
     case CV_THREAD_RELEASE: give(t, o); return true;
-    case CV_THREAD_FORK: fork_team(t, p->object, cost); return true;
-    case CV_THREAD_BODY: return wait_open(t, th, p->object, CV_THREADS_FORK);
-    case CV_THREAD_BODY_END: end_body(t, o); return true;
+    case CV_THREAD_FORK: fork_team(t, th, p, cost); return true;
+    case CV_THREAD_BODY: return begin_body(t, th, p->object);
+    case CV_THREAD_BODY_END: end_body(t, th, o); return true;
     case CV_THREAD_JOINED: return joined(t, th, p->object);
     default: return true;
     }
@@ -346,12 +368,15 @@ static bool begin_work(cv_threads *t, struct running *th)
         find_touches(t, th, r, seconds);
     }
     t->totals->work += seconds;
+    if (team_of(t, th))
+        team_of(t, th)->region.work += seconds;
     return true;
 }
 
 static void end_thread(cv_threads *t, struct running *th)
 {
     th->state = ENDED;
+    cv_thread_does(t, th, GONE);
     if (t->now > t->totals->elapsed)
         t->totals->elapsed = t->now;
 }
@@ -396,32 +421,77 @@ static void proceed(cv_threads *t, struct running *th)
 
 /* ---- time ---- */
 
-static uint32_t busy_cores(const cv_threads *t) { return t->n_runs < t->machine->cores ? t->n_runs : t->machine->cores; }
+/* How many times slower threads are, in the mean, because others use their core: each has one of its own while there are enough. */
+static double beside_siblings(const cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    return !m->pairs || t->busy <= m->pairs ? 1 : 1 + fmax(m->sibling - 1, 0) * fmin(2.0 * (t->busy - m->pairs) / t->busy, 1);
+}
 
-static double used(const cv_threads *t, double share, double slower)
+/* Whether something runs on the other processor of a core. */
+static bool has_sibling(const cv_threads *t, uint32_t processor)
+{
+    const cv_threads_machine *m = t->machine;
+    if (!m->pairs)
+        return false;
+    uint32_t other = m->pinning == CV_THREADS_COMPACT ? processor ^ 1 : processor < m->pairs ? processor + m->pairs : processor - m->pairs;
+    return other < m->cores && t->runners[other];
+}
+
+static void share_pinned(cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    memset(t->runners, 0, m->cores * sizeof *t->runners);
+    t->busy = 0;
+    for (uint32_t i = 0; i < t->n_runs; i++)
+        t->busy += !t->runners[t->runs[i] % m->cores]++;
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const uint32_t processor = t->runs[i] % m->cores;
+        t->threads[t->runs[i]].share = 1.0 / t->runners[processor];
+        t->threads[t->runs[i]].beside = has_sibling(t, processor) ? fmax(m->sibling, 1) : 1;
+    }
+}
+
+/* Gives cores to those that run. */
+static void share_cores(cv_threads *t)
+{
+    const uint32_t cores = t->machine->cores;
+    if (t->machine->pinning != CV_THREADS_FREE) {
+        share_pinned(t);
+        return;
+    }
+    t->busy = t->n_runs < cores ? t->n_runs : cores;
+    const double share = t->n_runs > cores ? (double)cores / t->n_runs : 1, beside = beside_siblings(t);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        t->threads[t->runs[i]].share = share;
+        t->threads[t->runs[i]].beside = beside;
+    }
+}
+
+static double used(const cv_threads *t, double slower)
 {
     double sum = 0;
     for (uint32_t i = 0; i < t->n_runs; i++) {
         const struct running *th = &t->threads[t->runs[i]];
-        sum += share * th->demand / (1 - th->memory + th->memory * slower);
+        sum += th->share * th->demand / (1 - th->memory + th->memory * slower);
     }
     return sum;
 }
 
 /* The least factor by which waiting for memory grows so that all together get no more than the machine has. */
-static double slower_memory(const cv_threads *t, double share)
+static double slower_memory(const cv_threads *t)
 {
     const cv_threads_machine *m = t->machine;
-    uint32_t busy = busy_cores(t);
+    const uint32_t busy = t->busy;
     if (!m->capacities || !busy)
         return 1;
     double capacity = m->capacity[busy < m->capacities ? busy - 1 : m->capacities - 1];
-    if (used(t, share, 1) <= capacity)
+    if (used(t, 1) <= capacity)
         return 1;
     double low = 0, high = log(SLOWEST); /* of its logarithm */
     for (int i = 0; i < STEPS; i++) {
         double middle = (low + high) / 2;
-        *(used(t, share, exp(middle)) > capacity ? &low : &high) = middle;
+        *(used(t, exp(middle)) > capacity ? &low : &high) = middle;
     }
     return exp(high);
 }
@@ -497,26 +567,18 @@ static void add_lost(cv_threads *t, const struct running *th, double seconds, ui
         t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
 }
 
-/* How many times slower threads are, in the mean, because others use their core: each has one of its own while there are enough. */
-static double beside_siblings(const cv_threads *t)
-{
-    const cv_threads_machine *m = t->machine;
-    const uint32_t busy = busy_cores(t);
-    return !m->pairs || busy <= m->pairs ? 1 : 1 + fmax(m->sibling - 1, 0) * fmin(2.0 * (busy - m->pairs) / busy, 1);
-}
-
 /* Sets all speeds; returns the time until something happens, infinity where nothing will. */
-static double set_speeds(cv_threads *t, double *share)
+static double set_speeds(cv_threads *t)
 {
     double until = INFINITY;
-    *share = t->n_runs > t->machine->cores ? (double)t->machine->cores / t->n_runs : 1;
-    double slower = slower_memory(t, *share), paired = beside_siblings(t);
+    share_cores(t);
+    const double slower = slower_memory(t);
     for (uint32_t i = 0; i < t->n_runs; i++)
         t->threads[t->runs[i]].slowed = 1;
-    slow_those_that_touch(t, busy_cores(t));
+    slow_those_that_touch(t, t->busy);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        th->rate = *share / (1 - th->memory + th->memory * slower) / th->slowed / paired;
+        th->rate = th->share / (1 - th->memory + th->memory * slower) / th->slowed / th->beside;
         until = fmin(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
@@ -524,26 +586,32 @@ static double set_speeds(cv_threads *t, double *share)
     return fmax(until, 0);
 }
 
-static void advance(cv_threads *t, double seconds, double share)
+static void advance(cv_threads *t, double seconds)
 {
     cv_threads_totals *out = t->totals;
     t->now += seconds;
     out->serial += t->n_runs == 1 ? seconds : 0;
     out->idle += t->n_runs == 0 ? seconds : 0;
     out->widest = t->n_runs > out->widest ? t->n_runs : out->widest;
-    out->queued += t->n_runs * (1 - share) * seconds;
-    uint32_t kept = 0, busy = busy_cores(t);
-    double paired = beside_siblings(t);
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
         th->left -= th->rate * seconds;
         th->busy += th->rate * seconds;
-        double slowed = th->rate * (th->slowed - 1) * seconds, beside = th->rate * th->slowed * (paired - 1) * seconds;
+        double slowed = th->rate * (th->slowed - 1) * seconds, beside = th->rate * th->slowed * (th->beside - 1) * seconds;
+        out->queued += (1 - th->share) * seconds;
         out->contended += slowed;
         out->paired += beside;
-        out->saturated += (share - th->rate) * seconds - slowed - beside;
+        const double saturated = (th->share - th->rate) * seconds - slowed - beside;
+        out->saturated += saturated;
+        if (team_of(t, th)) {
+            cv_threads_region *region = &team_of(t, th)->region;
+            region->contended += slowed;
+            region->paired += beside;
+            region->saturated += saturated;
+        }
         if (slowed > 0)
-            add_lost(t, th, slowed, busy);
+            add_lost(t, th, slowed, t->busy);
         if (th->left <= NOTHING + 1e-12 * seconds)
             make_ready(t, th);
         else
@@ -594,12 +662,16 @@ static void reset(cv_threads *t)
         o->count = o->at_first;
         o->open = false;
         o->sums = (cv_threads_lock){.object = o->sums.object};
+        o->region = (cv_threads_region){0};
+        o->outer = NOBODY;
     }
     memset(t->signaled, 0, t->n_records);
     t->n_ready = t->n_runs = t->n_sleeps = 0;
+    t->n_intervals = 0;
+    t->short_of_memory = false;
     t->now = 0;
     for (uint32_t i = 0; i < t->n_threads; i++) { /* the first thread comes last, when those that it makes wait for it */
-        t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY};
+        t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY, .team = NOBODY, .does = GONE};
         make_ready(t, &t->threads[i]);
     }
 }
@@ -616,8 +688,10 @@ cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_th
             return CV_ERROR_ARGUMENT;
     free(t->lines);
     t->n_lines = 0;
+    free(t->runners);
     t->lines = calloc(work->lines + 1, sizeof *t->lines);
-    if (!t->lines)
+    t->runners = calloc(machine->cores, sizeof *t->runners);
+    if (!t->lines || !t->runners)
         return CV_ERROR_MEMORY;
     t->n_lines = work->lines;
     *out = (cv_threads_totals){.threads = t->n_threads};
@@ -635,10 +709,9 @@ cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_th
         if (!t->n_runs && !t->n_sleeps) {
             if (force_one(t))
                 continue;
-            return CV_OK;
+            return t->short_of_memory ? CV_ERROR_MEMORY : CV_OK;
         }
-        double share, seconds = set_speeds(t, &share);
-        advance(t, seconds, share);
+        advance(t, set_speeds(t));
     }
 }
 
@@ -649,6 +722,18 @@ size_t cv_threads_locks(const cv_threads *t, cv_threads_lock *out, size_t room)
         if (t->objects[i].sums.taken) {
             if (n < room)
                 out[n] = t->objects[i].sums;
+            n++;
+        }
+    return n;
+}
+
+size_t cv_threads_regions(const cv_threads *t, cv_threads_region *out, size_t room)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < t->n_objects; i++)
+        if (t->objects[i].region.seconds > 0) {
+            if (n < room)
+                out[n] = t->objects[i].region;
             n++;
         }
     return n;

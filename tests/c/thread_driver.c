@@ -16,20 +16,24 @@ static void run_case(const char *name, int number, uint32_t n)
     static const double capacity[] = {1e9, 1.5e9};
     static const cv_threads_touch touches[] = {{0, 1, 0, 0.1, 0, 0.1}, {0, 2, 0, 0, 0.1, 0.1}, {2, 0, 1, 0.2, 0, 0}, {2, 1, 1, 0, 0, 0.5}};
     cv_threads_work work = {CLASSES, seconds, memory, bytes, 4, 2, touches};
-    cv_threads_machine machine = {
-        3, 1,        1.5,
-        2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6, 1e-7, 1e-8, 1e-7, 2e-7, 3e-6, 1e-8, 1e-7, 1e-7, 1e-8, 1e-8, 4, 3}};
+    cv_threads_machine machine = {3, number % 3, 1, 1.5, 2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6, 1e-7, 1e-8,
+                                                                       1e-7, 2e-7, 3e-6, 1e-8, 1e-7, 1e-7, 1e-8, 1e-8, 4,    3}};
     cv_threads *threads = NULL;
     cv_threads_totals totals = {0};
     cv_threads_lock locks[4];
     double busy[4], lines[2];
+    cv_threads_region regions[4];
+    cv_threads_interval intervals[4];
     cv_status status = cv_threads_new(records, n, &threads);
     if (status == CV_OK) {
         status = cv_threads_run(threads, &work, &machine, &totals);
+        cv_threads_keep_intervals(threads, 1e-4 * (number % 2));
         cv_threads_run(threads, &work, &machine, &totals); /* a second run begins anew */
         cv_threads_locks(threads, locks, 4);
         cv_threads_busy(threads, busy, 4);
         cv_threads_lines(threads, lines, 2);
+        cv_threads_regions(threads, regions, 4);
+        cv_threads_intervals(threads, intervals, 4);
     }
     printf("%s%d %d %.3f\n", name, number, status, totals.elapsed);
     cv_threads_free(threads);

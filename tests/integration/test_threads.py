@@ -19,6 +19,7 @@ from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed import ThreadReplay
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Neighbour
+from convolver.mpi.timeline import STATES, Timeline
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -223,10 +224,49 @@ def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):
     page = (tmp_path / "page.html").read_text()
     assert "Elapsed time cloud-epyc-genoa / machine" in page
     assert "threads on 4 cores" in page
+    assert "Threads over time on" in page
     times = BlockTimes.load(tmp_path / "found" / "stair@cloud-server.times.parquet")
     low, high = np.quantile(times.elapsed["draws_seconds"], (0.05, 0.95))
     assert times.awaited == pytest.approx((times.elapsed["seconds"], low, high))
     assert times.awaited[0] == pytest.approx(times.total[0] / 2.5, rel=0.1)
+
+
+def test_the_timeline_of_threads_adds_up_to_their_work(stair, tmp_path, convolver):
+    found = tmp_path / "found"
+    asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "4", "-o", found, "--json")
+    elapsed = json.loads(convolver(*asked).stdout)["base"]["elapsed"]
+    timeline = Timeline.load(found / "stair@cloud-epyc-genoa.timeline.parquet")
+    assert timeline.ranks.height == 5  # one makes the others
+    assert timeline.predicted_seconds == pytest.approx(elapsed["seconds"], rel=1e-3)
+    assert timeline.ranks["compute_seconds"].sum() == pytest.approx(elapsed["processor_seconds"], rel=0.03)
+    waits = timeline.intervals.filter(timeline.intervals["state"] > 1)
+    assert {STATES[state] for state in waits["state"]} <= {"wait at a barrier", "wait for a lock", "wait for a thread's end"}
+    events = convolver("export", "chrome", found / "stair@cloud-epyc-genoa.timeline.parquet").stdout
+    assert "thread 3" in events
+    convolver("export", "prv", found / "stair@cloud-epyc-genoa.timeline.parquet", "-o", tmp_path / "stair.prv")
+    assert ":1(5):1:1(5:1)" in (tmp_path / "stair.prv").read_text().splitlines()[0]
+
+
+def test_regions_have_their_threads_and_what_limits_them(teams, tmp_path, monkeypatch, convolver):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    trace([str(teams), "triangle", "100"], output=tmp_path / "teams.cvt")
+    asked = ("predict", tmp_path / "teams.cvt", "-b", "cloud-epyc-genoa", "--cores", "4", "-o", tmp_path / "found", "--json")
+    (region,) = json.loads(convolver(*asked).stdout)["base"]["elapsed"]["regions"]
+    assert (region["times"], region["threads"], region["limit"]) == (100, 4, "imbalance")
+    assert region["name"] == "main"
+    assert region["efficiency"] == pytest.approx(triangle(4) / 4, abs=0.03)
+    convolver("report", tmp_path / "found", "--html", tmp_path / "page.html")
+    assert "<caption class=muted>Parallel regions" in (tmp_path / "page.html").read_text()
+
+
+def test_pinned_threads_do_not_share_free_processors(stair, convolver):
+    def seconds(*more):
+        asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "2", "--json", *more)
+        return json.loads(convolver(*asked).stdout)["base"]["elapsed_seconds"]
+
+    assert seconds("--pin", "scatter") / seconds() == pytest.approx(6 / 5.5, rel=0.02)  # 2 and 4 parts have one of them
+    failed = convolver("predict", stair, "-b", "cloud-epyc-genoa", "--pin", "loose", code=2)
+    assert "use compact or scatter" in failed.stderr
 
 
 COUNTING = """

@@ -31,7 +31,7 @@ def events(*rows):
     return records
 
 
-def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, **costs):
+def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, pinning=None, least=None, **costs):
     packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
     one = np.ones(1)
     limits, asked = np.array(capacity, float), {**FREE, **costs}
@@ -43,6 +43,8 @@ def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0
         touches=touches,
         pairs=pairs,
         sibling=sibling,
+        pinning=pinning,
+        least=least,
     )
 
 
@@ -79,6 +81,40 @@ def test_two_threads_of_one_core_slow_each_other_down():
     assert found.totals["paired"] == pytest.approx(4 * 3)
     assert found.totals["saturated"] == pytest.approx(0)
     assert elapsed(independent(6, 6, 6), cores=4, **shared) == pytest.approx(6 * (1 + 0.5 * 2 / 3))
+
+
+def test_pinned_threads_leave_other_processors_idle():
+    """Threads 1 and 3 have the second of two processors; the first thread waits on the other one, beside 2."""
+    rows = independent(4, 4, 4)
+    assert elapsed(rows, cores=2) == pytest.approx(6)
+    assert elapsed(rows, cores=2, pinning="scatter") == pytest.approx(8)
+    assert run(rows, cores=2, pinning="compact").totals["queued"] == pytest.approx(8)
+
+
+def test_compact_threads_share_a_core_and_scattered_ones_do_not():
+    rows = [(1, "start", 0, 0), (0, "create", 0, 1), (1, "exit", 6), (0, "join", 6, 1)]
+    shared = {"cores": 4, "pairs": 2, "sibling": 1.5}
+    assert elapsed(rows, pinning="compact", **shared) == pytest.approx(9)
+    assert elapsed(rows, pinning="scatter", **shared) == pytest.approx(6)
+    assert elapsed(rows, **shared) == pytest.approx(6)
+
+
+def test_intervals_say_what_threads_do_when():
+    found = run(independent(3, 5), least=0.0)
+    kept = sorted((one["thread"], one["begin"], one["end"], one["state"]) for one in found.intervals)
+    assert kept == [(0, 0, 5, 5), (1, 0, 3, 0), (2, 0, 5, 0)]
+    assert len(run(independent(3, 5)).intervals) == 0
+
+
+def test_short_intervals_count_as_what_takes_most_of_them():
+    rows = [(0, kind, work, 7) for _ in range(1000) for kind, work in (("lock", 1), ("unlock", 3))]
+    other = [(1, "lock", 0, 7), (1, "unlock", 1000, 7)]
+    found = run([*started(1), *other, *rows], least=100.0)
+    kept = found.intervals[found.intervals["thread"] == 0]
+    assert len(kept) <= 50
+    assert (kept["end"][:-1] == kept["begin"][1:]).all()
+    assert (kept["begin"][0], kept["end"][-1]) == (0, pytest.approx(found.totals["elapsed"]))
+    assert 1 + 2 in kept["state"]
 
 
 def test_a_lock_goes_to_the_first_that_comes():
@@ -167,6 +203,9 @@ def test_regions_end_with_their_longest_thread():
     found = run(rows)
     assert found.totals["elapsed"] == pytest.approx(1 + 4 + 1 + 9 + 1)
     assert found.totals["serial"] == pytest.approx(3 + 1 + 8)
+    assert found.regions["seconds"].tolist() == pytest.approx([4, 9])
+    assert found.regions["work"].tolist() == pytest.approx([9, 11])
+    assert found.regions["threads"].tolist() == [3, 3]
 
 
 def test_a_dynamic_loop_deals_its_parts_to_who_asks():

@@ -40,7 +40,11 @@ def _intervals(timeline: Timeline) -> Iterator[dict[str, Any]]:
         if end <= begin:
             continue
         details = {"record": row["record"], **{name: row[name] for name in ("message", "cause") if row[name] >= 0}}
-        same = {"name": STATES[row["state"]], "cat": "mpi" if row["state"] > 1 else "compute", "args": details}
+        same = {
+            "name": STATES[row["state"]],
+            "cat": "compute" if row["state"] == 1 else "mpi" if timeline.each == "rank" else "wait",
+            "args": details,
+        }
         yield {"ph": "B", **same, "pid": PROCESS, "tid": row["rank"], "ts": begin}
         yield {"ph": "E", **same, "pid": PROCESS, "tid": row["rank"], "ts": end}
 
@@ -64,7 +68,7 @@ def trace_events(timeline: Timeline) -> Iterator[dict[str, Any]]:
         raise PredictionError("This timeline has no intervals: replay with -o FILE or --prv, which record them.")
     yield _named("process_name", 0, "predicted run")
     for rank in timeline.ranks["rank"]:
-        yield _named("thread_name", rank, f"rank {rank}")
+        yield _named("thread_name", rank, f"{timeline.each} {rank}")
         yield {"ph": "M", "name": "thread_sort_index", "pid": PROCESS, "tid": rank, "args": {"sort_index": rank}}
     yield from _intervals(timeline)
     yield from _messages(timeline)

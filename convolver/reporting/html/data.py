@@ -158,6 +158,7 @@ def _timeline(timeline: Timeline) -> dict[str, Any]:
     return {
         "seconds": timeline.predicted_seconds,
         "ranks": timeline.ranks.height,
+        "each": timeline.each,
         "states": STATES,
         "left_out": whole.height - table.height,
         "rank": table["rank"].to_list(),

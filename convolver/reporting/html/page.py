@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
@@ -18,12 +18,16 @@ from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
 from convolver.reporting.html.data import pack, page_data, sources
 from convolver.reporting.html.objects import objects_section
+from convolver.reporting.html.threads import threads_section
 from convolver.reporting.limiters import LEAST, label, limited_by, sentence, threads_sentence
 from convolver.reporting.metadata import RATES, sampling_words
 from convolver.reporting.program_report import served_by
 from convolver.reporting.report_input import Bundle
 from convolver.signature.features import sampled_share
 from convolver.units import format_count, format_seconds
+
+if TYPE_CHECKING:
+    from convolver.mpi.timeline import Timeline
 
 LEAST_FUNCTION = 0.001
 """Share of the time below which a function is not listed."""
@@ -48,11 +52,19 @@ def render(bundle: Bundle) -> str:
         functions=_functions(bundle.base),
         machines=_machines(bundle.times),
         provenance=_provenance(bundle),
-        timeline="" if bundle.timeline is None else template("timeline.html"),
+        threads=threads_section(bundle.base),
+        timeline=""
+        if bundle.timeline is None
+        else Template(template("timeline.html")).substitute(heading=_over_time(bundle.timeline)),
         objects=objects_section(bundle),
         data=pack(page_data(bundle)),
         script="\n".join(template(name) for name in SCRIPTS),
     )
+
+
+def _over_time(timeline: Timeline) -> str:
+    machine = timeline.notes.get("machine")
+    return escape(f"{timeline.each.capitalize()}s over time" + (f" on {machine}" if machine else ""))
 
 
 def _subtitle(bundle: Bundle) -> str:
