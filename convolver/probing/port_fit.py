@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 PORTS = 10
 """Ports of a core that are not those of memory."""
+ALIKE = 6
+"""Most of them that a kind may start on: Zen 5 has six for additions."""
 SECOND = 0.1
 """What a second micro-operation has to explain, in squared logarithms."""
 ALONE = 9.0
@@ -30,6 +32,8 @@ APART, TOGETHER = 0.06, 0.2
 """Mixes that take no longer than their slower kind are of kinds that share no port: a fit that says otherwise, by so much more
 time, contradicts them."""
 CONTRADICTION = 0.5
+SHARED = 0.005
+"""Cost of kinds that share ports though no time of their mix says so: where the issue width hides it, they have their own."""
 STARTS = ((False, (True,)), (True, (True,)), (False, (False, True)))
 """Searches: in a random order or not, and whether kinds may have second micro-operations. Those explain much that one elsewhere
 explains better, so that a search begins without them."""
@@ -97,12 +101,12 @@ class _Search:
         for mix in mixes:
             self.partners[mix.kind].append((mix.other, mix.copies, mix.other_copies, mix.cycles))
             self.partners[mix.other].append((mix.kind, mix.other_copies, mix.copies, mix.cycles))
-        self.masks = {size: [mask for mask in range(1 << PORTS) if mask.bit_count() == size] for size in range(1, 5)}
+        self.masks = {size: [mask for mask in range(1 << PORTS) if mask.bit_count() == size] for size in range(1, ALIKE + 1)}
         self.placed: dict[str, Ports] = {}
         self.pairs = True
 
     def logarithms(self, kind: str, options: Sequence[Ports]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return by how much each option errs on each mix with a placed kind, and what it contradicts: (options, mixes)."""
+        """Return by how much each option errs on each mix with a placed kind, and what it costs beside: (options, mixes)."""
         known = [one for one in self.partners[kind] if one[0] in self.placed]
         ports = _four(options, [self.placed[other] for other, *_ in known])
         counts = np.array([(count, count, others, others) for _, count, others, _ in known], dtype=float)
@@ -115,7 +119,9 @@ class _Search:
         apart = measured < (1 + APART) * np.maximum(slower, issued)
         wrong = apart & (ideal > (1 + TOGETHER) * measured)
         errors = np.minimum(np.abs(np.log(ideal / measured)), np.abs(np.log(even / measured)) + EVEN)
-        return np.where(wrong, np.abs(np.log(ideal / measured)), errors), wrong
+        one, two = (np.bitwise_or.reduce(ports[..., which], axis=-1) for which in (slice(2), slice(2, 4)))
+        shared = apart & ((one & two) > 0)
+        return np.where(wrong, np.abs(np.log(ideal / measured)), errors), CONTRADICTION * wrong + SHARED * shared
 
     def costs(self, kind: str, options: Sequence[Ports]) -> NDArray[np.float64]:
         """Return what each option leaves unexplained."""
@@ -124,8 +130,8 @@ class _Search:
         alone = np.maximum(mix_cycles(single, np.ones(4)), least)
         cost = ALONE * np.log(alone / max(self.alone[kind], least)) ** 2 + SECOND * (np.array([len(o) for o in options]) - 1)
         if any(other in self.placed for other, *_ in self.partners[kind]):
-            errors, wrong = self.logarithms(kind, options)
-            cost = cost + (np.minimum(errors**2, CAP) + CONTRADICTION * wrong).sum(axis=1)
+            errors, beside = self.logarithms(kind, options)
+            cost = cost + (np.minimum(errors**2, CAP) + beside).sum(axis=1)
         return np.asarray(cost)
 
     def options(self, kind: str) -> list[Ports]:
@@ -133,7 +139,7 @@ class _Search:
         that nobody uses only the first are tried, for they are alike."""
         cycles = self.alone[kind]
         used = {mask for ports in self.placed.values() for mask in ports}
-        size = min(max(round(1 / cycles), 1), 4)
+        size = min(max(round(1 / cycles), 1), ALIKE)
         found: list[Ports] = [(mask,) for mask in self.masks[size]]
         if cycles > 0.4 and self.pairs:
             pool = sorted(used | set(self.masks[1]))

@@ -22,6 +22,8 @@ WHOLE = 0.4
 """Slots must lie so near a whole number."""
 LONGEST = 2.1
 """Cycles of a kind whose ports are looked for: what takes longer keeps a unit busy."""
+ISSUED = 1.1
+"""Times what the issue width allows: ports of a kind that is as fast are not seen."""
 LEAST_SHARE = 0.9
 """Of a kind's mixes that must have been seen undisturbed."""
 EXPLAINED = 0.3
@@ -55,9 +57,9 @@ def port_figures(lines: Iterable[Mapping[str, Any]]) -> tuple[MixedKind, ...]:
     slot = alone.pop(SLOT, 0.0)
     if not slot:
         return ()
-    slots = {kind: _slots(cycles.get(f"slots.{kind}", []), slot) for kind in alone}
+    slots = {kind: _slots(cycles.get(f"slots.{kind}", []), slot, alone[kind]) for kind in alone}
     asked = [name.split(".") for name in cycles if name.startswith("mix.")]
-    mixed = {kind: alone[kind] for kind in alone if alone[kind] < LONGEST and _seen(kind, asked, seen)}
+    mixed = {kind: alone[kind] for kind in alone if ISSUED * slot < alone[kind] < LONGEST and _seen(kind, asked, seen)}
     mixes = [
         Mix(kind, int(count), other, int(others), seen[".".join((mix, kind, count, other, others))])
         for mix, kind, count, other, others in asked
@@ -74,10 +76,11 @@ def port_figures(lines: Iterable[Mapping[str, Any]]) -> tuple[MixedKind, ...]:
     return tuple(found)
 
 
-def _slots(samples: Sequence[float], slot: float) -> int:
-    """Return how many slots one takes beside so many others, 0 where that is no whole number."""
+def _slots(samples: Sequence[float], slot: float, alone: float) -> int:
+    """Return how many slots one takes beside so many others, 0 where that is no whole number or more than it takes alone."""
     exact = min(samples) / slot - AMONG if samples else 0.0
-    return round(exact) if round(exact) >= 1 and abs(exact - round(exact)) < WHOLE else 0
+    whole = round(exact) if abs(exact - round(exact)) < WHOLE else 0
+    return whole if 1 <= whole < alone / slot + WHOLE else 0
 
 
 def _seen(kind: str, asked: Sequence[Sequence[str]], seen: Mapping[str, float]) -> bool:

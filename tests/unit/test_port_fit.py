@@ -65,13 +65,24 @@ def test_the_ports_of_a_made_up_core_are_found_again(seed):
     assert np.median(found.errors) < 0.03
 
 
-@pytest.fixture(scope="module")
-def zen3():
-    """The fit of mixes measured on an AMD Zen 3 server."""
-    measured = json.loads(Path(__file__).with_name("zen3-mixes.json").read_text())
+def fitted(file):
+    """Return the fit of mixes in a file, as :func:`fit_ports` does."""
+    measured = json.loads(Path(__file__).with_name(file).read_text())
     kinds = list(measured["alone"])
     mixes = [Mix(kinds[kind], count, kinds[other], others, cycles) for kind, count, other, others, cycles in measured["mixes"]]
     return fit_ports(measured["alone"], mixes, dict.fromkeys(kinds, 1), 6)
+
+
+@pytest.fixture(scope="module")
+def zen3():
+    """The fit of mixes measured on an AMD Zen 3 server."""
+    return fitted("zen3-mixes.json")
+
+
+@pytest.fixture(scope="module")
+def zen5():
+    """The fit of mixes measured on an AMD Zen 5 server."""
+    return fitted("zen5-mixes.json")
 
 
 def test_zen3_shares_its_vector_ports_as_published(zen3):
@@ -101,6 +112,22 @@ def test_zen3_shares_its_integer_ports_as_published(zen3):
     assert alu & ports["v_logic"] == 0
 
 
+def test_zen5_has_more_integer_ports_and_the_vector_ports_of_its_line(zen5):
+    """AMD, "Software Optimization Guide for the AMD Zen5 Microarchitecture", 58455: six arithmetic units, three of which shift
+    and three of which multiply; FP0 to FP3, of which two add."""
+    ports = {kind: one[0] for kind, one in zen5.ports.items()}
+    alu, add, product = (ports[kind] for kind in ("alu", "fp_add", "fp_multiply"))
+    assert alu.bit_count() >= 5, "the issue width hides the sixth"
+    assert {ports[kind] for kind in ("conditional", "conditional_set", "byte_swap")} == {alu}
+    assert ports["test_bit"] == ports["count_trailing"]
+    assert all(ports[kind].bit_count() == 3 and ports[kind] & ~alu == 0 for kind in ("shift", "multiply", "test_bit"))
+    assert {ports[kind] for kind in ("fp_minmax", "fp_cmp", "fp_convert", "fp_convert_wide", "fp_round", "v_shift")} == {add}
+    assert {ports[kind] for kind in ("v_multiply", "v_multiply_long", "v_crypto")} == {product}
+    assert add & product == 0
+    assert {ports[kind] for kind in ("v_integer", "v_logic", "v_shuffle")} == {add | product}
+    assert alu & ports["v_logic"] == 0
+
+
 def test_what_zen3_does_apart_stays_apart(zen3):
     assert np.median(zen3.errors) < 0.06
     assert np.quantile(zen3.errors, 0.9) < 0.2
@@ -117,10 +144,12 @@ def test_kinds_whose_mixes_were_disturbed_have_no_ports():
         _line("alone.shift", 0.5),
         _line("alone.divide_double", 4.51),
     ]
-    lines.append(_line("slots.alu", (AMONG + 2) * 0.2))
+    lines += [_line("slots.alu", (AMONG + 2) * 0.2), _line("slots.shift", (AMONG + 2) * 0.2)]
     seen = port_figures([*lines, _line("mix.alu.2.shift.1", 0.75)])
     assert {one.name: len(one.ports) for one in seen} == {"alu": 1, "shift": 1, "divide_double": 0}
-    assert {one.name: one.slots for one in seen} == {"alu": 2, "shift": 0, "divide_double": 0}
+    assert {one.name: one.slots for one in seen} == {"alu": 0, "shift": 2, "divide_double": 0}, (
+        "an alu cannot take more slots than alone"
+    )
     assert not any(one.ports for one in port_figures([*lines, _line("mix.alu.2.shift.1")]))
     assert port_figures([]) == ()
 
