@@ -11,6 +11,7 @@
 #define LISTED ((uint32_t *)(CV_SHARED_BASE + CV_OFF_LIST))
 #define CODE ((uint8_t *)(CV_SHARED_BASE + CV_OFF_CODE))
 #define SUPERBLOCKS ((struct cv_blob_superblock *)(CV_SHARED_BASE + CV_OFF_SUPERBLOCKS))
+#define BRANCHES ((struct cv_blob_branch *)(CV_SHARED_BASE + CV_OFF_BRANCHES))
 #define PLACES ((struct cv_blob_place *)(CV_SHARED_BASE + CV_OFF_PLACES))
 #define cv_lookups(mode) ((uint64_t *)(CV_SHARED_BASE + CV_OFF_LOOKUP) + (uint64_t)(mode) * CV_LOOKUPS)
 #define MAPPINGS ((struct cv_blob_mapping *)(CV_SHARED_BASE + CV_OFF_MAPPINGS))
@@ -49,6 +50,7 @@ void cv_say_why(const char *text, uint64_t address);
 uint64_t cv_known(int mode, uint64_t address);     /* its translation; 0: none */
 uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
 void cv_link(uint64_t site, uint64_t code);
+void cv_improve(const struct cv_slot *slot);
 void cv_enter_lookup(int mode, uint64_t target, uint64_t code); /* for indirect branches; without the lock */
 int cv_forget(uint64_t low, uint64_t high);                     /* takes the lock itself; 1: there was code of files */
 /* The program's address and state at an address of the code cache; 0: not there. */

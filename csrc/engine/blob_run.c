@@ -242,6 +242,11 @@ static void do_requests(struct cv_slot *slot)
     const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE | CV_WANT_BURST), __ATOMIC_ACQ_REL);
     if (slot->mode != CV_COUNTING && slot->mode != CV_FILTERING)
         return;
+    if (flag & CV_WANT_BETTER && __atomic_exchange_n(&SHARED->better, 0, __ATOMIC_ACQ_REL)) {
+        cv_lock();
+        cv_improve(slot);
+        cv_unlock();
+    }
     if (flag & CV_WANT_MODE && SHARED->mode != slot->mode)
         go_on_as(slot, SHARED->mode);
     else if (flag >> 32 && slot->mode == CV_FILTERING)

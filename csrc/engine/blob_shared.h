@@ -25,7 +25,7 @@
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
 /* The upper half of the word says that the thread's part of the buffer is full. */
-enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8 };
+enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8, CV_WANT_BETTER = 16 };
 
 /* What a thread recorded lies in parts of its buffer, which it hands to the controller one after the other. A part holds visits, or hits:
  * pairs of words, (segment << 8 | reference, address), of references that may lie in the class. A repeated instruction adds pairs with its
@@ -51,9 +51,17 @@ struct cv_blob_segment {
     uint32_t counter; /* of its recording translation; 0: none yet */
     uint16_t instructions;
     uint16_t bytes;
-    uint16_t words;   /* of a visit */
-    uint16_t repeats; /* one repeated string instruction */
-    uint32_t wire;    /* its number in the stream; a repeated one has the next, too */
+    uint16_t words;  /* of a visit */
+    uint8_t repeats; /* one repeated string instruction */
+    uint8_t prefers; /* enum cv_blob_direction: what its branch did more often */
+    uint32_t wire;   /* its number in the stream; a repeated one has the next, too */
+};
+
+enum cv_blob_direction { CV_DIRECTION_UNKNOWN, CV_DIRECTION_ON, CV_DIRECTION_TAKEN };
+
+/* How often the branch at a segment's end went which way. */
+struct cv_blob_branch {
+    uint64_t times[3]; /* by enum cv_blob_direction */
 };
 
 /* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
@@ -68,6 +76,10 @@ struct cv_blob_superblock {
     uint64_t start, end; /* of its translation */
     uint32_t first_place, places;
     uint32_t first_listed, listed; /* segments; none: it was forgotten */
+    uint32_t first_exit;
+    uint16_t exits;
+    uint8_t mode;
+    uint8_t version; /* 0: by static prediction */
 };
 
 enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_BOTH }; /* both: rax and rcx */
@@ -160,7 +172,9 @@ struct cv_shared {
     uint64_t made_calls;  /* counted only for that */
     uint64_t initialized;
     uint64_t lookups_filled; /* a bit for each mode */
-    uint64_t outside;        /* some thread has run code that the program made: code of files is closed */
+    uint64_t better;         /* superblocks are to be made anew, by what branches did */
+    uint64_t made_anew;
+    uint64_t outside; /* some thread has run code that the program made: code of files is closed */
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
     struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];
@@ -172,17 +186,18 @@ struct cv_shared {
 #define CV_OFF_LIST (CV_OFF_EXITS + UINT64_C(8) * CV_MOST_EXITS)
 #define CV_OFF_CODE (CV_OFF_LIST + UINT64_C(4) * CV_MOST_LISTED)
 #define CV_OFF_SUPERBLOCKS (CV_OFF_CODE + UINT64_C(1) * CV_MOST_CODE)
-#define CV_OFF_PLACES (CV_OFF_SUPERBLOCKS + UINT64_C(32) * CV_MOST_SUPERBLOCKS)
+#define CV_OFF_PLACES (CV_OFF_SUPERBLOCKS + UINT64_C(40) * CV_MOST_SUPERBLOCKS)
 #define CV_OFF_MAPPINGS (CV_OFF_PLACES + UINT64_C(16) * CV_MOST_PLACES)
 #define CV_OFF_HASH (CV_OFF_MAPPINGS + UINT64_C(256) * CV_MOST_MAPPINGS)
+#define CV_OFF_BRANCHES (CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH)
 #define CV_OFF_LOOKUP (CV_OFF_SLOTS - CV_NATIVE * CV_LOOKUP_BYTES)
 #define CV_OFF_SLOTS UINT64_C(0x40000000)
 #define CV_SHARED_BYTES (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
 
-_Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 32,
+_Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 40,
                "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
-_Static_assert(CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
+_Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
 
 #endif

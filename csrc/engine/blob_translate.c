@@ -23,6 +23,7 @@ static uint8_t *out;
 static const char *failed; /* why what is being translated cannot be */
 static uint64_t head, head_code;
 static int head_mode;
+static int head_version; /* of the superblock: not 0: what branches did is known */
 
 static void fail(const char *why)
 {
@@ -568,7 +569,12 @@ static void begin_block(uint64_t start)
         return;
     }
     block = &SUPERBLOCKS[SHARED->superblocks];
-    *block = (struct cv_blob_superblock){.start = start, .first_place = (uint32_t)SHARED->places, .first_listed = (uint32_t)SHARED->listed};
+    *block = (struct cv_blob_superblock){.start = start,
+                                         .first_place = (uint32_t)SHARED->places,
+                                         .first_listed = (uint32_t)SHARED->listed,
+                                         .first_exit = (uint32_t)SHARED->exits,
+                                         .mode = (uint8_t)head_mode,
+                                         .version = (uint8_t)head_version};
 }
 
 static void place(uint64_t address, int segments, int spilled)
@@ -586,6 +592,7 @@ static void end_block(void)
 {
     block->end = (uint64_t)out;
     block->listed = (uint32_t)SHARED->listed - block->first_listed;
+    block->exits = (uint16_t)(SHARED->exits - block->first_exit);
     __atomic_store_n(&SHARED->superblocks, SHARED->superblocks + 1, __ATOMIC_RELEASE);
 }
 
@@ -916,10 +923,11 @@ static void poll_end(uint8_t *site, int spilled, uint64_t address)
     jump(cv_table[ENTER_POLL]);
 }
 
-/* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled. */
+/* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled, or where
+ * branches are known. */
 static int follow(uint64_t target)
 {
-    if (target != head && cv_known(head_mode, target))
+    if (target != head && !head_version && cv_known(head_mode, target))
         return 0;
     const char *why;
     return cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
@@ -1025,7 +1033,8 @@ static uint64_t counting(uint64_t address)
         total += n_instructions;
         if (n < MOST_SEGMENTS && total < LONG_ENOUGH) {
             if (last->kind == CV_X86_BRANCH) {
-                inverted = last->target <= last->address;
+                const int prefers = SEGMENTS[id].prefers;
+                inverted = prefers ? prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
                 on = inverted ? last->target : next;
             } else if (last->kind == CV_X86_JUMP || last->kind == CV_X86_CALL) {
                 on = last->target;
@@ -1242,24 +1251,24 @@ static uint64_t recording(uint64_t address)
     return (uint64_t)start;
 }
 
-uint64_t cv_translate(int mode, uint64_t address)
+/* 0: cannot be, `failed` says why */
+static uint64_t translate(int mode, uint64_t address, int version)
 {
     const char *why = 0;
     failed = 0;
     if (cv_mapping_of(address, &why) < 0) {
-        cv_say_why(why, address);
+        failed = why;
         return 0;
     }
     fill_lookups(mode);
     region = region_for(address);
-    if (!region) {
-        cv_say_why(failed, address);
+    if (!region)
         return 0;
-    }
     head_code = (region->at + LANDING_BYTES + 15) & ~UINT64_C(15);
     out = (uint8_t *)head_code - LANDING_BYTES;
     head = address;
     head_mode = mode;
+    head_version = version;
     n_sides = n_late = n_hits = rcx_kept = rcx_away = 0;
     const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
     begin_block(head_code);
@@ -1270,11 +1279,114 @@ uint64_t cv_translate(int mode, uint64_t address)
         region->pool = pool;
         SHARED->listed = listed;
         SHARED->places = places;
-        cv_say_why(failed, address);
         return 0;
     }
     end_block();
     region->at = (uint64_t)out;
     remember(mode, address, code);
     return code;
+}
+
+uint64_t cv_translate(int mode, uint64_t address)
+{
+    const uint64_t code = translate(mode, address, 0);
+    if (!code)
+        cv_say_why(failed, address);
+    return code;
+}
+
+/* ---- better superblocks ----
+ *
+ * A superblock that is often left by its sides is made anew, along the way that its branches went so far. */
+
+#define MOST_VERSIONS 4
+#define WORTH 4096 /* exits by sides: they cost what a translation costs */
+
+/* The way along the superblock at its segment k, as far as its branch goes. */
+static int direction_of(const struct cv_blob_superblock *b, uint32_t k)
+{
+    const struct cv_blob_segment *s = &SEGMENTS[LISTED[b->first_listed + k]];
+    return SEGMENTS[LISTED[b->first_listed + k + 1]].address == s->address + s->bytes ? CV_DIRECTION_ON : CV_DIRECTION_TAKEN;
+}
+
+/* Adds up which way branches went; at the end of a superblock the first counter is that of the branch that is taken. */
+static void add_branches(const struct cv_blob_superblock *b, const uint64_t *counters)
+{
+    uint64_t left[MOST_SEGMENTS + 1] = {0}, ends = 0, at_end[2] = {0, 0}, on = 0;
+    for (uint32_t e = b->first_exit; e < b->first_exit + b->exits; e++) {
+        const uint32_t k = EXITS[e].segments;
+        if (k && k < b->listed)
+            left[k] = counters[e];
+        if (k == b->listed && ends < 2)
+            at_end[ends++] = counters[e];
+    }
+    if (ends == 2) {
+        BRANCHES[LISTED[b->first_listed + b->listed - 1]].times[CV_DIRECTION_TAKEN] += at_end[0];
+        BRANCHES[LISTED[b->first_listed + b->listed - 1]].times[CV_DIRECTION_ON] += at_end[1];
+    }
+    on = at_end[0] + at_end[1];
+    for (uint32_t k = b->listed - 1; k > 0; k--) {
+        struct cv_blob_branch *branch = &BRANCHES[LISTED[b->first_listed + k - 1]];
+        const int along = direction_of(b, k - 1);
+        branch->times[along] += on;
+        branch->times[CV_DIRECTION_ON + CV_DIRECTION_TAKEN - along] += left[k];
+        on += left[k];
+    }
+}
+
+/* Is it left so often against what its branches prefer that another one is better? */
+static int is_worth(const struct cv_blob_superblock *b, const uint64_t *counters)
+{
+    uint64_t all = 0, against = 0;
+    for (uint32_t e = b->first_exit; e < b->first_exit + b->exits; e++) {
+        const uint32_t k = EXITS[e].segments;
+        if (!k)
+            continue;
+        all += counters[e];
+        if (k < b->listed && direction_of(b, k - 1) != SEGMENTS[LISTED[b->first_listed + k - 1]].prefers)
+            against += counters[e];
+    }
+    return against > WORTH && 4 * against > all;
+}
+
+static int is_current(const struct cv_blob_superblock *b) { return b->listed && *(const uint8_t *)b->start != 0xe9; }
+
+static void replace(struct cv_blob_superblock *b)
+{
+    const uint64_t address = SEGMENTS[LISTED[b->first_listed]].address, old = b->start;
+    const int version = b->version + 1;
+    b->version = MOST_VERSIONS; /* tried once */
+    const uint64_t code = translate(b->mode, address, version);
+    const int64_t distance = (int64_t)code - (int64_t)(old + 5);
+    if (!code || distance != (int32_t)distance)
+        return;
+    uint64_t word_ = *(const uint64_t *)old;
+    const int32_t short_distance = (int32_t)distance;
+    *(uint8_t *)&word_ = 0xe9;
+    memcpy((uint8_t *)&word_ + 1, &short_distance, 4);
+    __atomic_store_n((uint64_t *)old, word_, __ATOMIC_RELEASE);
+    SHARED->made_anew++;
+    uint64_t *lookup = &cv_lookups(b->mode)[address % CV_LOOKUPS];
+    if (*lookup == old - LANDING_BYTES)
+        cv_enter_lookup(b->mode, address, code);
+}
+
+void cv_improve(const struct cv_slot *slot)
+{
+    const uint64_t *counters = (const uint64_t *)(slot->self + CV_SLOT_COUNTERS);
+    const uint64_t n = SHARED->superblocks;
+    memset(BRANCHES, 0, sizeof *BRANCHES * SHARED->segments);
+    for (uint64_t i = 0; i < n; i++)
+        if (SUPERBLOCKS[i].listed && SUPERBLOCKS[i].mode != CV_RECORDING)
+            add_branches(&SUPERBLOCKS[i], counters);
+    for (uint64_t i = 0; i < SHARED->segments; i++) {
+        const uint64_t on = BRANCHES[i].times[CV_DIRECTION_ON], taken = BRANCHES[i].times[CV_DIRECTION_TAKEN];
+        if (on + taken)
+            SEGMENTS[i].prefers = taken > on ? CV_DIRECTION_TAKEN : CV_DIRECTION_ON;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct cv_blob_superblock *b = &SUPERBLOCKS[i];
+        if (is_current(b) && b->mode != CV_RECORDING && b->version < MOST_VERSIONS && is_worth(b, counters))
+            replace(b);
+    }
 }

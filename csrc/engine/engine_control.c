@@ -19,6 +19,8 @@
 
 #define COUNTING_STEP 0.02 /* seconds between two looks */
 #define COUNTERS_STEP 1.0
+#define FIRST_BETTER 0.004 /* after so long superblocks are made anew, and again after twice as long each time */
+#define LONGEST_BETTER 2.0
 #define SHORTEST_STEP 0.0001
 #define RATE_STEP 0.0005
 #define LONGEST_PERIOD 0.05 /* from an interval's beginning to its burst */
@@ -86,7 +88,7 @@ static void ask(struct cv_target *target, uint64_t what)
 }
 
 struct pace {
-    double next_burst, next_counters, next_rate, rate, references, at;
+    double next_burst, next_counters, next_better, better, next_rate, rate, references, at;
     uint64_t interval; /* that was planned last */
 };
 
@@ -129,6 +131,26 @@ static void plan(const struct cv_options *o, struct cv_target *target, struct pa
     }
 }
 
+static uint64_t next_multiple(uint64_t number, uint64_t of) { return (number / of + 1) * of; }
+
+/* Seconds until an interval begins in which there is something to do, as things go now. */
+static double until_next(const struct cv_options *o, const struct cv_target *target, struct pace *pace)
+{
+    const double interval = o->interval ? (double)o->interval : 1e6;
+    uint64_t next = UINT64_MAX;
+    if (!pace->interval)
+        return 0;
+    if (o->sample)
+        next = next_multiple(pace->interval - 1, cv_wire_every(CV_EVERY_BURST));
+    if (o->sets && o->stretch) {
+        const uint64_t stretch = next_multiple(pace->interval - 1, cv_wire_every(CV_EVERY_STRETCH));
+        next = stretch < next ? stretch : next;
+    }
+    if (pace->next_burst || target->shared->mode == CV_FILTERING || next == UINT64_MAX)
+        next = pace->interval;
+    return ((double)next * interval - executed(pace, now())) / pace->rate;
+}
+
 /* A burst somewhere in each period; the periods are the intervals of the run. */
 static void plan_native(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
 {
@@ -169,9 +191,30 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
         cv_wire_counters(0);
         pace->next_counters = time + COUNTERS_STEP;
     }
+    if (time >= pace->next_better && !(o->period > 0)) {
+        pace->better = pace->better > 0 ? (pace->better < LONGEST_BETTER ? 2 * pace->better : LONGEST_BETTER) : FIRST_BETTER;
+        pace->next_better = time + pace->better;
+        target->shared->better = 1;
+        ask(target, CV_WANT_BETTER);
+    }
     if (!more)
         cv_wire_flush();
     return more;
+}
+
+/* How long to wait for the next look. Far from the next thing to do it comes after a part of the time: the program may become faster. */
+static double rest(const struct cv_options *o, const struct cv_target *target, struct pace *pace)
+{
+    double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
+    if (o->period > 0)
+        return o->period / 10;
+    if (pace->rate > 0 && (o->sample || o->sets)) {
+        const double soon = (double)o->interval / pace->rate / 2, part = until_next(o, target, pace) / 4;
+        left = left < soon ? left : soon;
+        left = left > part ? left : part < COUNTING_STEP ? part : COUNTING_STEP;
+    }
+    left = left < pace->better / 2 ? left : pace->better / 2;
+    return left > SHORTEST_STEP ? left : SHORTEST_STEP;
 }
 
 static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
@@ -182,12 +225,7 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     const double end = o->seconds > 0 ? now() + o->seconds : 0;
     int status = 0, forwarded = 0;
     for (;;) {
-        double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
-        if (o->period > 0)
-            left = o->period / 10;
-        if (pace.rate > 0 && left > (double)o->interval / pace.rate / 2)
-            left = (double)o->interval / pace.rate / 2;
-        left = step(o, target, &pace) ? 0 : left < SHORTEST_STEP ? SHORTEST_STEP : left;
+        const double left = step(o, target, &pace) ? 0 : rest(o, target, &pace);
         const struct timespec timeout = {0, (long)(left * 1e9)};
         ppoll(&wait, 1, &timeout, NULL);
         if (told && told != forwarded) {
@@ -303,6 +341,7 @@ int main(int count, char **arguments)
     cv_wire_system((uint64_t)usage.ru_minflt);
     say_why_native(&target);
     say_outside(&target, seconds);
+    cv_say("made anew: %lu", (unsigned long)target.shared->made_anew);
     const int sets = cv_wire_vector_sets();
     cv_say("vector sets:%s%s", sets & 1 << CV_X86_VEX ? " avx" : "", sets & 1 << CV_X86_EVEX ? " avx512f" : "");
     if (options.dump && cv_wire_dump(options.dump))

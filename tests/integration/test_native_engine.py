@@ -84,6 +84,14 @@ def _compiled(folder: Path, source: str | Path, *options: str) -> Path:
     return program
 
 
+def _nm(program: Path) -> list[str]:
+    return subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _logged(log: Path, begin: str) -> str:
+    return next(line.removeprefix(begin) for line in log.read_text().splitlines() if line.startswith(begin))
+
+
 @pytest.fixture(scope="module")
 def single_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_stepper(tmp_path_factory.mktemp("oracle"))
@@ -474,6 +482,50 @@ def test_a_hundred_threads_arecounted(tmp_path: Path) -> None:
     executed, _ = counted(tmp_path, [str(program)])
     assert sum(1 for n in executed.values() if n in (200 * 10_000, 200 * 10_001, 200 * 9_999)) >= 3
     assert time.monotonic() - begin < 30
+
+
+TURNS = 3_000_000
+PHASES = """
+#include <pthread.h>
+volatile unsigned long sums[4];
+__attribute__((noipa)) void seldom(unsigned long *sum) { *sum += 3; }
+__attribute__((noipa)) void often(unsigned long *sum) { *sum ^= 5; }
+static void *work(void *number)
+{
+    unsigned long sum = 0;
+    for (int phase = 0; phase < 2; phase++)
+        for (int i = 0; i < TURNS; i++) {
+            if (i % 7 == 3 || (phase && i % 5))
+                seldom(&sum);
+            else
+                often(&sum);
+            while (sum > 1000)
+                sum -= 900;
+        }
+    sums[(long)number] = sum;
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, work, (void *)i);
+    for (long i = 0; i < 4; i++)
+        pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), (*SETS, *BURSTS)], ids=["counts", "all"])
+def test_counts_stay_exact_when_code_is_made_anew(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = _compiled(tmp_path, PHASES, "-static", "-no-pie", f"-DTURNS={TURNS}")
+    symbols = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
+    seldom = sum(i % 7 == 3 or bool(phase and i % 5) for phase in range(2) for i in range(TURNS))
+    executed, _ = counted(tmp_path, [str(program)], *options)
+    assert executed[symbols["seldom"]] == 4 * seldom
+    assert executed[symbols["often"]] == 4 * (2 * TURNS - seldom)
+    assert int(_logged(tmp_path / "log", "made anew: ")) > 0
 
 
 def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
