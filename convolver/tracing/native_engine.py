@@ -56,6 +56,8 @@ def engine_options(plan: SamplingPlan) -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
     if plan.mode == "counts":
         return []
+    if plan.mode == "full":
+        return ["--full", *(["--paths"] if plan.paths else [])]
     if plan.bursts_only:
         options = [f"--bursts-only={PERIOD_SECONDS}", f"--sample={plan.sample}", f"--warmup={plan.warmup}"]
         return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options

@@ -176,15 +176,6 @@ void cv_end_part(struct cv_slot *slot, int last)
         __atomic_store_n(&slot->handed, slot->handed + 1, __ATOMIC_RELEASE);
 }
 
-/* How a thread goes on between bursts. */
-static void go_on_as(struct cv_slot *slot, uint64_t mode)
-{
-    cv_end_part(slot, slot->mode == CV_RECORDING);
-    slot->mode = mode;
-    if (mode == CV_FILTERING)
-        begin_part(slot, CV_PART_HITS, 0);
-}
-
 static void next_visits(struct cv_slot *slot)
 {
     const uint64_t room = (part_begin(slot) + CV_PART_BYTES - slot->buffer) / VISIT_BYTES;
@@ -192,13 +183,22 @@ static void next_visits(struct cv_slot *slot)
     slot->left = slot->part_visits + 1;
 }
 
+static void go_on_as(struct cv_slot *slot, uint64_t mode)
+{
+    cv_end_part(slot, slot->mode == CV_RECORDING);
+    slot->mode = mode;
+    if (mode == CV_FILTERING)
+        begin_part(slot, CV_PART_HITS, 0);
+    if (mode == CV_RECORDING) {
+        slot->burst_visits = slot->burst_references = 0;
+        begin_part(slot, CV_PART_VISITS, 1);
+        next_visits(slot);
+    }
+}
+
 static uint64_t begin_burst(struct cv_slot *slot)
 {
-    cv_end_part(slot, 0);
-    slot->mode = CV_RECORDING;
-    slot->burst_visits = slot->burst_references = 0;
-    begin_part(slot, CV_PART_VISITS, 1);
-    next_visits(slot);
+    go_on_as(slot, CV_RECORDING);
     return cv_find(slot, slot->target);
 }
 

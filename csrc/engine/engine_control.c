@@ -23,8 +23,9 @@
 #define LONGEST_BETTER 2.0
 #define SHORTEST_STEP 0.0001
 #define RATE_STEP 0.0005
-#define LONGEST_PERIOD 0.05 /* from an interval's beginning to its burst */
-#define REFUSED 125         /* exit status: the program has not run */
+#define LONGEST_PERIOD 0.05            /* from an interval's beginning to its burst */
+#define EVERYTHING (UINT64_C(1) << 50) /* references */
+#define REFUSED 125                    /* exit status: the program has not run */
 
 static volatile sig_atomic_t told; /* to stop */
 
@@ -46,7 +47,11 @@ static const char *value(const char *argument, const char *name)
 static int take(struct cv_options *o, char *argument)
 {
     const char *v;
-    if ((v = value(argument, "--wire-fd")))
+    if (!strcmp(argument, "--full"))
+        o->full = 1, o->sample = EVERYTHING;
+    else if (!strcmp(argument, "--paths"))
+        o->paths = 1;
+    else if ((v = value(argument, "--wire-fd")))
         o->wire = atoi(v);
     else if ((v = value(argument, "--counters")))
         o->counters = v;
@@ -178,7 +183,9 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     cv_wire_definitions();
     if (o->sample || o->sets) {
         more = cv_wire_parts();
-        if (o->period > 0)
+        if (o->full)
+            ;
+        else if (o->period > 0)
             plan_native(o, target, pace, time);
         else
             plan(o, target, pace, time);
@@ -191,7 +198,7 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
         cv_wire_counters(0);
         pace->next_counters = time + COUNTERS_STEP;
     }
-    if (time >= pace->next_better && !(o->period > 0)) {
+    if (time >= pace->next_better && !(o->period > 0) && !o->full) {
         pace->better = pace->better > 0 ? (pace->better < LONGEST_BETTER ? 2 * pace->better : LONGEST_BETTER) : FIRST_BETTER;
         pace->next_better = time + pace->better;
         target->shared->better = 1;
@@ -208,6 +215,8 @@ static double rest(const struct cv_options *o, const struct cv_target *target, s
     double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
     if (o->period > 0)
         return o->period / 10;
+    if (o->full)
+        return RATE_STEP;
     if (pace->rate > 0 && (o->sample || o->sets)) {
         const double soon = (double)o->interval / pace->rate / 2, part = until_next(o, target, pace) / 4;
         left = left < soon ? left : soon;

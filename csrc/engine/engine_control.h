@@ -12,6 +12,8 @@ struct cv_options {
     int wire; /* descriptor; -1: no stream */
     const char *counters, *log, *dump;
     uint64_t interval, sample, warmup; /* references; sample 0: no bursts */
+    int full;                          /* everything is recorded */
+    int paths;                         /* then visits without references, too */
     uint64_t sets, set_class;          /* sets 0: none are recorded */
     uint64_t stretch;                  /* intervals; 0: nothing is ever left out */
     pid_t attach;                      /* to this process; 0: starts one */

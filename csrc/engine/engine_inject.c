@@ -156,7 +156,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         target->shared->last_call = options->last_call;
         target->shared->set_class = options->set_class;
         target->shared->bursts_only = options->period > 0;
-        target->shared->mode = options->period > 0 ? CV_NATIVE : options->sets ? CV_FILTERING : CV_COUNTING;
+        target->shared->mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
     }
     put(&r, r.registers.rip, before, sizeof before);
     ptrace(PTRACE_SETREGS, thread, 0, &r.registers);

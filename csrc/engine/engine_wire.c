@@ -612,7 +612,7 @@ static void close_window(void)
 
 static void put_visits(uint64_t thread, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to)
 {
-    if (!window.thread) {
+    if (!window.thread && !options->full) {
         put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_OPEN << 56);
         window.thread = thread;
         window.references = 0;
@@ -624,7 +624,7 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
         if (number >= known || from + 1 + segments[number].words > to)
             break;
         const struct cv_blob_segment *s = &segments[number];
-        if (!window.warm && window.references >= options->warmup) {
+        if (window.thread && !window.warm && window.references >= options->warmup) {
             put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_WARM << 56);
             window.warm = 1;
         }
@@ -632,7 +632,7 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
             put_sets_of_visit(number, from + 1);
         if (s->repeats) {
             window.references += put_turns(s, segments[number].wire, from + 1, options->sample);
-        } else {
+        } else if (!options->full || options->paths || loads_stores[number]) {
             put(CV_WIRE_VISIT | segments[number].wire);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);

@@ -199,6 +199,38 @@ def test_both_engines_count_the_same_loop(tmp_path: Path) -> None:
         assert native[name] == pytest.approx(valgrind[name], rel=1e-3)  # another CPU while the C library starts
 
 
+@pytest.mark.parametrize("options", [(), ("--paths",)], ids=["references", "paths"])
+def test_a_full_stream_holds_every_reference_in_order(options: tuple[str, ...], tmp_path: Path) -> None:
+    program, stream = _compiled(tmp_path, LOOP.replace("k < 500", "k < 50"), "-static", "-no-pie"), tmp_path / "stream"
+    with stream.open("wb") as out:
+        engine = [
+            engine_program(),
+            f"--wire-fd={out.fileno()}",
+            f"--log-file={tmp_path / 'log'}",
+            "--full",
+            *options,
+            "--",
+            program,
+        ]
+        subprocess.run(engine, pass_fds=[out.fileno()], capture_output=True, check=True)
+    _, segments, events = read_stream(stream.read_bytes())
+    assert not any(isinstance(event, WindowOpen) for event in events)
+    place = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
+    every = list(references(segments, events))
+    loads = [r.address - place["a"] for r in every if place["a"] <= r.address < place["a"] + 8 * 4096 and not r.is_store]
+    assert loads == 50 * list(range(0, 8 * 4096, loads[1]))  # of 8 bytes, or 16
+    turns = [r.address - place["text"] for r in every if place["text"] <= r.address < place["text"] + 70_000 and r.is_store]
+    assert turns == 20 * list(range(70_000))
+
+
+def test_a_full_trace_records_as_many_references_as_are_counted(tmp_path: Path) -> None:
+    output = tmp_path / "full.cvt"
+    recorded = trace([str(_compiled(tmp_path, MIXED))], output=output, sampling=SamplingPlan(mode="full", engine="native"))
+    totals = Signature.load(signature_path(output)).totals
+    assert recorded.header["engine"] == "native"
+    assert recorded.header["recorded_references"] == totals["memops"]
+
+
 def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
     longer = LOOP.replace("k < 500", "k < 20000")  # so that bursts come on a busy machine, too
     program = _compiled(tmp_path, longer, "-static", "-no-pie", "-fno-tree-vectorize")
@@ -397,7 +429,7 @@ def test_interpreters_that_make_code_run_unharmed(name: str, command: list[str],
     assert sum(executed.values()) > 200_000
 
 
-@pytest.mark.parametrize("plan", [{"mode": "full"}, {"data_objects": True}, {"start_at": "main"}])
+@pytest.mark.parametrize("plan", [{"block_limit": 9}, {"data_objects": True}, {"start_at": "main"}])
 def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="native engine cannot"):
         SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]
