@@ -138,8 +138,8 @@ void cv_core_free(cv_core *c)
         return;
     /* clang-format off */
     void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->site_owner, c->owner, c->causes, c->fetch_queue.why, c->reorder.why, c->loads.why, c->stores.why, c->fills.why, c->rates, c->credits, c->place_latency, c->walks, c->cycles, c->executions, c->fetch_queue.free_at,
-                           c->reorder.free_at, c->loads.free_at, c->stores.free_at, c->fills.free_at, c->waiting.entry,        c->waiting.late,
+                           c->site_owner, c->owner, c->causes, c->place, c->cycles, c->executions, c->fetch_queue.entry,
+                           c->reorder.entry, c->loads.entry, c->stores.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
@@ -164,16 +164,18 @@ cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
 {
     if (!valid_places(c, given))
         return CV_ERROR_ARGUMENT;
-    const size_t count = given->owners * given->places;
-    free(c->rates), free(c->place_latency), free(c->walks), free(c->credits), free(c->site_owner);
-    c->rates = NULL, c->place_latency = NULL, c->walks = NULL, c->site_owner = NULL;
+    free(c->place), free(c->site_owner);
+    c->site_owner = NULL;
     c->places = 0;
-    c->credits = calloc(count + 1, sizeof *c->credits);
-    if (!c->credits || !copied((void **)&c->rates, given->rates, count, sizeof *given->rates) ||
-        !copied((void **)&c->place_latency, given->latencies, count, sizeof *given->latencies) ||
-        !copied((void **)&c->walks, given->walks, given->owners, sizeof *given->walks) ||
-        !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
+    c->place = calloc(given->owners + 1, sizeof *c->place);
+    if (!c->place || !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
         return CV_ERROR_MEMORY;
+    for (size_t i = 0; i < given->owners; i++) {
+        place_owner *const one = &c->place[i];
+        memcpy(one->rate, given->rates + i * given->places, given->places * sizeof *one->rate);
+        memcpy(one->latency, given->latencies + i * given->places, given->places * sizeof *one->latency);
+        one->walk = given->walks[i];
+    }
     c->places = given->places;
     c->place_owners = given->owners;
     return CV_OK;

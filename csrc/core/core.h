@@ -24,6 +24,20 @@ typedef struct {
     uint32_t place;
 } line_origin;
 
+typedef struct {
+    uint64_t ready; /* cycle from which it can be read */
+    line_origin origin;
+    uint32_t written;  /* how often */
+    uint16_t producer; /* group of the class that wrote it last */
+    uint8_t loaded;    /* by a load */
+} core_register;
+
+/* What an owner's references bring from each place beyond the first level: lines a reference, and those that they have not met yet. */
+typedef struct {
+    float rate[CV_CORE_PLACES], owed[CV_CORE_PLACES];
+    uint16_t latency[CV_CORE_PLACES], walk;
+} place_owner;
+
 /* Cycles by which issue was late, and what for; `since`: when. */
 typedef struct {
     blame why;
@@ -44,8 +58,7 @@ struct cv_core {
     uint32_t places;
     size_t place_owners;
     uint32_t *site_owner;
-    float *rates, *credits;
-    uint16_t *place_latency, *walks;
+    place_owner *place;
     cv_streams streams;               /* which lines come in order, so that they are fetched ahead */
     near_sets targets, code, decoded; /* taken branches by their addresses, lines of code, and those that are decoded */
     near_sets pages;                  /* whose translations are near */
@@ -62,13 +75,9 @@ struct cv_core {
     const uint8_t *out_of_order; /* of its references: brings a line that no prefetcher sees coming; NULL: seen from the path */
 
     /* Everything below is the pipeline: emptied where a path does not continue. */
-    uint64_t ready[CV_CORE_REGISTERS];    /* cycle from which a register can be read */
-    uint32_t written[CV_CORE_REGISTERS];  /* how often */
-    uint16_t producer[CV_CORE_REGISTERS]; /* group of the class that wrote it last */
-    line_origin origin[CV_CORE_REGISTERS];
-    uint8_t loaded[CV_CORE_REGISTERS]; /* by a load */
-    line_origin line;                  /* of the operation that executes */
-    uint64_t port_wait;                /* the longest of it for a port, and for which */
+    core_register registers[CV_CORE_REGISTERS];
+    line_origin line;   /* of the operation that executes */
+    uint64_t port_wait; /* the longest of it for a port, and for which */
     uint32_t port_waited;
     int after_load;   /* what it waited for last was a load */
     blame late;       /* why retirement is not further */

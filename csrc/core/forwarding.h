@@ -26,6 +26,7 @@ typedef struct {
 } pair_entry;
 
 typedef struct {
+    uint32_t tag[STORES]; /* low bits of each entry's word, so that loads of what was not stored need not look at entries */
     store_entry entry[STORES];
     uint32_t count;         /* of stores */
     pair_entry pair[PAIRS]; /* by load */
@@ -33,14 +34,17 @@ typedef struct {
 
 enum forward { FORWARD_NONE, FORWARD_WHOLE, FORWARD_PART };
 
-static inline store_entry *forwarding_slot(forwarding *f, uint64_t word) { return &f->entry[(word ^ word >> 12) & (STORES - 1)]; }
+static inline uint32_t forwarding_slot(uint64_t word) { return (uint32_t)(word ^ word >> 12) & (STORES - 1); }
 
 static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached, uint32_t name)
 {
     const uint64_t last = (address + (bytes ? bytes - 1 : 0)) >> 3;
     f->count++;
-    for (uint64_t word = address >> 3; word <= last; word++)
-        *forwarding_slot(f, word) = (store_entry){word + 1, address, ready, cached, bytes, f->count, name};
+    for (uint64_t word = address >> 3; word <= last; word++) {
+        const uint32_t slot = forwarding_slot(word);
+        f->tag[slot] = (uint32_t)(word + 1);
+        f->entry[slot] = (store_entry){word + 1, address, ready, cached, bytes, f->count, name};
+    }
 }
 
 /* Look for a store that holds bytes of a load which begins at `cycle`; *store is the last that does. */
@@ -49,8 +53,10 @@ static inline enum forward forwarding_find(forwarding *f, uint64_t address, uint
     const uint64_t end = address + bytes, last = (end - (bytes ? 1 : 0)) >> 3;
     enum forward found = FORWARD_NONE;
     for (uint64_t word = address >> 3; word <= last; word++) {
-        const store_entry *const e = forwarding_slot(f, word);
-        if (e->word != word + 1 || e->cached <= cycle || e->address >= end || e->address + e->bytes <= address)
+        const uint32_t slot = forwarding_slot(word);
+        const store_entry *const e = &f->entry[slot];
+        if (f->tag[slot] != (uint32_t)(word + 1) || e->word != word + 1 || e->cached <= cycle || e->address >= end ||
+            e->address + e->bytes <= address)
             continue;
         if (found == FORWARD_NONE || e->ready > (*store)->ready)
             *store = e;

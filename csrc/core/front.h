@@ -34,13 +34,14 @@ static inline int near_use(near_sets *n, uint64_t set, uint64_t key)
     if (!n->sets)
         return 1;
     uint64_t *const first = n->key + (n->sets & (n->sets - 1) ? set % n->sets : set & (n->sets - 1)) * n->ways;
-    uint32_t at = 0;
-    while (at < n->ways - 1 && first[at] != key + 1)
-        at++;
-    const int found = first[at] == key + 1;
-    memmove(first + 1, first, at * sizeof *first);
+    uint64_t before = first[0];
     first[0] = key + 1;
-    return found;
+    for (uint32_t at = 1; at < n->ways && before != key + 1; at++) {
+        const uint64_t next = first[at];
+        first[at] = before;
+        before = next;
+    }
+    return before == key + 1;
 }
 
 #endif

@@ -20,21 +20,19 @@ typedef struct {
 } line_way;
 
 /* So many references of an owner add its shares to what is owed; where the last of them brings a line out of order, it pays, the farthest
- * place first. Returns that place, or the number of places. */
-static inline uint32_t owe(cv_core *c, size_t owner, uint32_t references, int pays)
+ * place first. Returns that place, or CV_CORE_PLACES. */
+static inline uint32_t owe(place_owner *owner, uint32_t references, int pays)
 {
-    const size_t first = owner * c->places;
-    uint32_t paid = c->places;
-    for (uint32_t k = c->places; k-- > 0;) {
-        float *const owed = &c->credits[first + k];
-        *owed = *owed + (float)references * c->rates[first + k];
-        *owed = *owed < MOST_OWED ? *owed : MOST_OWED;
-        if (pays && paid == c->places && *owed >= 1) {
-            *owed -= 1;
-            paid = k;
-        }
+    for (int k = 0; k < CV_CORE_PLACES; k++) { /* all of them, so that they are added at once */
+        const float owed = owner->owed[k] + (float)references * owner->rate[k];
+        owner->owed[k] = owed < MOST_OWED ? owed : MOST_OWED;
     }
-    return paid;
+    for (uint32_t k = CV_CORE_PLACES; pays && k-- > 0;)
+        if (owner->owed[k] >= 1) {
+            owner->owed[k] -= 1;
+            return k;
+        }
+    return CV_CORE_PLACES;
 }
 
 /* How far away a reference's line is. */
@@ -44,12 +42,12 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
         return (line_way){0, c->latency[reference], 0};
     if (!c->places)
         return (line_way){0, 0, 0};
-    const size_t owner = c->site_owner[path->sites[reference]];
+    place_owner *const owner = &c->place[c->site_owner[path->sites[reference]]];
     const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
-    const uint32_t place = owe(c, owner, 1, pays);
-    if (place == c->places)
+    const uint32_t place = owe(owner, 1, pays);
+    if (place == CV_CORE_PLACES)
         return (line_way){0, 0, 0};
-    return (line_way){c->walks[owner], c->place_latency[owner * c->places + place], place};
+    return (line_way){owner->walk, owner->latency[place], place};
 }
 
 /* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes
@@ -126,7 +124,7 @@ static inline uint32_t address_name(const cv_core *c, const cv_core_op *op)
     const uint32_t number = op->n_addresses ? op->addresses[0] : CV_CORE_STACK_POINTER;
     if (number == CV_CORE_STACK_POINTER)
         return 1 + number;
-    return c->params.named_pairs > 1 ? 1 + number + CV_CORE_REGISTERS * c->written[number] : 0;
+    return c->params.named_pairs > 1 ? 1 + number + CV_CORE_REGISTERS * c->registers[number].written : 0;
 }
 
 /* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of places beyond the second

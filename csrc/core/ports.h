@@ -40,13 +40,12 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle)
 static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts)
 {
     assert(mask);
-    uint32_t best = (uint32_t)__builtin_ctz(mask);
-    for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) {
-        const uint32_t port = (uint32_t)__builtin_ctz(rest);
-        if (counts[port] < counts[best])
-            best = port;
+    uint64_t best = UINT64_MAX; /* its count and then its number: no branch that hangs on counts, which nobody predicts */
+    for (; mask; mask &= mask - 1) {
+        const uint64_t port = (uint64_t)__builtin_ctz(mask), key = (uint64_t)counts[port] << 5 | port;
+        best = key < best ? key : best;
     }
-    return best;
+    return (uint32_t)best & 31;
 }
 
 /* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */

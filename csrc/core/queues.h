@@ -13,10 +13,14 @@ typedef struct {
     uint32_t operation, cause;
 } blame;
 
-/* A ring of the cycles at which its last `size` entries become free, and why not earlier. */
 typedef struct {
-    uint64_t *free_at;
-    blame *why;
+    uint64_t free_at;
+    blame why; /* not earlier */
+} queue_entry;
+
+/* A ring of the cycles at which its last `size` entries become free. */
+typedef struct {
+    queue_entry *entry;
     uint32_t size, next;
 } queue;
 
@@ -24,19 +28,17 @@ static inline int queue_new(queue *q, uint32_t size)
 {
     q->size = size;
     q->next = 0;
-    q->free_at = calloc(size, sizeof *q->free_at);
-    q->why = calloc(size, sizeof *q->why);
-    return q->free_at && q->why;
+    q->entry = calloc(size, sizeof *q->entry);
+    return q->entry != NULL;
 }
 
 /* The cycle from which there is room for one more. */
-static inline uint64_t queue_room(const queue *q) { return q->free_at[q->next]; }
+static inline uint64_t queue_room(const queue *q) { return q->entry[q->next].free_at; }
 
 static inline void queue_put(queue *q, uint64_t free_at, blame why)
 {
     assert(q->next < q->size);
-    q->free_at[q->next] = free_at;
-    q->why[q->next] = why;
+    q->entry[q->next] = (queue_entry){free_at, why};
     if (++q->next == q->size)
         q->next = 0;
 }

@@ -106,6 +106,23 @@ static inline void wheel_take(scheduler *s, uint32_t *link)
     s->count--;
 }
 
+/* Take all entries of a bucket out of it. */
+static inline void wheel_empty(scheduler *s, uint32_t *bucket)
+{
+    waiting_entry *last = NULL;
+    for (uint32_t number = *bucket; number; number = last->next) {
+        last = &s->entry[number - 1];
+        assert(s->bound[last->port] > 0);
+        s->bound[last->port]--;
+        s->count--;
+    }
+    if (last) {
+        last->next = s->spare;
+        s->spare = *bucket;
+        *bucket = 0;
+    }
+}
+
 /* The one of a bucket that has the least port. */
 static inline uint32_t *wheel_first(scheduler *s, uint32_t *bucket)
 {
@@ -142,8 +159,7 @@ static inline uint64_t scheduler_pop(scheduler *s, blame *why)
 static inline uint64_t scheduler_room(scheduler *s, uint64_t cycle, blame *why)
 {
     for (; s->past < cycle && s->count > s->late_count; s->past++)
-        for (uint32_t *const bucket = &s->bucket[(s->past + 1) & (WHEEL - 1)]; *bucket;)
-            wheel_take(s, bucket);
+        wheel_empty(s, &s->bucket[(s->past + 1) & (WHEEL - 1)]);
     s->past = s->past < cycle ? cycle : s->past;
     while (s->late_count && s->late[0] / SCHEDULER_PORTS <= cycle)
         late_pop(s);

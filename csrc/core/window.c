@@ -8,10 +8,8 @@ static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static void empty_pipeline(cv_core *c)
 {
     const uint64_t now = later(later(c->retired, c->issued), later(c->fetched, c->committed / 2)) + (c->walked ? 2 * CALENDAR : 0);
-    memset(c->ready, 0, sizeof c->ready);
-    memset(c->producer, 0, sizeof c->producer);
-    memset(c->origin, 0, sizeof c->origin);
-    memset(c->loaded, 0, sizeof c->loaded);
+    for (int i = 0; i < CV_CORE_REGISTERS; i++)
+        c->registers[i] = (core_register){.written = c->registers[i].written};
     c->late = (blame){now, 0, CV_CAUSE_WIDTH};
     c->delays_kept = 0;
     c->fetched = c->issued = c->retired = c->block_fetched = now;
@@ -109,7 +107,7 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 }
 
 /* As soon as a queue has room; what frees its next entry is to blame. */
-static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->why[q->next]); }
+static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->entry[q->next].why); }
 
 static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
@@ -150,12 +148,12 @@ static uint64_t operands(cv_core *c, const cv_core_op *op, uint64_t cycle, int *
     const uint16_t group = c->classes[op->class_].group;
     *chained = 0;
     for (int i = 0; i < op->n_reads; i++) {
-        const uint64_t ready = c->ready[op->reads[i]];
-        stems_from(c, c->origin[op->reads[i]]);
-        if (ready >= cycle) {
-            c->after_load = c->loaded[op->reads[i]];
-            *chained = (ready == cycle && *chained) || (group && c->producer[op->reads[i]] == group);
-            cycle = ready;
+        const core_register *const from = &c->registers[op->reads[i]];
+        stems_from(c, from->origin);
+        if (from->ready >= cycle) {
+            c->after_load = from->loaded;
+            *chained = (from->ready == cycle && *chained) || (group && from->producer == group);
+            cycle = from->ready;
         }
     }
     return cycle;
@@ -187,10 +185,11 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     c->after_load = 0;
     uint64_t start = operands(c, op, first, &chained), address = first;
     for (int i = 0; i < op->n_addresses; i++) {
-        stems_from(c, c->origin[op->addresses[i]]);
-        if (c->ready[op->addresses[i]] > address) {
-            address = c->ready[op->addresses[i]];
-            c->after_load |= c->loaded[op->addresses[i]];
+        const core_register *const from = &c->registers[op->addresses[i]];
+        stems_from(c, from->origin);
+        if (from->ready > address) {
+            address = from->ready;
+            c->after_load |= from->loaded;
         }
     }
     if (at < end || (op->flags & CV_CORE_LOAD)) {
@@ -220,11 +219,8 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
         scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});
     const uint64_t done = start + latency;
     for (int i = 0; i < op->n_writes; i++) {
-        c->ready[op->writes[i]] = done;
-        c->producer[op->writes[i]] = kind->group;
-        c->origin[op->writes[i]] = c->line;
-        c->loaded[op->writes[i]] = (op->flags & CV_CORE_LOAD) != 0;
-        c->written[op->writes[i]]++;
+        core_register *const to = &c->registers[op->writes[i]];
+        *to = (core_register){done, c->line, to->written + 1, kind->group, (op->flags & CV_CORE_LOAD) != 0};
     }
     if (op->flags & CV_CORE_SERIAL)
         c->serial = done;
@@ -339,16 +335,26 @@ static int leaves_buffer(const cv_core *c, uint64_t behind, uint64_t next)
     return next == behind ? behind == c->loop_behind : next < c->loop_head || next >= c->loop_behind;
 }
 
-static cv_status visit(cv_core *c, const cv_path *path, size_t i)
+/* Are the numbers of its segments and sites those of the code, and its references in order? */
+static int valid_path(const cv_core *c, const cv_path *path)
+{
+    uint32_t segment = 0, site = 0;
+    for (size_t i = 0; i < path->visits; i++) {
+        segment = path->segments[i] > segment ? path->segments[i] : segment;
+        if (path->first_reference[i] > path->first_reference[i + 1])
+            return 0;
+    }
+    const size_t begin = path->visits ? path->first_reference[0] : 0, end = path->visits ? path->first_reference[path->visits] : 0;
+    for (size_t k = begin; k < end; k++)
+        site = path->sites[k] > site ? path->sites[k] : site;
+    return (!path->visits || segment < c->segments) && (begin == end || site < c->sites);
+}
+
+static void visit(cv_core *c, const cv_path *path, size_t i)
 {
     const uint32_t segment = path->segments[i], next = i + 1 < path->visits ? path->segments[i + 1] : path->following;
     size_t at = path->first_reference[i];
     const size_t end = path->first_reference[i + 1];
-    if (segment >= c->segments || at > end)
-        return CV_ERROR_ARGUMENT;
-    for (size_t k = at; k < end; k++)
-        if (path->sites[k] >= c->sites)
-            return CV_ERROR_ARGUMENT;
     const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
     if (c->params.code_window && first < last) {
         if (!c->taken && c->window != c->address[segment] / c->params.code_window) {
@@ -372,13 +378,13 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
     }
     c->walked += last - first;
     if (first == last)
-        return CV_OK;
+        return;
     const uint64_t behind = c->next_address[segment];
     const int known = next < c->segments;
     if (c->repeated) { /* its turns are no branches, and come from the same front end as what follows */
         c->loop_turns = 0;
         c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
-        return CV_OK;
+        return;
     }
     const int left = known && leaves_buffer(c, behind, c->address[next]);
     if (left)
@@ -387,7 +393,6 @@ static cv_status visit(cv_core *c, const cv_path *path, size_t i)
         restart(c, done, last - 1);
     else if (known && c->address[next] != behind)
         take(c, &c->op[last - 1], behind, c->address[next]);
-    return CV_OK;
 }
 
 void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)
@@ -396,24 +401,24 @@ void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)
         return;
     /* What was owed where the gaps begin is not known: of what may be, half is forgotten soonest, and each part of a line is as likely. */
     const float unknown = MOST_OWED / 2 + (float)course->phase / UINT16_MAX;
+    place_owner *const one = &c->place[owner];
     for (uint32_t k = 0; k < c->places; k++)
-        c->credits[owner * c->places + k] = course->lines > CV_CORE_COURSE ? unknown : 0;
+        one->owed[k] = course->lines > CV_CORE_COURSE ? unknown : 0;
     const uint32_t count = course->lines < CV_CORE_COURSE ? course->lines : CV_CORE_COURSE;
     for (uint32_t i = course->lines - count; i != course->lines; i++)
-        owe(c, owner, course->gap[i % CV_CORE_COURSE], 1);
-    owe(c, owner, course->since, 0);
+        owe(one, course->gap[i % CV_CORE_COURSE], 1);
+    owe(one, course->since, 0);
 }
 
 cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, const uint16_t *latency)
 {
+    if (!valid_path(c, path))
+        return CV_ERROR_ARGUMENT;
     if (!path->continues || !c->walked)
         empty_pipeline(c);
     c->flags = flags;
     c->latency = latency;
-    for (size_t i = 0; i < path->visits; i++) {
-        const cv_status status = visit(c, path, i);
-        if (status != CV_OK)
-            return status;
-    }
+    for (size_t i = 0; i < path->visits; i++)
+        visit(c, path, i);
     return CV_OK;
 }
