@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, State, existing, new_file, printed, wrote
+from convolver.cli.common import Cores, Csv, Json, State, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
-from convolver.machine.states import SEPARATOR
+from convolver.machine.states import SEPARATOR, STATES
 
 HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
 
 Machines are compared by the ratio of their times, whose common errors cancel; those that the remaining errors cannot tell from
-the best are grayed. A machine is efficient if none is both faster and cheaper.
+the best are grayed. A machine is efficient if none is both faster and cheaper. Each is taken as a machine, not as it was at the
+moment of its probe beside other virtual machines: with its whole last level; intervals include both (--state).
 
 \b
 Examples:
@@ -41,7 +42,7 @@ def choose_command(
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
     cores: Cores = None,
-    state: State = None,
+    state: State = "machine",
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -66,14 +67,16 @@ def choose_command(
 
         new_file(style.check_format(plot), force)
     known = load_prices(prices) if prices is not None else None
-    if known is not None and state is not None:
-        known |= {f"{name}{SEPARATOR}{state}": price for name, price in known.items()}
-    first = base or (names[0] if state is None else f"{names[0]}{SEPARATOR}{state}")
-    others = [name for name in names if name not in (first, *(() if base else names[:1]))]
-    chain = Chain(base=first, targets=others, output=None, force=False, cores=cores, state=state)
+    if known is not None:
+        known |= {f"{name}{SEPARATOR}{one}": price for name, price in known.items() for one in STATES}
+    others = [name for name in names if name != base]
+    chain = Chain(base=base or names[0], targets=others, output=None, force=False, cores=cores, state=state)
     chain.use(trace, None)
     predictions = chain.predict(measured, None, "norm")
-    times = {one.machine: one for prediction in predictions for one in (prediction.base, prediction.target) if one is not None}
+    ranked = ([] if base is None else [predictions[0].base]) + [prediction.target for prediction in predictions]
+    times = {one.machine: one for one in ranked if one is not None}
+    if any(name.endswith(f"{SEPARATOR}alone") for name in times):
+        say("Note: @alone has the whole last level; `--state probed` ranks machines as their probes found them.")
     choices = choose(list(times.values()), known, measured)
     if plot is not None:
         from convolver.plotting import style

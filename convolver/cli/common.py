@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
 State = Annotated[
     str | None,
-    typer.Option("--state", help="Targets as probed, alone, or usual; the interval then includes the other state, too."),
+    typer.Option("--state", help="Targets as a machine (alone, or usual) or as probed; the interval then includes both."),
 ]
 Jobs = Annotated[int | None, typer.Option(help="Workers at a time [one a processor].", min=1)]
 Cores = Annotated[

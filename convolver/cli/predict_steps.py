@@ -14,7 +14,7 @@ from convolver.convolution.block_times import without_draws
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
-from convolver.machine.states import both_states
+from convolver.machine.states import SEPARATOR, STATES, both_states
 from convolver.pipeline import Prediction, predict_from
 from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
@@ -135,11 +135,12 @@ class Chain:
                 raise
             self.base = self._probe()
         self.base = self._busy(self.base)
-        self.targets = [self._busy(self._in_state(find_machine(name))) for name in self.target_names] or [self.base]
+        self.targets = [self._busy(self._in_state(name)) for name in self.target_names] or [self.base]
 
-    def _in_state(self, target: MachineProfile) -> MachineProfile:
+    def _in_state(self, name: str) -> MachineProfile:
         """Return a target in the state that is asked for, and keep its other one: the interval then includes both."""
-        if self.state is None:
+        target = find_machine(name)
+        if self.state is None or name.rpartition(SEPARATOR)[2] in STATES:
             return target
         chosen, other = both_states(target, self.state)
         if other is not None:

@@ -3,7 +3,8 @@
 - ``probed``: as the probe found it; what a prediction for this very host wants;
 - ``alone``: the last level as large as the hardware reports, as where nobody else uses it; latencies and bandwidths, which no
   probe beside other VMs can distinguish from theirs, stay;
-- ``usual``: medians over many hosts, which derived machines are (:mod:`convolver.machine.derived`).
+- ``usual``: medians over many hosts, which derived machines are (:mod:`convolver.machine.derived`);
+- ``machine``: what somebody gets who chooses it: usual where that is known, else alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from convolver.errors import UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.machine.project import Changes, project
 
-STATES = ("probed", "alone", "usual")
+STATES = ("machine", "probed", "alone", "usual")
 SEPARATOR = "@"
 
 
@@ -24,6 +25,8 @@ def in_state(profile: MachineProfile, state: str) -> MachineProfile:
     derived = profile.provenance.get("kind") == "derived"
     if state not in STATES:
         raise UsageError(f"'{state}' is no state of a machine; choose {', '.join(STATES[:-1])} or {STATES[-1]}.")
+    if state == "machine":
+        state = "usual" if derived else "alone"
     if state == ("usual" if derived else "probed"):
         return profile
     if derived or state == "usual":

@@ -163,3 +163,17 @@ def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, 
     assert decoded == recorded
     assert warm.table.equals(cold.table)
     assert all(part.core is not None and part.falls.pages is not None for part in cold.parts)
+
+
+def test_a_choice_takes_machines_alone_and_holds_their_moment(run):
+    machines = "cloud-epyc-milan,cloud-epyc-7r13"
+    chosen = {one["machine"]: one for one in json.loads(run("choose", "cg.cvt", "-m", machines, "--json", code=0).stdout)}
+    assert set(chosen) == {"cloud-epyc-milan@alone", "cloud-epyc-7r13"}, "derived machines are as they usually are"
+    pair = "cloud-epyc-milan,cloud-server"
+    probed = {
+        one["machine"]: one
+        for one in json.loads(run("choose", "cg.cvt", "-m", pair, "--state", "probed", "--json", code=0).stdout)
+    }
+    low, high = chosen["cloud-epyc-milan@alone"]["interval"]
+    assert low <= probed["cloud-epyc-milan"]["seconds"] <= high
+    assert "--state probed" in run("choose", "cg.cvt", "-m", machines, code=0).stderr

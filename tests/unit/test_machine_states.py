@@ -25,6 +25,11 @@ def test_a_measured_machine_is_known_in_two_states():
     assert both_states(find_machine("desktop-32m"), "alone")[1] is None
 
 
+def test_a_machine_of_a_choice_is_alone_or_as_usual():
+    assert find_machine("cloud-epyc-milan@machine") == find_machine("cloud-epyc-milan@alone")
+    assert find_machine("cloud-epyc-7r13@machine") == find_machine("cloud-epyc-7r13@usual")
+
+
 def test_the_probed_state_is_the_profile_itself():
     assert find_machine("cloud-server@probed") == find_machine("cloud-server")
 
