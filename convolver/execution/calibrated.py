@@ -54,6 +54,8 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
+COUNTING = "thread.sum"
+"""Cost of the kernel's probes."""
 COMMITTED = 2
 """Cycles from the data of two stores to one line until both are in the first level."""
 
@@ -101,6 +103,7 @@ def calibrated_core(table: CoreTable, machine: MachineProfile) -> tuple[CoreTabl
     figures = {one.name: one for one in machine.core if _settled(one)}
     if figures:
         _from_figures(result, figures)
+    _from_counting(result, machine)
     return result.table, result.used
 
 
@@ -153,6 +156,15 @@ def _from_kernels(result: _Calibration, machine: MachineProfile) -> None:
     if load is not None:
         vector = before["vector_load_latency"] + load - before["load_latency"]
         result.table = result.table.with_params(vector_load_latency=vector)
+
+
+def _from_counting(result: _Calibration, machine: MachineProfile) -> None:
+    """Take the latency of atomic operations from the probe that counts with them in memory, which waits for the word, too."""
+    found = [one for one in machine.kernel if one.name == COUNTING and one.high - one.low <= NARROW * one.seconds]
+    clock = [one.seconds for one in machine.floating_point if one.operation == "cycle"]
+    whole = _whole(found[0].seconds / clock[0]) if found and clock else None
+    if whole is not None:
+        result.kind("atomic", "latency", max(whole - result.table.params["forward_latency"], 1))
 
 
 def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from convolver.execution.calibrated import calibrated_core
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import find_core
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import Throughput
 from tests.synthetic import machine
 
@@ -43,3 +44,12 @@ def test_without_a_clock_the_table_stays():
     seed = find_core("zen3")
     bare = msgspec.structs.replace(machine("m"), floating_point=())
     assert calibrated_core(seed, bare) == (seed, {})
+
+
+@pytest.mark.parametrize(("high", "latency"), [(20.2, 13), (22.0, 1)])
+def test_counting_with_atomic_operations_gives_their_latency(high, latency):
+    counting = KernelCost(name="thread.sum", seconds=20 * CYCLE, low=20 * CYCLE, high=high * CYCLE)
+    seed = find_core("zen5")
+    assert (seed.kind("atomic").latency, seed.params["forward_latency"]) == (1, 7)
+    table = calibrated_core(seed, msgspec.structs.replace(_profile(), kernel=(counting,)))[0]
+    assert table.kind("atomic").latency == latency
