@@ -31,6 +31,8 @@ LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
 """Draws of the interval are replayed one by one while they have so many events together, and so many at least."""
 LOCKS_SHOWN = LINES_SHOWN = 5
 REGIONS_SHOWN = 10
+THREADS_PER_CORE = "threads_per_core"
+"""Field of a derived CPU."""
 SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
 LEAST_LOST = 0.02
 """Share of the cores' time that a cause must take to be named."""
@@ -127,15 +129,11 @@ class _Node:
     pinning: str | None
 
 
-def cpus(machine: MachineProfile) -> int:
-    """Return how many cores programs have on a machine."""
-    return int(machine.cpu.get("cpus", 1))
-
-
 def core_pairs(machine: MachineProfile, cores: int) -> int:
-    """Return how many cores have two of the machine's CPUs each, where probes saw that they share one; else 0."""
-    shared = any(shares_core(one.slowdown) for one in machine.neighbours)
-    return max(cpus(machine), cores) // 2 if shared else 0
+    """Return how many cores have two of the machine's CPUs each, where probes saw that they share one or the profile says so;
+    else 0."""
+    shared = any(shares_core(one.slowdown) for one in machine.neighbours) or machine.cpu.get(THREADS_PER_CORE, 1) > 1
+    return max(int(machine.cpu.get("cpus", 1)), cores) // 2 if shared else 0
 
 
 class ThreadReplay:
@@ -173,6 +171,10 @@ class ThreadReplay:
     def threads(self) -> int:
         """How many threads ran."""
         return self._log.threads
+
+    def cores(self, machine: MachineProfile) -> int:
+        """Return how many cores the program has on a machine: as many as it has threads, where the profile does not say."""
+        return int(machine.cpu.get("cpus", self.threads))
 
     def added(
         self, machine: MachineProfile, times: BlockTimes, cores: int | None = None, pinning: str | None = None
@@ -251,9 +253,12 @@ class ThreadReplay:
     def on(self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None) -> Elapsed:
         """Replay on a machine with ``cores`` cores (default: the profile's). ``times`` are the program's block times there;
         threads stay on a CPU with a ``pinning`` (:data:`convolver._native.thread_replay.PINNINGS`)."""
-        cores = cores or cpus(machine)
+        unsaid = cores is None and "cpus" not in machine.cpu
+        cores = cores or self.cores(machine)
         work = self._work(times)
         node, notes = self._node(machine, cores, pinning)
+        if unsaid:
+            notes.append(f"there are {cores} CPUs for the program, as many as it has threads (--cores)")
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
@@ -278,7 +283,7 @@ class ThreadReplay:
         self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None
     ) -> ThreadRun:
         """Replay once more, and keep what each thread does when, some :data:`INTERVALS` each."""
-        work, node = self._work(times), self._node(machine, cores or cpus(machine), pinning)[0]
+        work, node = self._work(times), self._node(machine, cores or self.cores(machine), pinning)[0]
         return self._run(work, node, float(self._run(work, node).totals["elapsed"]) / INTERVALS)
 
     def _node(self, machine: MachineProfile, cores: int, pinning: str | None) -> tuple[_Node, list[str]]:

@@ -13,7 +13,7 @@ from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import compared
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay, cpus
+from convolver.convolution.elapsed import ThreadReplay
 from convolver.convolution.verdict import verdict
 from convolver.errors import HierarchyError
 from convolver.machine.catalog import MachineName, as_machine
@@ -103,7 +103,7 @@ def what_if(
     times = {label: convolve(analysis, one) for label, one in known.items()}
     threads = ThreadReplay.of(program)
     if threads is not None:
-        cores = cores or cpus(machine)
+        cores = cores or threads.cores(machine)
         more = threads.added(machine, times[AS_IS], 2 * cores)
         times = {label: threads.added(known[label], one, cores) for label, one in times.items()} | {f"{2 * cores} cores": more}
     found = [_answer(label, times[AS_IS], one) for label, one in times.items()]

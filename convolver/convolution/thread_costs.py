@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.machine.derived import MEMORY_BANDWIDTHS
 from convolver.machine.profile import MachineProfile
 
 DEFAULT_COSTS = {
@@ -101,18 +102,24 @@ def _bandwidth(machine: MachineProfile, threads: int) -> float:
 def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.float64], list[str]]:
     """Return the bytes a second that 1, 2, ... ``cores`` busy cores get from memory together, and what is assumed.
 
-    Measured counts are kept, counts between are interpolated, more cores get what :data:`PROPORTIONAL_CORES` single ones would.
+    Measured counts are kept, counts between are interpolated, more cores get what :data:`PROPORTIONAL_CORES` single ones would,
+    or so many times what that many or more were measured to get.
     Empty where the profile has no curve that reaches memory.
     """
     counts = sorted({one.threads for one in machine.maps})
     known = {count: rate for count in counts if (rate := _bandwidth(machine, count)) > 0}
+    known |= {int(count): float(rate) for count, rate in machine.cpu.get(MEMORY_BANDWIDTHS, {}).items() if int(count) > 1}
     if 1 not in known:
         return np.zeros(0), [f"memory is taken to have bandwidth for all: no curve of {machine.name} reaches it"]
-    for count in list(known)[1:]:
+    for count in known:
         known[count] = max(known[count], known[1])
     top = max(known)
     notes = []
-    if cores > top:
+    if cores > top >= PROPORTIONAL_CORES:
+        most = min(cores, PROPORTIONAL_CORES * top)
+        known[most] = known[top] * most / top
+        notes = [f"memory gives each of up to {PROPORTIONAL_CORES * top} cores what each of {top} gets: no more were measured"]
+    elif cores > top:
         known[cores] = max(known[top], known[1] * min(cores, PROPORTIONAL_CORES))
         known.setdefault(min(cores, PROPORTIONAL_CORES), known[cores])
         notes = [f"memory gives more than {top} cores what {PROPORTIONAL_CORES} single ones get: its curves end there"]

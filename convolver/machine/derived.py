@@ -26,6 +26,8 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.project import Changes, project
 
 DERIVED_SUFFIX = ".derived.json"
+MEMORY_BANDWIDTHS = "memory_bandwidths"
+"""Field of a derived CPU: bytes a second that all get from memory by number of busy CPUs."""
 
 
 class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +41,8 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     bandwidths: dict[str, float] = {}
     clock: float = 1.0
     deviation: float = 0.0
+    memory_bandwidths: dict[int, float] = {}
+    """Bytes a second that so many busy CPUs read from memory together."""
     source: str = ""
 
     @classmethod
@@ -68,7 +72,7 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         return msgspec.structs.replace(
             found,
-            cpu=self.cpu,
+            cpu={**self.cpu, MEMORY_BANDWIDTHS: {str(count): rate for count, rate in self.memory_bandwidths.items()}},
             core=found.core if same_core else (),
             core_ports=found.core_ports if same_core else (),
             calibration=calibration,

@@ -259,6 +259,16 @@ def test_regions_have_their_threads_and_what_limits_them(teams, tmp_path, monkey
     assert "<caption class=muted>Parallel regions" in (tmp_path / "page.html").read_text()
 
 
+def test_a_machine_of_unknown_size_has_a_cpu_for_each_thread(stair, convolver):
+    asked = ("predict", stair, "-b", "cloud-epyc-9b45", "--json")
+    elapsed = json.loads(convolver(*asked).stdout)["base"]["elapsed"]
+    assert elapsed["cores"] == 5
+    assert any("5 CPUs" in note for note in elapsed["assumptions"])
+    fewer = json.loads(convolver(*asked, "--cores", "1").stdout)["base"]["elapsed"]
+    assert fewer["seconds"] > 2 * elapsed["seconds"]
+    assert not any("CPUs" in note for note in fewer["assumptions"])
+
+
 def test_pinned_threads_do_not_share_free_processors(stair, convolver):
     def seconds(*more):
         asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "2", "--json", *more)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convolver.convolution.elapsed import core_pairs
+from convolver.convolution.thread_costs import memory_capacity
 from convolver.errors import SchemaError
 from convolver.machine.catalog import find_machine, list_machines
 from convolver.machine.cores import choose_core
@@ -59,6 +61,24 @@ def test_two_derived_machines_never_share_their_assumed_errors():
     found = [Derivation(name=name, base=base.name, cpu={}, deviation=0.2).apply(base).calibration.assumed for name in "ab"]
     assert found[0] != found[1]
     assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+def test_memory_gives_busy_cores_what_the_table_says():
+    base = find_machine("cloud-epyc-milan")
+    measured = {2: 1.5 * memory_capacity(base, 1)[0][0], 4: 1.6 * memory_capacity(base, 1)[0][0]}
+    found = Derivation(name="m", base=base.name, cpu={}, memory_bandwidths=measured).apply(base)
+    first, second, _, fourth, *more = memory_capacity(found, 32)[0] / memory_capacity(found, 1)[0][0]
+    assert (first, second, fourth) == pytest.approx((1, 1.5, 1.6))
+    assert more[3] == pytest.approx(3.2)
+    assert more[11] == more[27] == pytest.approx(6.4)  # no more is believed than four times what was measured
+
+
+def test_bundled_machines_say_how_many_threads_a_core_has():
+    known = {entry.name: find_machine(entry.name) for entry in BUNDLED}
+    assert core_pairs(known["cloud-epyc-9b45"], 8) == 4
+    assert core_pairs(known["cloud-epyc-9575f"], 8) == 0
+    assert {machine.cpu["threads_per_core"] for machine in known.values()} == {1, 2}
+    assert len(memory_capacity(known["cloud-epyc-9b45"], 4)[0]) == 4
 
 
 def test_every_bundled_derived_machine_loads_and_names_its_source():

@@ -131,6 +131,13 @@ def bandwidth_factor(
     return median(factors) if factors else None
 
 
+def memory_bandwidths(row: dict[str, str]) -> dict[int, float]:
+    """Return the bytes a second that several busy CPUs read together, by their number: of the largest working set."""
+    read = {(int(threads), size): value for (size, operation, threads), value in bandwidths(row).items() if operation == "read"}
+    largest = max((size for _, size in read), default=0)
+    return {threads: value for (threads, size), value in sorted(read.items()) if size == largest and threads > 1}
+
+
 def slug(cpu: str) -> str:
     """Return a name for a CPU: ``cloud-epyc-7r13``."""
     if cpu.startswith("AMD EPYC-"):  # what a hypervisor calls a CPU, whichever it is
@@ -182,6 +189,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     cpu: dict[str, Any] = {"model": row["cpu"], "vendor": base.cpu["vendor"]}
     cpu |= {"family": str(like.family), "model_number": str(like.model)}
     cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like == base_core else sets
+    cpu["threads_per_core"] = int(row["threads_per_core"])
     return Derivation(
         name=slug(row["cpu"]),
         base=base_name,
@@ -191,6 +199,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
         bandwidths={"L3": round(inside, 3), MEMORY: round(streams, 3)},
         clock=round(clock, 3),
         deviation=DEVIATION,
+        memory_bandwidths=memory_bandwidths(row),
         source=f"{row['instances']} instances. {SOURCE}",
     )
 
