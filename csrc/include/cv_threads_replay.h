@@ -2,7 +2,8 @@
  * between (docs/theory/threads.md).
  *
  * Locks are granted in the order of arrival, chunks of dynamic loops in that of the trace to whoever asks, barriers open when all have
- * come. Only mutexes that belong to a condition variable keep the order of the trace, because it carries data (queues). */
+ * come. Only mutexes that belong to a condition variable keep the order of the trace, because it carries data (queues); who is woken
+ * has them when it comes. */
 #ifndef CV_THREADS_REPLAY_H
 #define CV_THREADS_REPLAY_H
 

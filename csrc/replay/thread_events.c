@@ -178,9 +178,8 @@ static bool pack_order(cv_threads *t, struct met *met)
         struct packed *p = &t->packed[t->streams[r->thread].first + at];
         struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
         pack_condition(p, number, r, mine, last);
-        struct sync_object *lock = r->kind == CV_THREAD_LOCK ? o : r->kind == CV_THREAD_WOKEN ? &t->objects[p->second] : NULL;
-        if (lock && lock->ordered)
-            p->turn = lock->next_turn++;
+        if (r->kind == CV_THREAD_LOCK && o->ordered)
+            p->turn = o->next_turn++;
         if (r->kind == CV_THREAD_ACQUIRE || r->kind == CV_THREAD_RELEASE)
             pack_semaphore(o, r->kind);
         if (r->kind == CV_THREAD_BARRIER) {

@@ -9,6 +9,7 @@
 
 #include "../common/interrupt.h"
 
+#define ANY_TURN UINT32_MAX
 #define STEPS 40      /* of the search for how much slower memory is */
 #define SLOWEST 1e6   /* ... at most */
 #define NOTHING 1e-15 /* seconds: rounding */
@@ -118,9 +119,9 @@ static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn
         return true;
     }
     *cost = t->machine->costs.lock;
-    if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn)) {
+    if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
         o->holder = number_of(t, th);
-        o->next_turn++;
+        o->next_turn += turn != ANY_TURN;
         o->taken_at = t->now;
         o->sums.taken++;
         return true;
@@ -143,7 +144,7 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
     for (uint32_t i = o->head; i != NOBODY; i = t->threads[i].next) {
         struct running *next = &t->threads[i];
         if (o->ordered) {
-            if (current(t, next)->turn != o->next_turn)
+            if (current(t, next)->turn != o->next_turn && t->records[current(t, next)->record].kind != CV_THREAD_WOKEN)
                 continue;
             resume(t, next, c->handover);
         } else if (spins) {
@@ -315,7 +316,7 @@ static bool happens(cv_threads *t, struct running *th, const struct packed *p, d
     case CV_THREAD_LOCK: return take(t, th, p->object, p->turn, cost);
     case CV_THREAD_UNLOCK: release(t, th, p->object, o->spins); return true;
     case CV_THREAD_WAIT: release(t, th, p->second, false); return true;
-    case CV_THREAD_WOKEN: return wait_for_signal(t, th, p) && take(t, th, p->second, p->turn, cost);
+    case CV_THREAD_WOKEN: return wait_for_signal(t, th, p) && take(t, th, p->second, ANY_TURN, cost);
     case CV_THREAD_SIGNAL:
     case CV_THREAD_WAKE: signal_given(t, p->record, p->object); return true;
     case CV_THREAD_SLEPT: return wait_for_signal(t, th, p);

@@ -169,6 +169,14 @@ def test_a_condition_waits_for_the_signal_that_ended_it():
     assert found.waited["condition"] + found.waited["lock"] == pytest.approx(24)
 
 
+def test_who_is_woken_has_the_mutex_when_it_comes():
+    """The order of the trace holds for locks alone: when a woken thread came there says when the system woke it."""
+    rows = [*started(1, 2), (1, "lock", 0, 7), (1, "wait", 0, 5, 7), (0, "lock", 1, 7), (0, "signal", 0, 5), (0, "unlock", 0, 7)]
+    rows += [(2, "lock", 10, 7), (2, "unlock", 0, 7), (2, "exit", 0)]
+    rows += [(1, "woken", 0, 5, 7), (1, "unlock", 1, 7), (1, "exit", 10)]
+    assert elapsed(rows) == pytest.approx(1 + 1 + 10)
+
+
 def test_a_wait_that_no_signal_ended_waits_for_nobody():
     rows = [(0, "lock", 0, 9), (0, "wait", 1, 8, 9), (0, "woken", 0, 8, 9), (0, "unlock", 2, 9)]
     assert elapsed(rows) == pytest.approx(3)
