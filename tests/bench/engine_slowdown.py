@@ -3,7 +3,8 @@
 ``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
 and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
 ``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where
-Debian's program is missing, so is the row. ``--kept FILE`` keeps rows there, so that the table can be measured in short pieces.
+Debian's program is missing, so is the row; longer runs show what is left when translation no longer counts. ``--kept FILE`` keeps
+rows there, so that the table can be measured in short pieces.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ VALGRIND = {"Valgrind, counts": SamplingPlan(mode="counts").options(), "Valgrind
 COLUMNS = [*PLANS, *VALGRIND]
 HPL = "HPL, 4 ranks"
 JOIN = (
-    "create table a(x,y); with recursive c(i) as (select 1 union all select i+1 from c where i<60000) "
-    "insert into a select i,i*7919%60000 from c; create index k on a(y); select sum(a.x*b.x) from a join a b on a.y=b.x;"
+    "create table a(x,y); with recursive c(i) as (select 1 union all select i+1 from c where i<{0}) "
+    "insert into a select i,i*7919%{0} from c; create index k on a(y); select sum(a.x*b.x) from a join a b on a.y=b.x;"
 )
-DICTIONARY = "d={}\nfor i in range(300000): d[i%1000]=d.get(i%1000,0)+i"
+LONGER = 10
+"""Times as much work, so that translation no longer counts; without Valgrind."""
+DICTIONARY = "d=dict()\nfor i in range({}): d[i%1000]=d.get(i%1000,0)+i"
 PRODUCT = "import numpy; a=numpy.ones((700,700)); [a@a for _ in range(8)]"
 SCRIPT = (
     "const o = {}; for (let i = 0; i < 3e5; i++) o['k' + i % 1000] = (o['k' + i % 1000] || 0) + i;"
@@ -82,8 +85,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
         found[name] = calibrate([str(folder / name)], 0.2)
     (folder / "openmp.c").write_text(OPENMP)
     subprocess.run(["gcc", "-O2", "-fopenmp", "-o", folder / "openmp", folder / "openmp.c"], check=True)
-    lines, zeros = folder / "lines", folder / "zeros"
+    lines, many, zeros = folder / "lines", folder / "many", folder / "zeros"
     lines.write_text("\n".join(str(k * 7919 % 1_000_003) for k in range(300_000)))
+    many.write_text("\n".join(str(k * 7919 % 1_000_003) for k in range(LONGER * 300_000)))
     with zeros.open("wb") as file:
         file.truncate(100_000_000)
     text = folder / "text"
@@ -95,8 +99,11 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "xz": ["xz", "-2", "-k", "-c", str(text)],
         "OpenMP, 2 threads": [str(folder / "openmp")],
         "sort": ["sort", "-n", "--parallel=1", str(lines)],
-        "sqlite3": ["sqlite3", ":memory:", JOIN],
-        "python3": ["/usr/bin/python3", "-c", DICTIONARY],
+        f"sort, {LONGER} times longer": ["sort", "-n", "--parallel=1", str(many)],
+        "sqlite3": ["sqlite3", ":memory:", JOIN.format(60_000)],
+        f"sqlite3, {LONGER} times longer": ["sqlite3", ":memory:", JOIN.format(LONGER * 60_000)],
+        "python3": ["/usr/bin/python3", "-c", DICTIONARY.format(300_000)],
+        f"python3, {LONGER} times longer": ["/usr/bin/python3", "-c", DICTIONARY.format(LONGER * 300_000)],
         "numpy, matrix product": ["/usr/bin/python3", "-c", PRODUCT],
         "node": ["node", "-e", SCRIPT],
         "Java": ["java", "-cp", str(folder), "Loops"],
@@ -159,7 +166,7 @@ def row(name: str, command: list[str], repeats: int, folder: Path) -> list[str]:
     natives = []
     for _ in range(repeats):
         natives.append(cpu_seconds(command))
-        for column in COLUMNS:
+        for column in COLUMNS if "longer" not in name else PLANS:
             try:
                 if column in PLANS:
                     seconds = engine_seconds(command, PLANS[column], folder)

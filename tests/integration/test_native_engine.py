@@ -516,6 +516,59 @@ def test_a_hundred_threads_arecounted(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 30
 
 
+@pytest.mark.slow
+def test_five_hundred_threads_at_once_are_counted_exactly(tmp_path: Path) -> None:
+    source = """
+    #include <pthread.h>
+    static pthread_barrier_t all;
+    static long sums[500];
+    __attribute__((noipa)) void step(long *x) { *x += 3; }
+    static void *work(void *x)
+    {
+        pthread_barrier_wait(&all);
+        for (int i = 0; i < 200000; i++)
+            step(&sums[(long)x]);
+        pthread_barrier_wait(&all);
+        return x;
+    }
+    int main(void)
+    {
+        pthread_t t[500];
+        pthread_barrier_init(&all, 0, 500);
+        for (long i = 0; i < 500; i++) if (pthread_create(&t[i], 0, work, (void *)i)) return 1;
+        for (long i = 0; i < 500; i++) pthread_join(t[i], 0);
+        return 0;
+    }
+    """
+    program = _compiled(tmp_path, source, "-static", "-no-pie")
+    place = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
+    for options in ((), (*SETS, *BURSTS)):
+        assert counted(tmp_path, [str(program)], *options)[0][place["step"]] == 500 * 200_000
+
+
+@pytest.mark.slow
+def test_ten_thousand_children_end_as_natively(tmp_path: Path) -> None:
+    source = """
+    #include <stdio.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    int main(void)
+    {
+        int wrong = 0;
+        for (int i = 0; i < 10000; i++) {
+            pid_t child = i % 3 ? fork() : vfork();
+            int status;
+            if (!child)
+                _exit(i & 127);
+            wrong += child < 0 || waitpid(child, &status, 0) != child || WEXITSTATUS(status) != (i & 127);
+        }
+        printf("%d wrong", wrong);
+        return 0;
+    }
+    """
+    assert counted(tmp_path, [str(_compiled(tmp_path, source))])[1] == b"0 wrong"
+
+
 TURNS = 3_000_000
 PHASES = """
 #include <pthread.h>
