@@ -2,9 +2,9 @@
 
 ``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
 and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
-``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where
-Debian's program is missing, so is the row; longer runs show what is left when translation no longer counts. ``--kept FILE`` keeps
-rows there, so that the table can be measured in short pieces.
+``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is
+missing, so is the row; runs of ten times the work show what is left when translation no longer counts. ``--kept FILE`` keeps rows
+there, so that the table can be measured in short pieces.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "xz": ["xz", "-2", "-k", "-c", str(text)],
         "OpenMP, 2 threads": [str(folder / "openmp")],
         "sort": ["sort", "-n", "--parallel=1", str(lines)],
-        f"sort, {LONGER} times longer": ["sort", "-n", "--parallel=1", str(many)],
+        f"sort x{LONGER}": ["sort", "-n", "--parallel=1", str(many)],
         "sqlite3": ["sqlite3", ":memory:", JOIN.format(60_000)],
-        f"sqlite3, {LONGER} times longer": ["sqlite3", ":memory:", JOIN.format(LONGER * 60_000)],
+        f"sqlite3 x{LONGER}": ["sqlite3", ":memory:", JOIN.format(LONGER * 60_000)],
         "python3": ["/usr/bin/python3", "-c", DICTIONARY.format(300_000)],
-        f"python3, {LONGER} times longer": ["/usr/bin/python3", "-c", DICTIONARY.format(LONGER * 300_000)],
+        f"python3 x{LONGER}": ["/usr/bin/python3", "-c", DICTIONARY.format(LONGER * 300_000)],
         "numpy, matrix product": ["/usr/bin/python3", "-c", PRODUCT],
         "node": ["node", "-e", SCRIPT],
         "Java": ["java", "-cp", str(folder), "Loops"],
@@ -166,7 +166,7 @@ def row(name: str, command: list[str], repeats: int, folder: Path) -> list[str]:
     natives = []
     for _ in range(repeats):
         natives.append(cpu_seconds(command))
-        for column in COLUMNS if "longer" not in name else PLANS:
+        for column in COLUMNS if not name.endswith(f" x{LONGER}") else PLANS:
             try:
                 if column in PLANS:
                     seconds = engine_seconds(command, PLANS[column], folder)
