@@ -82,8 +82,8 @@ def predict(
         Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
     ] = None,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
+    ranks: Annotated[
+        int | None, typer.Option("--ranks", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
     ] = None,
     cores: Cores = None,
     scaling: Annotated[
@@ -126,7 +126,7 @@ def predict(
         targets=target or [],
         output=output,
         force=force,
-        threads=threads,
+        threads=ranks,
         loaded=loaded,
         cores=cores,
         scaling=_counts(scaling),

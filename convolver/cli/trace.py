@@ -258,6 +258,9 @@ def trace_command(
     allocator: Annotated[
         list[str] | None, typer.Option(help="With --data-objects: take this function's callers as allocation sites; repeatable.")
     ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Set OMP_NUM_THREADS, GOMAXPROCS and the like to N, where unset.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
@@ -285,10 +288,12 @@ def trace_command(
     from msgspec.structs import replace as changed
 
     from convolver.signature.signature import Signature
-    from convolver.tracing.launch import default_name, expand_name
+    from convolver.tracing.launch import THREAD_COUNTS, default_name, expand_name
     from convolver.tracing.sampling import BUDGET_BYTES
 
     attachment = _attachment(attach, seconds, command)
+    for name in THREAD_COUNTS if threads is not None else ():
+        os.environ.setdefault(name, str(threads))
     if attachment is not None:
         command, engine = attachment.command(), engine or "native"
         if engine != "native" or children or simulate:

@@ -41,6 +41,11 @@ def inherited_environment() -> dict[str, str]:
     return environment
 
 
+THREAD_COUNTS = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("RAYON_NUM_THREADS", "TBB_NUM_THREADS", "GOMAXPROCS"),
+)
+"""Variables that say how many threads a program makes."""
 _RUNTIMES = (b"libgomp.so", b"libomp.so", b"libiomp5.so", b"OMP_WAIT_POLICY")
 """What is in an executable that is linked with a runtime of OpenMP, as a library or whole."""
 _PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}

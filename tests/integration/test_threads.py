@@ -247,6 +247,12 @@ def test_the_timeline_of_threads_adds_up_to_their_work(stair, tmp_path, convolve
     assert ":1(5):1:1(5:1)" in (tmp_path / "stair.prv").read_text().splitlines()[0]
 
 
+def test_a_trace_has_as_many_threads_as_asked_for(teams, tmp_path, monkeypatch, convolver):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    convolver("trace", "--threads", "3", "--counts-only", "-o", tmp_path / "teams.cvt", "--", teams, "triangle", "2")
+    assert Trace.load(tmp_path / "teams.cvt").thread_log.threads == 3
+
+
 def test_regions_have_their_threads_and_what_limits_them(teams, tmp_path, monkeypatch, convolver):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     trace([str(teams), "triangle", "100"], output=tmp_path / "teams.cvt")
