@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from convolver._native import trace_decoder as native
@@ -108,7 +109,7 @@ class _Reader(threading.Thread):
             writer.keep()
             raise
         finish(writer, Ended(decoder, counters, {**meta, **ending}, None, paths), ending)
-        self.result = ChildTrace(path, self._process, outcome)
+        self.result = ChildTrace(path, replace(self._process, environment={}), outcome)  # which nobody asks for again
 
     def _pump(self, recording: Recording) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -44,6 +45,13 @@ def test_each_forked_process_counts_its_own_work_alone(build, tmp_path, mode):
     assert [trace.header["process"]["parent"] for trace in traces[1:]] == [root, root]
     if mode == "full":
         assert all(trace.header["recorded_references"] == trace.signature.totals["memops"] for trace in traces)
+
+
+def test_what_is_kept_of_children_leaves_their_environment_out(build, tmp_path, monkeypatch):
+    monkeypatch.setenv("LARGE", 100_000 * "x")
+    _, children, traces = followed(tmp_path, build("family"), mode="counts")
+    assert len(traces) == 3
+    assert len(pickle.dumps(children)) < 10_000
 
 
 def test_sampling_begins_anew_in_a_forked_process(build, tmp_path):
