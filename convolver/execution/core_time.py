@@ -103,8 +103,8 @@ def gather_paths(trace: Trace, decoder: Decoder, paths: Paths) -> PathSample:
 def core_times(
     trace: Trace, machines: Sequence[Sequence[Walk]], progress: Progress = SILENT, *, sample: PathSample | None = None
 ) -> list[list[WalkedCore]]:
-    """Return what :func:`core_time` does for each walk of each machine. Those of one machine, which have one table, see the same
-    windows of the path; what other machines are walked beside it changes nothing.
+    """Return what :func:`core_time` does for each walk of each machine. Those of one machine have one table, and the last of them
+    sees all windows that the others see; what other machines are walked beside it changes nothing.
 
     ``sample`` is what :func:`gather_paths` gathered while all of the trace was decoded; without, the trace is decoded here.
     """

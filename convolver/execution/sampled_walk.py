@@ -54,37 +54,60 @@ def walk_windows(
     target: float,
     progress: Progress = SILENT,
 ) -> list[BlockCycles]:
-    """Return what windows say of blocks, for each walk of one machine's core, which see the same windows.
+    """Return what windows say of blocks, for each walk of one machine's core.
 
     ``prepare`` is called with windows before they are walked. ``segment_blocks``: block of each segment's first instruction;
     ``executions`` and ``length``: exact executions of each block and its instructions an execution; ``target``: relative standard
-    error of the program's cycles at which walking ends.
+    error of the program's cycles at which walking ends. Each walk ends there for itself, but the last one sees all windows.
     """
     about = sample.windows()
     rounds, stratum = _rounds(about["rare"] == 0)
-    walked = np.zeros(len(about), dtype=bool)
+    walked = np.zeros((len(walks), len(about)), dtype=bool)
+
+    def walk(numbers: Sequence[int], windows: NDArray[np.uint32]) -> None:
+        prepare(windows)
+        for number in numbers:
+            new = windows[~walked[number, windows]]
+            walks[number].walk(new)
+            walked[number, new] = True
+
+    left = list(range(len(walks)))
     progress.start("Walking paths", total=float(len(rounds)), unit="rounds")
     try:
         done, until = 0, LEAST_ROUNDS
-        while done < len(rounds):
-            windows = np.sort(np.concatenate(rounds[done:until]))  # in the order of time, for the code that is near
-            prepare(windows)
-            for walk in walks:
-                walk.walk(windows)
-            walked[windows] = True
+        while left and done < len(rounds):
+            walk(left, np.sort(np.concatenate(rounds[done:until])))  # in the order of time, for the code that is near
             progress.advance(float(min(until, len(rounds)) - done))
-            error = max((_estimate(walk, executions, length, stratum).error for walk in walks), default=0.0)
-            if error <= target:
-                break
-            done, until = until, max(until + 1, math.ceil(until * (error / target) ** 2))
+            errors = {number: _estimate(walks[number], executions, length, stratum).error for number in left}
+            worst = max(errors.values())
+            left = [number for number in left if errors[number] > target or (number == len(walks) - 1 and worst > target)]
+            done, until = until, max(until + 1, math.ceil(until * (worst / target) ** 2))
     finally:
         progress.finish()
+    chosen = walked.copy()
     rare = (_executions(walks[0], length) < ENOUGH) & (executions > 0)
-    more = _rare_windows(sample, np.flatnonzero(~walked), rare, segment_blocks, executions * length)
-    prepare(more)
-    for walk in walks:
-        walk.walk(more)
-    return [_estimate(walk, executions, length, np.where(walked, stratum, NO_STRATUM), rare) for walk in walks]
+    walk(range(len(walks)), _rare_windows(sample, np.flatnonzero(~walked[0]), rare, segment_blocks, executions * length))
+    found = [
+        _estimate(one, executions, length, np.where(own, stratum, NO_STRATUM), rare)
+        for one, own in zip(walks, chosen, strict=True)
+    ]
+    rows = walks[-1].found()
+    for number, seen in enumerate(walked[:-1]):
+        both = _counted(rows[seen[rows["window"]]], np.where(chosen[number], stratum, NO_STRATUM), rare)
+        found[number] = _as_share(found[number], np.bincount(both["block"], both["cycles"], len(length)).astype(float), found[-1])
+    return found
+
+
+def _as_share(one: BlockCycles, beside: Array, last: BlockCycles) -> BlockCycles:
+    """Return what a walk found, its cycles as the share of the last walk's that they are in the windows which both saw.
+
+    ``beside``: cycles of the last walk in those windows. What chance does to them it does to both walks, so the share is known
+    better than either (Cochran, 12.9).
+    """
+    known = (beside > 0) & (last.executions > 0)
+    each = np.divide(last.cycles, last.executions, out=np.zeros(len(beside)), where=known)
+    share = np.divide(one.cycles, beside, out=np.zeros(len(beside)), where=known)
+    return one._replace(cycles=np.where(known, one.executions * each * share, one.cycles))
 
 
 def _rounds(chosen: NDArray[np.bool_]) -> tuple[list[NDArray[np.uint32]], NDArray[np.int64]]:
@@ -117,6 +140,8 @@ def _rare_windows(
     behind = instructions[order][::-1].cumsum()[::-1]
     wanted = np.zeros(len(rare), dtype=bool)
     wanted[order[behind > NEGLIGIBLE * instructions.sum()]] = True
+    if not wanted.any():
+        return np.zeros(0, dtype=np.uint32)
     seen = np.zeros(len(rare))
     windows: list[int] = []
     for window in np.random.default_rng(1978).permutation(left).tolist():
@@ -134,9 +159,7 @@ def _estimate(
     walk: SampleWalk, executions: Array, length: Array, stratum: NDArray[np.int64], rare: NDArray[np.bool_] | None = None
 ) -> BlockCycles:
     """Return what the rows of windows with a stratum say; of the others only those of rare blocks count."""
-    found = walk.found()
-    if rare is not None:
-        found = found[(stratum[found["window"]] != NO_STRATUM) | rare[found["block"]]]
+    found = walk.found() if rare is None else _counted(walk.found(), stratum, rare)
     blocks, block, cycles = len(executions), found["block"], found["cycles"].astype(float)
     seen = found["executions"] / length[block]
     total, times = (np.bincount(block, values, minlength=blocks).astype(float) for values in (cycles, seen))
@@ -147,6 +170,11 @@ def _estimate(
     variance = _variance(sums, np.unique(found["window"]), stratum)
     error = math.sqrt(variance) / max(float((executions * ratio).sum()), 1e-300)
     return BlockCycles(total, times, _block_errors(block, off, total, times), error)
+
+
+def _counted(found: NDArray[Any], stratum: NDArray[np.int64], rare: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the rows of windows with a stratum, and those of rare blocks."""
+    return found[(stratum[found["window"]] != NO_STRATUM) | rare[found["block"]]]
 
 
 def _variance(sums: Array, windows: NDArray[Any], stratum: NDArray[np.int64]) -> float:

@@ -16,7 +16,7 @@ from convolver._native.path_builder import Paths
 from convolver._native.path_sample import FOUND, PathSample, SamplePlan, SampleWalk
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError
-from convolver.execution.sampled_walk import NO_STRATUM, _estimate
+from convolver.execution.sampled_walk import NO_STRATUM, BlockCycles, _as_share, _estimate, walk_windows
 from tests.property.test_core_model import PARAMS, _op
 from tests.wire_streams import Segment, Site, Stream
 
@@ -191,3 +191,40 @@ def test_windows_walked_for_rare_blocks_say_nothing_of_others():
     stratum = np.array([0, 0, NO_STRATUM])
     assert _estimate(walk, np.ones(1), np.ones(1), stratum, np.array([False])).cycles[0] == 200
     assert _estimate(walk, np.ones(1), np.ones(1), stratum, np.array([True])).cycles[0] == 1100
+
+
+class _Walked:
+    """Stands for a walk of a program of one block, whose windows take so many cycles."""
+
+    def __init__(self, cycles):
+        self.cycles, self.windows = cycles, []
+
+    def walk(self, windows):
+        self.windows += windows.tolist()
+
+    def found(self):
+        found = np.zeros(len(self.windows), dtype=FOUND)
+        found["window"], found["cycles"], found["executions"] = self.windows, self.cycles[self.windows], 10
+        return found
+
+
+def test_a_walk_that_is_known_well_enough_sees_no_more_windows():
+    random = np.random.default_rng(6)
+    near = 1000 + random.integers(0, 100, 4000)
+    sample = SimpleNamespace(windows=lambda: np.zeros(4000, dtype=[("rare", bool)]))
+    walks = [_Walked(near), _Walked(near + random.integers(0, 1200, 4000))]
+    one, last = walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 0.008)
+    assert len(walks[0].windows) == 256 < len(walks[1].windows) < 1500
+    assert set(walks[0].windows) < set(walks[1].windows)
+    assert one.cycles[0] / one.executions[0] == pytest.approx(near.mean() / 10, rel=0.016)
+    assert last.cycles[0] / last.executions[0] == pytest.approx(walks[1].cycles.mean() / 10, rel=0.016)
+
+
+@given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 900)), min_size=2, max_size=20), st.integers(1, 20))
+def test_a_share_of_the_last_walk_is_the_same_in_all_windows(windows, shown):
+    """A walk of which each window takes half of the last one's cycles takes half of them, whichever windows it saw."""
+    cycles, times = (np.array(column, dtype=float) for column in zip(*windows, strict=True))
+    last = BlockCycles(cycles.sum(keepdims=True), times.sum(keepdims=True), np.zeros(1), 0.0)
+    beside, seen = cycles[:shown].sum(keepdims=True), times[:shown].sum(keepdims=True)
+    one = _as_share(BlockCycles(beside / 2, seen, np.zeros(1), 0.0), beside, last)
+    assert one.cycles / one.executions == pytest.approx(last.cycles / last.executions / 2)
