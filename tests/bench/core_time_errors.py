@@ -5,6 +5,9 @@ and those that were written before the model was run on any (frozen). Both are m
 in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both.
 
     python tests/bench/core_time_errors.py [--set looked_at|frozen|both] [--calls 100] [--rounds 5] [--machine NAME] [--json]
+        [--store core-time-zen5]
+
+With --machine the same functions are predicted from the published table and from the one with that machine's probes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -88,26 +92,28 @@ def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str,
     return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), speed
 
 
-def rows(folder: Path, which: str, calls: int, rounds: int, table: CoreTable) -> list[dict[str, Any]]:
-    """Measure and predict one set in all builds."""
+def rows(folder: Path, which: str, calls: int, rounds: int, tables: Mapping[str, CoreTable]) -> list[dict[str, Any]]:
+    """Measure one set in all builds, and predict it from each table."""
     found = []
     for name in BUILDS:
         program = build(folder, name)
         measured = measure(program, which, calls, rounds)
-        once, twice = (predict(trace(program, which, n), table) for n in (calls, 2 * calls))
-        for function, cycles in measured.items():
-            window, static = ((twice[way][function] - once[way][function]) / calls for way in (0, 1))
-            errors = {"error": window / cycles - 1, "static_error": static / cycles - 1}
-            about = {"set": which, "build": name, "function": function, "speed": twice[2]}
-            found.append({**about, "measured": cycles, "predicted": window, "static": static, **errors})
+        traces = [trace(program, which, n) for n in (calls, 2 * calls)]
+        for label, table in tables.items():
+            once, twice = (predict(one, table) for one in traces)
+            for function, cycles in measured.items():
+                window, static = ((twice[way][function] - once[way][function]) / calls for way in (0, 1))
+                errors = {"error": window / cycles - 1, "static_error": static / cycles - 1}
+                about = {"set": which, "table": label, "build": name, "function": function, "speed": twice[2]}
+                found.append({**about, "measured": cycles, "predicted": window, "static": static, **errors})
     return found
 
 
-def summary(found: list[dict[str, Any]], table: str) -> list[list[str]]:
-    """Return the rows of the pages' table: a set with its errors each."""
+def summary(found: list[dict[str, Any]]) -> list[list[str]]:
+    """Return the rows of the pages' table: a set and a table with their errors each."""
     rows = []
-    for which in dict.fromkeys(row["set"] for row in found):
-        errors = np.array([row["error"] for row in found if row["set"] == which])
+    for which, table in dict.fromkeys((row["set"], row["table"]) for row in found):
+        errors = np.array([row["error"] for row in found if (row["set"], row["table"]) == (which, table)])
         within = np.mean(np.abs(errors) <= 0.2)
         figures = (np.mean(np.abs(errors)), np.median(np.abs(errors)))
         cells = [*(f"{100 * one:.1f} %" for one in figures), f"{100 * np.median(errors):+.1f} %", f"{100 * within:.0f} %"]
@@ -117,19 +123,20 @@ def summary(found: list[dict[str, Any]], table: str) -> list[list[str]]:
 
 def report(found: list[dict[str, Any]]) -> None:
     """Print a table and the errors of each set."""
-    print("| set | function | build | measured | predicted | error | from the code alone |\n|---|---|---|---|---|---|---|")
-    for row in sorted(found, key=lambda one: (one["set"], one["function"], one["build"])):
+    columns = ["set", "table", "function", "build", "measured", "predicted", "error", "from the code alone"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    for row in sorted(found, key=lambda one: (one["set"], one["table"], one["function"], one["build"])):
         numbers = (
             f"{row['measured']:.0f} | {row['predicted']:.0f} | {100 * row['error']:+.0f} % | {100 * row['static_error']:+.0f} %"
         )
-        print(f"| {row['set']} | {row['function']} | {row['build']} | {numbers} |")
-    for which in dict.fromkeys(row["set"] for row in found):
-        chosen = [row for row in found if row["set"] == which]
+        print(f"| {row['set']} | {row['table']} | {row['function']} | {row['build']} | {numbers} |")
+    for which, table in dict.fromkeys((row["set"], row["table"]) for row in found):
+        chosen = [row for row in found if (row["set"], row["table"]) == (which, table)]
         for way, label in (("error", "windows"), ("static_error", "code alone")):
             errors = [abs(row[way]) for row in chosen]
             within = sum(error <= 0.2 for error in errors) / len(errors)
             print(
-                f"{which}, {label}: mean {100 * mean(errors):.1f} %, median {100 * median(errors):.1f} %, "
+                f"{which}, {table}, {label}: mean {100 * mean(errors):.1f} %, median {100 * median(errors):.1f} %, "
                 f"within 20 %: {100 * within:.0f} % of {len(errors)}"
             )
     print(f"at least {min(row['speed'] for row in found):.1f} M instructions/s, decoding and reading included")
@@ -141,21 +148,22 @@ def main() -> None:
     parser.add_argument("--set", choices=["looked_at", "frozen", "both"], default="both")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5, help="measurements of a set, seconds each")
-    parser.add_argument("--machine", help="profile whose probes calibrate the core table (default: the table as published)")
+    parser.add_argument("--machine", help="profile whose probes calibrate the core table")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--store", action="store_true", help="write benchmarks/results/core-time.json for the pages")
+    parser.add_argument("--store", metavar="NAME", help="write benchmarks/results/NAME.json for the pages")
     options = parser.parse_args()
-    table = core.core_table(find_machine(options.machine))[0] if options.machine else choose_core(describe_cpu())[0]
+    tables = {"published": choose_core(describe_cpu())[0]}
+    if options.machine:
+        tables["with the machine's probes"] = core.core_table(find_machine(options.machine))[0]
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
     with TemporaryDirectory() as folder:
-        found = [row for which in sets for row in rows(Path(folder), which, options.calls, options.rounds, table)]
+        found = [row for which in sets for row in rows(Path(folder), which, options.calls, options.rounds, tables)]
     if options.json:
         print(json.dumps(found))
     else:
         report(found)
     if options.store:
-        name = options.machine or "published"
-        write_result("core-time", ["set", "core table", "mean", "median", "signed median", "within 20 %"], summary(found, name))
+        write_result(options.store, ["set", "core table", "mean", "median", "signed median", "within 20 %"], summary(found))
 
 
 if __name__ == "__main__":
