@@ -76,7 +76,7 @@ def choose_command(
     ranked = ([] if base is None else [predictions[0].base]) + [prediction.target for prediction in predictions]
     times = {one.machine: one for one in ranked if one is not None}
     if any(name.endswith(f"{SEPARATOR}alone") for name in times):
-        say("Note: @alone has the whole last level; `--state probed` ranks machines as their probes found them.")
+        say("Note: @alone has its whole last level; `--state probed`: what the probe found.")
     choices = choose(list(times.values()), known, measured)
     if plot is not None:
         from convolver.plotting import style
