@@ -570,6 +570,7 @@ def test_ten_thousand_children_end_as_natively(tmp_path: Path) -> None:
 
 
 TURNS = 3_000_000
+RUNS = 20
 PHASES = """
 #include <pthread.h>
 volatile unsigned long sums[4];
@@ -607,10 +608,13 @@ def test_counts_stay_exact_when_code_is_made_anew(options: tuple[str, ...], tmp_
     program = _compiled(tmp_path, PHASES, "-static", "-no-pie", f"-DTURNS={TURNS}")
     symbols = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
     seldom = sum(i % 7 == 3 or bool(phase and i % 5) for phase in range(2) for i in range(TURNS))
-    executed, _ = counted(tmp_path, [str(program)], *options)
-    assert executed[symbols["seldom"]] == 4 * seldom
-    assert executed[symbols["often"]] == 4 * (2 * TURNS - seldom)
-    assert int(_logged(tmp_path / "log", "made anew: ")) > 0
+    made = []
+    while len(made) < RUNS and not any(made):  # where others have the processors, the controller may get none in so short a run
+        executed, _ = counted(tmp_path, [str(program)], *options)
+        assert executed[symbols["seldom"]] == 4 * seldom
+        assert executed[symbols["often"]] == 4 * (2 * TURNS - seldom)
+        made.append(int(_logged(tmp_path / "log", "made anew: ")))
+    assert any(made)
 
 
 def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
