@@ -6,19 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 enum { THREADS = 4, TURNS = 3000000 };
 
 static const char *what;
-
-static __attribute__((noinline)) double spin(long turns)
-{
-    double x = 1;
-    __asm__ volatile("" ::: "memory"); /* nobody may move, share or leave out a call */
-    for (long i = 0; i < turns; i++)
-        x = x * 0.99999 + 1e-9;
-    __asm__ volatile("" : : "x"(x)); /* ... nor a result that nobody reads */
-    return x;
-}
 
 static void *unequal(void *number)
 {

@@ -7,17 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "spin.h"
+
 constexpr int THREADS = 4, ROUNDS = 10;
 constexpr long TURNS = 300000;
-
-__attribute__((noinline)) double spin(long turns)
-{
-    double x = 1;
-    __asm__ volatile("" ::: "memory"); /* nobody may move, share or leave out a call */
-    for (long i = 0; i < turns; i++)
-        x = x * 0.99999 + 1e-9;
-    return x;
-}
 
 int main(int count, char **)
 {

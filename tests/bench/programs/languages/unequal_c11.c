@@ -2,19 +2,12 @@
 #include <stdio.h>
 #include <threads.h>
 
+#include "spin.h"
+
 enum { THREADS = 4, ROUNDS = 10, TURNS = 300000 };
 
 static mtx_t lock;
 static double sum;
-
-static __attribute__((noinline)) double spin(long turns)
-{
-    double x = 1;
-    __asm__ volatile("" ::: "memory"); /* nobody may move, share or leave out a call */
-    for (long i = 0; i < turns; i++)
-        x = x * 0.99999 + 1e-9;
-    return x;
-}
 
 static int unequal(void *number)
 {

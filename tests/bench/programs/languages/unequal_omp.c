@@ -2,16 +2,9 @@
 #include <omp.h>
 #include <stdio.h>
 
-enum { ROUNDS = 10, TURNS = 300000 };
+#include "spin.h"
 
-static __attribute__((noinline)) double spin(long turns)
-{
-    double x = 1;
-    __asm__ volatile("" ::: "memory"); /* nobody may move, share or leave out a call */
-    for (long i = 0; i < turns; i++)
-        x = x * 0.99999 + 1e-9;
-    return x;
-}
+enum { ROUNDS = 10, TURNS = 300000 };
 
 int main(void)
 {
