@@ -126,7 +126,7 @@ def predict(
         targets=target or [],
         output=output,
         force=force,
-        threads=ranks,
+        ranks=ranks,
         loaded=loaded,
         cores=cores,
         scaling=_counts(scaling),

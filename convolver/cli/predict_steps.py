@@ -41,7 +41,7 @@ class Chain:
         targets: Sequence[str],
         output: Path | None,
         force: bool,
-        threads: int | None = None,
+        ranks: int | None = None,
         loaded: bool = False,
         cores: int | None = None,
         scaling: Sequence[int] = (),
@@ -50,7 +50,7 @@ class Chain:
     ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
-        self.threads, self.loaded = threads, loaded
+        self.ranks, self.loaded = ranks, loaded
         self.cores, self.scaling, self.pinning = cores, list(scaling), pinning
         self.state = state
         self.beside: dict[str, MachineProfile] = {}
@@ -152,9 +152,9 @@ class Chain:
         from convolver.calibration.calibrate import calibrated
         from convolver.machine.contention import contended
 
-        if self.threads in (None, 1) and not self.loaded:
+        if self.ranks in (None, 1) and not self.loaded:
             return machine
-        busy = contended(machine, self.threads, loaded=self.loaded)
+        busy = contended(machine, self.ranks, loaded=self.loaded)
         return calibrated(busy, progress=self.progress)[0] if machine.calibration else busy
 
     def _probe(self) -> MachineProfile:
