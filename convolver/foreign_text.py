@@ -11,6 +11,7 @@ import json
 import math
 import re
 import tomllib
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -45,6 +46,14 @@ def json_text(document: Any, **options: Any) -> str:
     """Return JSON; bytes that are not UTF-8 are escapes. Raises :class:`ValueError` for what JSON cannot hold."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, **options)
     return text if text.isascii() else _BYTES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def named_file(name: str, named_by: Path) -> Path:
+    """Return the file that ``named_by`` names, from its own folder on; raises :class:`FormatError` where it is none."""
+    path = named_by.parent / name
+    if not path.is_file():  # also where the name holds a zero byte
+        raise FormatError(f"{named_by} names {name[:80]}, which is no file.")
+    return path
 
 
 def _refuse(word: str) -> NoReturn:

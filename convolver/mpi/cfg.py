@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from convolver.errors import FormatError
+from convolver.foreign_text import named_file
 
 MAX_NODES = 1 << 24
 FAN_MODELS = {"0": 0, "CTE": 1, "LIN": 2, "LOG": 3}
@@ -225,7 +226,7 @@ class _Parser:
         if not isinstance(config.mapping, str) and max(config.mapping) >= config.node_count:
             raise FormatError(f"{self.path} maps a task to node {max(config.mapping)}, but there are {config.node_count} nodes.")
         if config.comms_file:
-            config = replace(config, collectives=read_collectives(self.path.parent / config.comms_file))
+            config = replace(config, collectives=read_collectives(named_file(config.comms_file, self.path)))
         return config
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convolver.errors import FormatError, ModelError
+from convolver.foreign_text import named_file
 from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, Events, EventsBuilder, Op, Sync
 
 POINT = ("send", "isend", "recv", "irecv")
@@ -60,11 +61,9 @@ def read_ti(path: str | Path) -> Trace:
     """
     index = Path(path)
     try:
-        files = [line.strip() for line in index.read_text(errors="replace").splitlines() if line.strip()]
-        for name in files:
-            if not (index.parent / name).is_file():
-                raise FormatError(f"{path} names {name[:80]}, which is no file; it must list the traces of the ranks.")
-        return [_rank(index.parent / name, (index.parent / name).read_text(errors="replace"), len(files)) for name in files]
+        lines = index.read_text(errors="replace").splitlines()
+        files = [named_file(line.strip(), index) for line in lines if line.strip()]
+        return [_rank(file, file.read_text(errors="replace"), len(files)) for file in files]
     except (OSError, ValueError) as error:
         raise FormatError(f"{path} is no time-independent trace: {error}.") from error
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from convolver._native import trace_decoder as native
 from convolver._native.trace_decoder import Decoder
@@ -37,8 +38,8 @@ from convolver.tracing.writer import TraceWriter
 STEP_MILLISECONDS = 100
 LOOK_SECONDS = 0.01
 """How often is looked for new processes, which wait to be found."""
-MOST_FINISHING = 8
-"""Traces of ended processes that are finished at one time, or short-lived ones would fill the memory."""
+MOST_ENDED = 8
+"""Ended processes whose traces may wait to be finished before new ones are read, or short-lived ones would fill the memory."""
 _STREAM = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -51,7 +52,7 @@ class _Reader(threading.Thread):
         self._counters = stream.with_name(f"{stream.name}.counters")
         self._decoder = Decoder(f"The stream of process {process.pid}")
         family.plan.choose(self._decoder)
-        self.finishing = False
+        self.ended = False
         self.result: ChildTrace | None = None
         self.problem: ConvolverError | None = None
 
@@ -93,13 +94,22 @@ class _Reader(threading.Thread):
         recording = Recording(self._decoder, writer, self._family.plan, self._counters)
         try:
             self._pump(recording)
-            self.finishing = True
-            if self._is_stub():
-                writer.discard()
-                return
+        except ConvolverError:
+            writer.keep()
+            raise
+        if self._is_stub():
+            writer.discard()
+            return
+        seconds, self.ended = time.monotonic() - began, True
+        with self._family.turn:
+            self._finish(recording, meta, seconds)
+
+    def _finish(self, recording: Recording, meta: dict[str, Any], seconds: float) -> None:
+        writer = recording.writer
+        try:
             counters = read_counters(self._counters)
             outcome = self._outcome()
-            decoder, paths, ending = recording.end(outcome, time.monotonic() - began)
+            decoder, paths, ending = recording.end(outcome, seconds)
             writer.put_counts(counters)
             writer.put_threads(log_pieces(self._counters))
         except TracerError:  # killed while it started
@@ -109,7 +119,7 @@ class _Reader(threading.Thread):
             writer.keep()
             raise
         finish(writer, Ended(decoder, counters, {**meta, **ending}, None, paths), ending)
-        self.result = ChildTrace(path, replace(self._process, environment={}), outcome)  # which nobody asks for again
+        self.result = ChildTrace(writer.path, replace(self._process, environment={}), outcome)  # which nobody asks for again
 
     def _pump(self, recording: Recording) -> None:
         while True:
@@ -152,6 +162,8 @@ class _Family:
         self.stopped_by: int | None = None
         self._stopped_at = 0.0
         self._seen: set[str] = set()
+        self.turn = threading.Lock()
+        """Who has it finishes a file: that takes far more memory than to read a stream, and no less time beside others."""
 
     def run(self, progress: Progress) -> int:
         """Run the command until all its processes have ended; return its exit status."""
@@ -177,7 +189,7 @@ class _Family:
 
     def _look(self) -> bool:
         """Start readers of the streams that came; returns whether there were any. While many are being finished they wait."""
-        if sum(reader.finishing for reader in self._readers) >= MOST_FINISHING:
+        if sum(reader.ended for reader in self._readers) >= MOST_ENDED:
             return True
         found = [name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen]
         for pid, program in sorted(tuple(map(int, name.split("."))) for name in found):
@@ -200,7 +212,7 @@ class _Family:
             self.traces += [] if reader.result is None else [reader.result]
             reader.remove_counters()
             self._ended += 1
-            if self._ended % MOST_FINISHING == 0:
+            if self._ended % MOST_ENDED == 0:
                 gc.collect()  # decoders are parts of cycles
 
     def stop(self, number: int) -> None:

@@ -10,6 +10,8 @@ from convolver.errors import ToolNotFoundError
 from convolver.tracing.launch import inherited_environment
 
 TOOL = "convolver-amd64-linux"
+MOST_THREADS = 2000
+"""At one time; Valgrind would take 500. Each costs 7 KB, whether it is there or not."""
 INSTALL = "install it with `apt install valgrind gcc`"
 
 
@@ -41,4 +43,5 @@ def tool_command(options: list[str]) -> list[str]:
     valgrind = shutil.which("valgrind.bin") or shutil.which("valgrind")
     if not valgrind:
         raise ToolNotFoundError(f"no valgrind on the path; {INSTALL}")
-    return [valgrind, "-q", "--tool=convolver", "--vgdb=no", "--fair-sched=try", "--sigill-diagnostics=yes", *options]
+    own = ["-q", "--tool=convolver", "--vgdb=no", "--fair-sched=try", "--sigill-diagnostics=yes", f"--max-threads={MOST_THREADS}"]
+    return [valgrind, *own, *options]

@@ -25,8 +25,10 @@ from convolver.mpi.events import EventsBuilder
 from convolver.tracing.run_folder import sweep
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
-PATIENCE = 60.0
-"""Seconds until everything has to have ended."""
+NOBODY = "nobody"
+"""What is killed where the run has ended before."""
+FIRST_SECONDS, PATIENCE = 0.2, 60.0
+"""Seconds until the first kill, and until everything has to have ended."""
 PROGRAM = """
 #include <stdlib.h>
 static volatile double numbers[1 << 12];
@@ -132,10 +134,10 @@ def one_kill(name: str, made: Path, rng: random.Random, longest: float) -> tuple
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
-        time.sleep(rng.uniform(0.2, longest))
+        time.sleep(rng.uniform(FIRST_SECONDS, longest))
         running, number = processes(process.pid), rng.choice(SIGNALS)
         target = rng.choice(running) if running else 0
-        what = f"{number.name} to {'the verb' if target == process.pid else 'another process' if target else 'nobody'}"
+        what = f"{number.name} to {'the verb' if target == process.pid else 'another process' if target else NOBODY}"
         if target:
             os.kill(target, number)
         until = time.monotonic() + PATIENCE
@@ -166,15 +168,18 @@ def one_kill(name: str, made: Path, rng: random.Random, longest: float) -> tuple
 
 
 def run(kills: int, names: list[str], seed: int, longest: float, say: Callable[[str], object] = print) -> int:
-    """Kill so many times; return how many times something was wrong."""
-    rng, bad = random.Random(seed), 0
+    """Kill so many times, not counting runs that ended before; return how many times something was wrong."""
+    rng, bad, killed, latest = random.Random(seed), 0, 0, dict.fromkeys(names, longest)
     with tempfile.TemporaryDirectory() as home:
         prepare(Path(home))
-        for number in range(kills):
-            name = names[number % len(names)]
-            what, wrong = one_kill(name, Path(home), rng, longest)
+        while killed < kills:
+            name = names[killed % len(names)]
+            what, wrong = one_kill(name, Path(home), rng, latest[name])
             bad += bool(wrong)
-            say(f"{number:3} {name:12} {what:42} {'; '.join(wrong) or 'fine'}")
+            say(f"{killed:3} {name:12} {what:42} {'; '.join(wrong) or 'fine'}")
+            if NOBODY in what:
+                latest[name] = max(FIRST_SECONDS, 0.8 * latest[name])
+            killed += NOBODY not in what
     return bad
 
 

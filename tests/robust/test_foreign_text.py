@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from convolver.cli.app import DEFECT, explain
 from convolver.errors import FormatError
 from convolver.foreign_text import decode_json, decode_toml, json_text, visible
+from convolver.mpi.cfg import read_cfg
+from convolver.mpi.time_independent import read_ti
 from convolver.schema import canonical
 
 
@@ -44,6 +47,17 @@ def test_what_is_no_strict_json_is_a_format_error(text):
 def test_what_is_no_plain_toml_is_a_format_error(text):
     with pytest.raises(FormatError, match="here is not valid TOML"):
         decode_toml(text, "here")
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "fifo", "a\0b", "gone", ""])
+def test_only_files_are_read_that_a_file_names(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "index.txt").write_text(f"{name}\n" if name else ".\n")
+    golden = Path(__file__).parents[1] / "golden" / "dimemas" / "point-00.cfg"
+    (tmp_path / "a.cfg").write_text(f'{golden.read_text()}\n"configuration files" {{"", "", "{name or "."}", ""}};;\n')
+    for read, file in ((read_cfg, "a.cfg"), (read_ti, "index.txt")):
+        with pytest.raises(FormatError, match="which is no file"):
+            read(tmp_path / file)
 
 
 @given(st.lists(st.binary(max_size=8)))

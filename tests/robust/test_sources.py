@@ -22,7 +22,7 @@ def test_a_file_below_the_root_is_read(root):
     assert read_source(f"{root}/../project/a.c", 0, [root]).text
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "/proc/self/environ", "/dev/zero", "../secret", "a/../../secret"])
+@pytest.mark.parametrize("path", ["/etc/passwd", "/proc/self/environ", "/dev/zero", "../secret", "a/../../secret", "/a\0b"])
 def test_files_outside_the_root_are_left_out(root, path):
     read = read_source(path if path.startswith("/") else f"{root}/{path}", 0, [root])
     assert (read.text, "outside the folders" in read.problem) == ("", True)

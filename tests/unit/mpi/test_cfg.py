@@ -91,7 +91,7 @@ def test_single_node_records_are_read_with_and_without_a_node_id(tmp_path):
             START + ENVIRONMENT + NODES + '"predefined mapping information" {"SOMEHOW"};;\n',
             ":4: the mapping 'SOMEHOW' is unknown",
         ),
-        (START + ENVIRONMENT + NODES + '"configuration files" {"", "", "none.cfg", ""};;\n', "none.cfg cannot be read"),
+        (START + ENVIRONMENT + NODES + '"configuration files" {"", "", "none.cfg", ""};;\n', "names none.cfg, which is no file"),
         (START + '"wide area network information" {"", 2, 0, 4, 0.0, 0.0, 1};;\n', ":2: only one machine"),
     ],
 )
