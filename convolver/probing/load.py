@@ -37,13 +37,22 @@ class Usage(msgspec.Struct, frozen=True):
         """Return what was used since then."""
         return Usage(self.busy - before.busy, self.steal - before.steal, self.total - before.total)
 
+    def others(self, own: float = 0.0) -> float:
+        """Return the share of all processors that programs took, but for ``own`` seconds; without the hypervisor's."""
+        return max(0.0, self.busy - own) / self.total if self.total > 0 else 0.0
+
+    @property
+    def stolen(self) -> float:
+        """The share of all processors that the hypervisor took."""
+        return self.steal / self.total if self.total > 0 else 0.0
+
 
 def others_share(seconds: float = _LOOK_SECONDS) -> float:
     """Return the share of all CPUs that other programs and the hypervisor use now; this process only waits meanwhile."""
     before = Usage.now()
     time.sleep(seconds)
     spent = Usage.now().since(before)
-    return (spent.busy + spent.steal) / spent.total if spent.total > 0 else 0.0
+    return spent.others() + spent.stolen
 
 
 def wait_until_quiet(patience_seconds: float, progress: Progress = SILENT) -> float:

@@ -95,7 +95,6 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
     process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - before
     spent = Usage.now().since(usage)
-    loaded = condition.loaded_cpus * wall
     return NativeRun(
         job=job.key,
         condition=condition.name,
@@ -104,8 +103,8 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
         user_seconds=taken.ru_utime,
         system_seconds=taken.ru_stime,
         status=process.returncode,
-        others=round(max(0.0, spent.busy - taken.ru_utime - taken.ru_stime - loaded) / spent.total, 3) if spent.total else 0.0,
-        steal=round(spent.steal / spent.total, 3) if spent.total else 0.0,
+        others=round(spent.others(taken.ru_utime + taken.ru_stime + condition.loaded_cpus * wall), 3),
+        steal=round(spent.stolen, 3),
         peak_bytes=taken.ru_maxrss * 1024,
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from convolver.errors import ConvolverError
-from convolver.modeling import Table
+from convolver.modeling.table import Table
 
 THEIRS = """
 import json, sys, warnings

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.call.monitor import join_metrics
 from convolver.modeling.call.pragmas import instrument
 from convolver.modeling.call.record_files import read_records

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 from models_p3s import read as read_counted
 
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.cross_validation import per_group
 from convolver.modeling.linear import fit_per_p
 from convolver.modeling.model_artifact import Model

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from convolver.modeling import Table
 from convolver.modeling.intervals import LeftOut, limits
 from convolver.modeling.mecp.correct import WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical
+from convolver.modeling.table import Table
 from tests.semi_empirical_forms import EVH1
 
 PROGRAM = r"""

@@ -9,10 +9,9 @@ import warnings
 
 import numpy as np
 
-from convolver.modeling import Table
 from convolver.modeling.expression import evaluate
 from convolver.modeling.normal_form import EXPONENTS, fit_normal_form, term_text
-from convolver.modeling.table import Observations
+from convolver.modeling.table import Observations, Table
 
 POINTS = np.array([4.0, 8, 16, 32, 64, 128])
 

@@ -85,7 +85,7 @@ def native(folder: Path, rounds: int, kept: Path, patience: float) -> None:
         subprocess.run(words, cwd=folder, env=os.environ | more, stdout=subprocess.DEVNULL, check=True)
         seconds, spent, own = time.perf_counter() - began, Usage.now().since(usage), os.times()
         used = own.children_user + own.children_system - children.children_user - children.children_system
-        others = (spent.busy + spent.steal - used) / max(spent.total, 1e-9)
+        others = spent.others(used) + spent.stolen
         undisturbed[name, threads] += others <= DISTURBED
         taken.append((name, threads, seconds, others))
     kept.write_text(json.dumps(taken))

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 OPTIONS = {
     "children": ["--trace-children", "-o", "%p.cvt", "--"],
     "threads": ["-o", "a.cvt", "--"],
-    "references": ["--simulate", "server-hbm", "-o", "a.hits.parquet", "--"],
+    "references": ["--full", "--simulate", "server-hbm", "-o", "a.hits.parquet", "--"],
     "minutes": ["-o", "a.cvt", "--"],
 }
 COUNTS = {"children": 1000, "threads": 500, "references": 10**8, "minutes": 1}

@@ -8,12 +8,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def imports(root: Path) -> dict[str, set[str]]:
-    """Return the modules that each module of a package imports; packages' own ``__init__`` count where they are named."""
+    """Return the modules that each module of a package imports; with a module, those of the packages that it lies in."""
     files = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
-        graph[name] = set()
+        places = name.split(".")
+        graph[name] = {".".join(places[:depth]) for depth in range(1, len(places))}
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 graph[name] |= {alias.name for alias in node.names}

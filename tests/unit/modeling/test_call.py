@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundError
-from convolver.modeling import Table, fit
+from convolver.modeling.base import fit
 from convolver.modeling.call.monitor import join_metrics, join_monitor
 from convolver.modeling.call.pragmas import analysis_formula, instrument
 from convolver.modeling.call.record_files import read_records, read_xml, write_records, write_xml
@@ -17,6 +17,7 @@ from convolver.modeling.call.records import Quantity, Record, formulas, to_table
 from convolver.modeling.call.region import region
 from convolver.modeling.call.runtime import build_runtime
 from convolver.modeling.model_artifact import Model, Term
+from convolver.modeling.table import Table
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.intervals import LeftOut, limits, spread
 from convolver.modeling.model_artifact import Model
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling import Model, fit
+from convolver.modeling.base import fit
 from convolver.modeling.basis import choose_basis
 from convolver.modeling.cross_validation import per_group
 from convolver.modeling.linear import fit_per_p
-from convolver.modeling.model_artifact import Term
+from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import ols
 from convolver.modeling.storm import locality_factors
 from convolver.mpi.sweep import Range, SweepPlan

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
-from convolver.modeling import Table, fit
+from convolver.modeling.base import fit
 from convolver.modeling.expression import evaluate, substitute
 from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
 from convolver.modeling.mecp.evolve import Settings, evolve, parse_tree
@@ -20,6 +20,7 @@ from convolver.modeling.mecp.linear_scaling import scale, summands
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical
 from convolver.modeling.mecp.trees import BINARY, UNARY, evaluate_tree, text_of
+from convolver.modeling.table import Table
 from tests.semi_empirical_forms import EVH1, GYRO
 
 TABLE_3 = {"g": 2.45e-8, "h": 1.13216, "i": 1.69e-5, "j": 1.62e-7}

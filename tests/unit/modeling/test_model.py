@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import ChecksumError, ExtrapolationWarning, ModelError, SchemaError
-from convolver.modeling import Model, Table, fit
+from convolver.modeling.base import fit
 from convolver.modeling.expression import evaluate, names_of, split_terms
-from convolver.modeling.model_artifact import Lookup, Term
+from convolver.modeling.model_artifact import Lookup, Model, Term
+from convolver.modeling.table import Table
 
 
 @given(st.floats(0.5, 50), st.floats(0.5, 50))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.expression import evaluate
 from convolver.modeling.normal_form import EXPONENTS, term_text
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.longest_paths import fit_paths
 from convolver.modeling.model_artifact import Model
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import ExtrapolationWarning, ModelError
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.model_artifact import Model
 
 COUNTS = (4, 9, 16, 25, 36)

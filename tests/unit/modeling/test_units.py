@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convolver.errors import ModelError
-from convolver.modeling import fit
+from convolver.modeling.base import fit
 from convolver.modeling.coefficient_units import coefficient_unit, format_unit, parse_unit
 
 UNITS = {"L": "s", "BW": "B/s", "P": "1"}

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convolver.modeling import Model, Table, fit
+from convolver.modeling.base import fit
+from convolver.modeling.model_artifact import Model
+from convolver.modeling.table import Table
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FACTORS = {4: 1, 9: 1.02564, 16: 1.05192, 25: 1.08611, 36: 1.12217, 49: 1.14779}
