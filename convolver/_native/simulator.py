@@ -23,6 +23,7 @@ class Geometry(NamedTuple):
     ways: int
     line_bytes: int
     policy: int = 0  # place in convolver.machine.hierarchy.POLICIES
+    own: bool = False  # each thread has one for itself
 
 
 class OwnerLimitError(SimulationError):
@@ -131,6 +132,10 @@ class Simulator(NativeSimulator):
     ) -> None:
         """Simulate a batch of references: contiguous arrays of exactly these types and of one length (not checked here)."""
         self._fed(lib.cv_sim_feed(self.handle, make_refs(addresses, sizes, writes, owners)))
+
+    def thread(self, number: int) -> None:
+        """Simulate what is fed from now on in this thread's own levels; a decoder says it itself."""
+        check(lib.cv_sim_thread(self.handle, number), f"Simulating thread {number}")
 
     @property
     def simd(self) -> str:

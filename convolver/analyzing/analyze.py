@@ -188,10 +188,10 @@ def _found(
     rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
     blocks = trace.signature.table.height
     counts = trace.signature.table
-    falls = [
-        _kept(rates.table, machine, systems, every, _falls(rates.table, machine, systems, every, blocks), counts)
-        for machine, systems, _ in wanted
-    ]
+    falls = []
+    for machine, systems, _ in wanted:
+        whole = _falls(rates.table, machine, systems, every, blocks)
+        falls.append(_kept(rates.table, machine, systems, every, whole, counts, _busy(trace, machine)))
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
     cores = core_cycles(trace, near, samples[0] if samples else None, progress, core_error)
     found = []
@@ -224,10 +224,23 @@ def _with_last(
     return fold(rows, caches, levels, blocks)
 
 
+def _busy(trace: PredictableTrace, machine: MachineProfile) -> float:
+    """Return how many of a machine's CPUs the program keeps busy in the mean."""
+    log = getattr(trace, "thread_log", None)
+    return 1.0 if log is None else min(log.at_once, max(float(machine.cpu.get("cpus", log.at_once)), 1.0))
+
+
 def _kept(
-    table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], where: Falls, counts: pl.DataFrame
+    table: pl.DataFrame,
+    machine: MachineProfile,
+    systems: _Systems,
+    named: dict[str, Target],
+    where: Falls,
+    counts: pl.DataFrame,
+    busy: float,
 ) -> Falls:
-    """Return where the references fall in the part of the last level that other VMs leave the program."""
+    """Return where the references fall in the part of the last level that other VMs leave the program, which keeps so many CPUs
+    busy."""
     cycle, lives, known = cycle_seconds(machine), machine.residency, machine.calibration
     if not systems.left or cycle is None or lives is None or known is None:
         return where
@@ -236,7 +249,7 @@ def _kept(
     every = [*reversed(smaller), where]
     line = machine.hierarchy[-1].line_bytes
     sizes = [system.hierarchy[-1].size_bytes / line for system in (*reversed(systems.left), systems.caches)]
-    seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle)
+    seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle) / busy
     if not seconds:
         return where
     kept = kept_lines(
@@ -259,7 +272,7 @@ def _key(machine: MachineProfile, systems: _Systems, core_error: float) -> str:
     known, cycle = machine.calibration, cycle_seconds(machine)
     core = None if cycle is None else [core_table(machine)[0], machine.hierarchy[0].line_bytes, cycle]
     far = None if known is None or cycle is None else [known.latency, known.walk_latency]
-    lives = machine.residency.seconds if systems.left and machine.residency else None
+    lives = [machine.residency.seconds, machine.cpu.get("cpus")] if systems.left and machine.residency else None
     known_systems = [system.id for _, system in systems.named()]
     document = {"systems": known_systems, "core": core, "far": far, "lives": lives, "error": core_error}
     return document_id(msgspec.to_builtins(document))

@@ -28,6 +28,15 @@ class MemorySystem(NamedTuple):
         """True for what the fast engine simulates."""
         return not self.tlb and self.semantics == "write-back" and is_plain(self.hierarchy)
 
+    @property
+    def private_levels(self) -> int:
+        """How many levels each core has for itself: those before the first shared one; where no level says so, all but the last
+        of several caches, and all that keep translations."""
+        shared = [number for number, level in enumerate(self.hierarchy) if level.shared]
+        if shared or self.hierarchy[0].line_bytes >= PAGE_BYTES:
+            return shared[0] if shared else len(self.hierarchy)
+        return max(len(self.hierarchy) - 1, 1)
+
     def to_document(self) -> dict[str, Any]:
         """Return hierarchy, tlb and semantics as JSON-able values; the latter two only where they are not the usual ones."""
         document: dict[str, Any] = {"hierarchy": [msgspec.to_builtins(level) for level in self.hierarchy]}

@@ -74,6 +74,7 @@ class DetailedMachine:
 
     def __init__(self, system: MemorySystem, details: Details, cores: int = 1) -> None:
         caches = [cache_geometry(level, details) for level in system.hierarchy]
+        caches = [level._replace(shared=number >= system.private_levels) for number, level in enumerate(caches)]
         pages = [tlb_geometry(level, details) for level in system.tlb]
         semantics = SEMANTICS.index(system.semantics)
         if details.causes and system.semantics in ("cachegrind", "pycachesim"):

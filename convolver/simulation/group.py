@@ -38,24 +38,36 @@ class Group:
     """The machines of one pass; those with equal memory systems share one simulation.
 
     Plain ones go through the fast engine together, the others each through the detailed engine, as do all where ``details`` are
-    asked for. ``by_burst``: counts are kept by groups of bursts, whose differences tell how certain they are. ``classes``: all
-    references are to one of so many classes of sets (:func:`class_geometry`).
+    asked for; there so many ``threads`` have levels of their own. ``by_burst``: counts are kept by groups of bursts, whose
+    differences tell how certain they are. ``classes``: all references are to one of so many classes of sets
+    (:func:`class_geometry`).
     """
 
     def __init__(
-        self, machines: list[Target], details: Details = _NO_DETAILS, *, by_burst: bool = False, classes: int = 1
+        self,
+        machines: list[Target],
+        details: Details = _NO_DETAILS,
+        *,
+        by_burst: bool = False,
+        classes: int = 1,
+        threads: int = 1,
     ) -> None:
         distinct = {machine.hierarchy_id: machine.system for machine in machines}
-        fast = {key: system.hierarchy for key, system in distinct.items() if system.plain and not details}
+        fast = {key: system for key, system in distinct.items() if system.plain and not details}
         self._place = {key: place for place, key in enumerate(fast)}
         self._hierarchies = [
             [
-                Geometry(*class_geometry(level.sets, level.ways, classes), level.line_bytes, POLICIES.index(level.policy))
-                for level in levels
+                Geometry(
+                    *class_geometry(level.sets, level.ways, classes),
+                    line_bytes=level.line_bytes,
+                    policy=POLICIES.index(level.policy),
+                    own=number < system.private_levels,
+                )
+                for number, level in enumerate(system.hierarchy)
             ]
-            for levels in fast.values()
+            for system in fast.values()
         ]
-        self._detailed = {key: DetailedMachine(system, details) for key, system in distinct.items() if key not in fast}
+        self._detailed = {key: DetailedMachine(system, details, threads) for key, system in distinct.items() if key not in fast}
         self._shared: ParallelSimulator | SideBySide | None = None
         self._by_burst = by_burst
         for machine in self._detailed.values():

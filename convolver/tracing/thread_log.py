@@ -87,6 +87,13 @@ class ThreadLog:
         """How many threads ran."""
         return int(self.records["thread"].max()) + 1 if len(self.records) else 1
 
+    @property
+    def at_once(self) -> float:
+        """How many threads run at the same time in the mean, where there is a processor for each and the one with most work
+        never waits."""
+        work = np.bincount(self.records["thread"], weights=self.records["instructions"].astype(float))
+        return float(work.sum() / work.max()) if work.any() else 1.0
+
     def counts(self, counters: int) -> Any:
         """Return a sparse matrix, ``counters`` by classes: how often each counter counted in each class."""
         from scipy.sparse import csc_array

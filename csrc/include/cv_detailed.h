@@ -110,6 +110,7 @@ cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs);
 /* Refuse references whose owner is `owners` or more with CV_ERROR_LIMIT. */
 cv_status cv_detailed_limit_owners(cv_detailed *d, uint64_t owners);
 
+uint32_t cv_detailed_cores(const cv_detailed *d);
 uint64_t cv_detailed_references(const cv_detailed *d);
 uint64_t cv_detailed_owners(const cv_detailed *d);
 

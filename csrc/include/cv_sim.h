@@ -33,6 +33,7 @@ typedef struct {
     uint32_t ways;       /* 1 .. CV_SIM_MAX_WAYS */
     uint32_t line_bytes; /* a power of two, 8 .. 4096; equal within a hierarchy */
     uint32_t policy;     /* enum cv_sim_policy */
+    uint32_t own;        /* 1: each thread has one for itself (cv_sim_thread); the levels before it, too */
 } cv_sim_level;
 
 typedef struct cv_sim cv_sim;
@@ -63,6 +64,11 @@ cv_status cv_sim_limit_owners(cv_sim *sim, uint64_t owners);
  * regions than can be numbered (docs/cache-model.md) or has an owner of 2^31
  * or more. After an error the simulator can only be freed. */
 cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs);
+
+/* What is fed from now on is of this thread, which has levels of its own; before, of the first one that is named. Lines that another thread
+ * stores to stay where they are: coherence is not modeled. */
+#define CV_SIM_MAX_THREADS 65536
+cv_status cv_sim_thread(cv_sim *sim, uint32_t thread);
 
 /* What is fed from now on fills the caches and is counted nowhere, or (0) is counted again. */
 void cv_sim_warm(cv_sim *sim, int on);

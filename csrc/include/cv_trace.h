@@ -187,7 +187,8 @@ void cv_collector_clear(cv_collector *collector);
  * simulator must know which lines are there (cv_sim.h). */
 cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch);
 cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch);
-/* The same for a detailed simulator (context: a cv_detailed): the references of windows, all threads on one core. */
+/* The same for a detailed simulator (context: a cv_detailed): the references of windows, each thread on a core of its own
+ * while there are enough. */
 cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const cv_batch *batch);
 
 uint32_t cv_crc32c(uint32_t crc, const void *bytes, size_t size);

@@ -196,6 +196,7 @@ cv_status cv_detailed_feed(cv_detailed *d, uint32_t core, const cv_refs *refs)
     return status;
 }
 
+uint32_t cv_detailed_cores(const cv_detailed *d) { return d->cores; }
 uint64_t cv_detailed_references(const cv_detailed *d) { return d->references; }
 uint64_t cv_detailed_owners(const cv_detailed *d) { return d->owners; }
 

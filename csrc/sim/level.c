@@ -82,6 +82,7 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     l->shift = l->shift < SHIFT_MAX ? l->shift : SHIFT_MAX;
     l->magic = UINT64_MAX / l->sets + 1;
     l->policy = geometry->policy;
+    l->own = geometry->own != 0;
     if (l->policy != CV_SIM_LRU)
         return cv_policy_level(l);
     /* Tags are below EMPTY; an offset below `sets` may be added to a line before it is divided. */
@@ -97,11 +98,59 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     return CV_OK;
 }
 
-void cv_level_free(cv_level *l)
+static void free_lines(cv_level *l)
 {
     free(l->rows);
     free(l->state);
     free(l->ages);
+}
+
+/* Exchange all but what is one for all threads. */
+static void exchange(cv_level *l, cv_level *kept)
+{
+    cv_level other = *kept;
+    *kept = *l;
+    other.offsets = l->offsets;
+    other.offsets_end = l->offsets_end;
+    other.n_threads = l->n_threads;
+    other.threads = l->threads;
+    other.unknown = l->unknown;
+    other.fills = l->fills;
+    other.counts = l->counts;
+    *l = other;
+}
+
+cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd *simd)
+{
+    const uint32_t most = (from > to ? from : to) + 1;
+    if (most > l->n_threads) {
+        cv_level *grown = realloc(l->threads, most * sizeof *grown);
+        if (!grown)
+            return CV_ERROR_MEMORY;
+        memset(grown + l->n_threads, 0, (most - l->n_threads) * sizeof *grown);
+        l->threads = grown;
+        l->n_threads = most;
+    }
+    cv_level *next = &l->threads[to];
+    if (!next->rows) {
+        const cv_sim_level geometry = {.sets = l->sets, .ways = l->ways, .policy = l->policy, .own = 1};
+        cv_status status = cv_level_new(next, &geometry, l->first, simd);
+        if (status != CV_OK)
+            return status;
+    }
+    cv_level now = *next;
+    *next = (cv_level){0};
+    exchange(l, &now);
+    l->threads[from] = now;
+    return CV_OK;
+}
+
+void cv_level_free(cv_level *l)
+{
+    for (uint32_t i = 0; i < l->n_threads; i++)
+        free_lines(&l->threads[i]);
+    free(l->threads);
+    free_lines(l);
     free(l->offsets);
     cv_tally_free(&l->counts);
     cv_tally_free(&l->unknown);

@@ -16,7 +16,7 @@ static cv_status add_hierarchy(cv_sim *sim, cv_hierarchy *h, const cv_sim_level 
     if (n_levels < 1 || n_levels > CV_SIM_MAX_LEVELS)
         return CV_ERROR_ARGUMENT;
     for (uint32_t k = 0; k < n_levels; k++)
-        if (!cv_level_possible(&levels[k]) || levels[k].line_bytes != levels[0].line_bytes)
+        if (!cv_level_possible(&levels[k]) || levels[k].line_bytes != levels[0].line_bytes || (k && levels[k].own && !levels[k - 1].own))
             return CV_ERROR_ARGUMENT;
     h->n_levels = n_levels;
     h->front = front_of(sim, levels[0].line_bytes);
@@ -33,6 +33,7 @@ cv_status cv_sim_new(const cv_sim_level *levels, const uint32_t *n_levels, uint3
     s->simd = cv_simd_choose();
     s->owners_limit = OWNERS_MAX;
     s->groups = 1;
+    s->thread = NO_THREAD;
     s->hierarchies = hierarchies;
     s->hierarchy = calloc(hierarchies, sizeof *s->hierarchy);
     s->front = calloc(hierarchies, sizeof *s->front);
@@ -173,6 +174,17 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs)
     }
     for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
         status = flush(sim, &sim->front[f]);
+    return status;
+}
+
+cv_status cv_sim_thread(cv_sim *sim, uint32_t thread)
+{
+    if (thread >= CV_SIM_MAX_THREADS)
+        return CV_ERROR_LIMIT;
+    cv_status status = CV_OK;
+    for (uint32_t f = 0; f < sim->fronts && sim->thread != NO_THREAD && thread != sim->thread && status == CV_OK; f++)
+        status = cv_stages_switch(&sim->front[f], sim->thread, thread);
+    sim->thread = thread;
     return status;
 }
 

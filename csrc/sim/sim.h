@@ -77,15 +77,18 @@ struct cv_level {
     uint32_t ways, stride; /* stride: tags from one row to the next */
     uint32_t shift;        /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
-    uint32_t policy;  /* enum cv_sim_policy */
-    uint64_t *state;  /* of each set, of other policies than LRU */
-    uint8_t *ages;    /* of each way, of some policies */
-    uint64_t seed;    /* of policies that choose at random */
-    int32_t selector; /* of DRRIP: who wins the duel */
-    uint32_t bimodal; /* of DRRIP: bimodal fills */
-    cv_tally unknown; /* per owner: accesses that may have hit, of references with gaps */
-    uint32_t fills;   /* misses of such references in sets with room, so far */
-    cv_tally counts;  /* number 2 owner: misses; 2 owner + 1: write-backs */
+    bool own;           /* by thread */
+    uint32_t n_threads; /* in `threads` */
+    cv_level *threads;  /* lines of those that do not run; empty without any yet, and for the one that runs */
+    uint32_t policy;    /* enum cv_sim_policy */
+    uint64_t *state;    /* of each set, of other policies than LRU */
+    uint8_t *ages;      /* of each way, of some policies */
+    uint64_t seed;      /* of policies that choose at random */
+    int32_t selector;   /* of DRRIP: who wins the duel */
+    uint32_t bimodal;   /* of DRRIP: bimodal fills */
+    cv_tally unknown;   /* per owner: accesses that may have hit, of references with gaps */
+    uint32_t fills;     /* misses of such references in sets with room, so far */
+    cv_tally counts;    /* number 2 owner: misses; 2 owner + 1: write-backs */
 };
 
 typedef struct cv_simd cv_simd;
@@ -93,6 +96,8 @@ bool cv_level_possible(const cv_sim_level *geometry);
 /* Of a possible geometry; CV_ERROR_ARGUMENT for an unknown policy or one that cannot have so many ways. */
 cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, const cv_simd *simd);
 void cv_level_free(cv_level *l);
+/* Put one thread's lines away and go on with those of another. */
+cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd *simd);
 /* Prepare for the regions that appeared since the last call and for lines below `line_end`. */
 cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end);
 
@@ -237,6 +242,8 @@ void cv_front_complete(cv_front *f);
  */
 cv_status cv_front_run(cv_front *f, const cv_refs *batch, size_t history, const cv_survey *survey);
 
+#define NO_THREAD UINT32_MAX
+
 struct cv_sim {
     const cv_simd *simd;
     cv_selection selection;
@@ -244,6 +251,7 @@ struct cv_sim {
     uint32_t groups;    /* of each owner; 1: none */
     uint32_t group_bit; /* cv_sim_group; 0: by burst */
     uint32_t burst;     /* modulo the groups */
+    uint32_t thread;    /* cv_sim_thread; NO_THREAD: none was named */
     uint32_t *grouped;  /* owners of a batch */
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
@@ -257,6 +265,7 @@ struct cv_sim {
 cv_status cv_stages_add(cv_hierarchy *h, const cv_sim_level *levels);
 /* Run `n` records through all levels; `owner` where labels are indices. */
 cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const uint32_t *owner, bool hits);
+cv_status cv_stages_switch(cv_front *f, uint32_t from, uint32_t to);
 void cv_stages_free(cv_front *f);
 
 /* lines.c */

@@ -5,7 +5,10 @@
  * by its own. So the records that leave the levels of one depth need one place only. */
 #include "level.h"
 
-static bool equal(const cv_level *l, const cv_sim_level *g) { return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy; }
+static bool equal(const cv_level *l, const cv_sim_level *g)
+{
+    return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy && l->own == (g->own != 0);
+}
 
 /* First stage from `at` on that is not as deep. */
 static uint32_t end_of(const cv_front *f, uint32_t at, uint32_t depth)
@@ -123,6 +126,16 @@ cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const ui
             return CV_ERROR_MEMORY;
     }
     return CV_OK;
+}
+
+cv_status cv_stages_switch(cv_front *f, uint32_t from, uint32_t to)
+{
+    cv_status status = CV_OK;
+    for (uint32_t s = 0; s < f->n_stages && status == CV_OK; s++)
+        if (f->stages[s].level->own)
+            status = cv_level_switch(f->stages[s].level, from, to, f->simd);
+    f->filter_in_use = false; /* it knows what was last in the sets of the other thread */
+    return status;
 }
 
 void cv_stages_free(cv_front *f)

@@ -8,7 +8,8 @@ cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch
         return CV_OK;
     cv_sim_warm(simulator, (int)batch->warm);
     cv_sim_burst(simulator, batch->window);
-    return cv_sim_feed(simulator, refs);
+    cv_status status = cv_sim_thread(simulator, batch->thread);
+    return status ? status : cv_sim_feed(simulator, refs);
 }
 
 cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_batch *batch)
@@ -18,7 +19,8 @@ cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_
     cv_sim_warm(simulator, (int)batch->warm);
     cv_sim_burst(simulator, batch->window);
     cv_sim_gaps(simulator, batch->gaps);
-    return cv_sim_feed(simulator, refs);
+    cv_status status = cv_sim_thread(simulator, batch->thread);
+    return status ? status : cv_sim_feed(simulator, refs);
 }
 
 cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const cv_batch *batch)
@@ -27,5 +29,5 @@ cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const
         return CV_OK;
     cv_detailed_warm(simulator, (int)batch->warm);
     cv_detailed_burst(simulator, batch->window);
-    return cv_detailed_feed(simulator, 0, refs);
+    return cv_detailed_feed(simulator, batch->thread % cv_detailed_cores(simulator), refs);
 }

@@ -14,9 +14,10 @@ static uint64_t next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static const cv_sim_level LEVELS[] = {{64, 12, 64, 0},    {1024, 16, 64, 0}, {53, 20, 64, 0}, {1, 1, 8, 0},   {3, 64, 4096, 0},
-                                      {100, 33, 4096, 0}, {64, 8, 64, 1},    {16, 64, 64, 2}, {7, 64, 64, 3}, {9, 5, 64, 4},
-                                      {11, 3, 64, 5},     {65, 4, 64, 6},    {5, 7, 64, 7}};
+static const cv_sim_level LEVELS[] = {{64, 12, 64, 0, 1},  {1024, 16, 64, 0, 1},  {53, 20, 64, 0, 0}, {1, 1, 8, 0, 0},
+                                      {3, 64, 4096, 0, 0}, {100, 33, 4096, 0, 0}, {64, 8, 64, 1, 0},  {16, 64, 64, 2, 0},
+                                      {7, 64, 64, 3, 0},   {9, 5, 64, 4, 0},      {11, 3, 64, 5, 0},  {65, 4, 64, 6, 0},
+                                      {5, 7, 64, 7, 0}};
 static const uint32_t N_LEVELS[] = {3, 1, 2, 7};
 static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
 
@@ -46,6 +47,7 @@ static void feed(cv_sim *const *sims, uint64_t *state, size_t count)
     cv_refs short_ones = {address, owner, NULL, write, count};
     for (int i = 0; i < SIMS; i++) {
         cv_sim_burst(sims[i], count);
+        check(cv_sim_thread(sims[i], (uint32_t)(count % 3)), "thread");
         check(cv_sim_feed(sims[i], &all), "feed");
         check(cv_sim_feed(sims[i], &bare), "feed");
         if (i > 2)
@@ -87,11 +89,14 @@ static void make(cv_sim **sims)
 int main(void)
 {
     cv_sim *sim = NULL, *sims[SIMS];
-    const cv_sim_level impossible[] = {{64, 65, 64, 0}, {64, 8, 48, 0}, {0, 8, 64, 0}, {8, 3, 64, 3}, {8, 4, 64, 8}};
-    const uint32_t one = 1;
+    const cv_sim_level impossible[] = {{64, 65, 64, 0, 0}, {64, 8, 48, 0, 0}, {0, 8, 64, 0, 0}, {8, 3, 64, 3, 0}, {8, 4, 64, 8, 0}};
+    const cv_sim_level below[] = {{64, 12, 64, 0, 0}, {64, 12, 64, 0, 1}};
+    const uint32_t one = 1, two = 2;
     for (int i = 0; i < 5; i++)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
+    if (cv_sim_new(below, &two, 1, &sim) != CV_ERROR_ARGUMENT)
+        return 2;
     make(sims);
     uint64_t state = 1;
     const size_t sizes[] = {1, 7, 8, 9, 63, 8191, 8192, 8193, COUNT};
@@ -99,6 +104,8 @@ int main(void)
         feed(sims, &state, sizes[i]);
     if (cv_sim_counts(sims[0], 4, 0, NULL, NULL, NULL) != CV_ERROR_ARGUMENT || cv_sim_group_bursts(sims[0]) != CV_ERROR_ARGUMENT)
         return 3;
+    if (cv_sim_thread(sims[0], CV_SIM_MAX_THREADS) != CV_ERROR_LIMIT)
+        return 4;
     for (int i = 0; i < SIMS; i++) {
         print_totals(sims[i], i ? CV_SIM_GROUPS : 1, i ? 2 : 4);
         cv_sim_free(sims[i]);

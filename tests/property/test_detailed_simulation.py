@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,6 +83,22 @@ def test_the_detailed_engine_counts_like_the_fast_one(references, levels):
     address, size, write, block = arrays(references).values()
     fast.feed(address, size, write, block)
     detailed.feed(address, size, write, block)
+    for place in range(len(levels)):
+        assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(streams(2), st.integers(0, 3)), min_size=1, max_size=8), plain_hierarchy(), st.integers(0, 3))
+def test_threads_with_levels_of_their_own_count_like_cores(turns, levels, own):
+    levels = [replace(level, shared=number >= own) for number, level in enumerate(levels)]
+    geometries = [Geometry(one.sets, one.ways, one.line, POLICIES.index(one.policy), not one.shared) for one in levels]
+    alone = [one._replace(own=False) for one in geometries]
+    fast, detailed = Simulator([geometries, alone]), _made(levels, cores=4)
+    for references, thread in turns:
+        address, size, write, block = arrays(references).values()
+        fast.thread(thread)
+        fast.feed(address, size, write, block)
+        detailed.feed(address, size, write, block, core=thread)
     for place in range(len(levels)):
         assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
 

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.sinks import Decoded
+from convolver._native.thread_replay import RECORD
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.falls import Falls, mixed
 from convolver.analyzing.kept import asked_of_last, kept_lines, miss_ratio
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Residency
+from convolver.tracing.thread_log import ThreadLog
 from tests.synthetic import loads, signature
 
 SIZES = [1000.0, 2000.0, 4000.0, 8000.0]
@@ -90,3 +92,29 @@ def test_lines_that_survive_for_a_shorter_time_are_found_less_often(tmp_path, mo
     far = [float(analyze(Walk(), [machine]).of(machine).falls.served[0, -1]) for machine in machines]
     assert far[0] == pytest.approx(far[1]) == pytest.approx(0.1, abs=0.01)  # the first time
     assert far[2] > 0.5
+
+
+class Threads(Walk):
+    """The same walk, with what several threads did of it."""
+
+    def __init__(self, *work):
+        records = np.zeros(len(work), RECORD)
+        records["thread"], records["instructions"] = np.arange(len(work)), work
+        self.thread_log = ThreadLog(records)
+        self.id = f"walk of {work}"
+        self.signature = signature(loads(163_840, instructions=491_520), inputs={"trace": self.id}, command=["./walk"])
+
+
+def test_threads_that_run_at_once_keep_more_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path / "cache"))
+
+    def far(program, cpus):
+        machine = msgspec.structs.replace(_left(2e-5), cpu={"cpus": cpus})
+        return float(analyze(program, [machine]).of(machine).falls.served[0, -1])
+
+    assert Threads(5, 5).thread_log.at_once == 2
+    assert Threads(1, 3, 1).thread_log.at_once == pytest.approx(5 / 3)
+    alone, two = far(Threads(9), 4), far(Threads(5, 5), 4)
+    assert two < alone
+    assert far(Threads(5, 5), 1) == pytest.approx(alone)  # in turn
+    assert alone > far(Threads(5, 4, 4, 4), 4)
