@@ -70,12 +70,12 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
 
 def drawn_costs(machine: MachineProfile, count: int) -> dict[str, NDArray[np.float64]]:
     """Return ``count`` draws of what events take: within what the probe's samples leave, or :data:`SPREAD`, which errs alike on
-    all machines."""
+    all machines. Differences of two probed times can have samples near nothing, but are no less certain than guesses."""
     probed = {cost.name.removeprefix("thread."): cost for cost in machine.kernel if cost.name.startswith("thread.")}
     found = {}
     for name, seconds in thread_costs(machine)[0].items():
         samples = [probed[one] for one in _CROWDED.get(name, (name,)) if one in probed and name in PROBED]
-        width = sum(math.log(one.high / one.low) for one in samples) if samples else 2 * math.log(SPREAD)
+        width = min(sum(math.log(one.high / one.low) for one in samples) if samples else math.inf, 2 * math.log(SPREAD))
         key = zlib.crc32(repr([name, samples]).encode())
         normal = np.random.default_rng([SEED, key]).standard_normal(count)
         found[name] = seconds * np.exp(width / 2 / NORMAL_90 * normal)

@@ -536,25 +536,49 @@ static double lost_at(const cv_threads *t, const struct running *th, const cv_th
            fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
 }
 
+/* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. */
+static double slowed_by(const cv_threads *t, const struct running *th, double present)
+{
+    double lost = 0, crowd = 0, atomics = 0, touched = 0;
+    for (uint32_t k = 0; k < th->n_touches; k++) {
+        const cv_threads_touch *touch = touch_of(t, th, k);
+        lost += lost_at(t, th, touch, present);
+        crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
+        atomics += touch->atomics;
+        touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
+    }
+    double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
+    double two = atomic * t->machine->costs.crowded_atomic + (1 - atomic) * t->machine->costs.crowded;
+    return fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
+}
+
+/* ... in the mean over who has the other cores meanwhile: `slots` of `others`, each as likely, of which `alike` touch its lines. Times
+ * are shared, so speeds are averaged, not what is lost. */
+static double slowed_in_turn(const cv_threads *t, const struct running *th, uint32_t others, uint32_t slots, uint32_t alike)
+{
+    const uint32_t least = alike + slots > others ? alike + slots - others : 0, most = alike < slots ? alike : slots;
+    double weight = 1, weights = 0, speed = 0;
+    for (uint32_t k = least; k <= most; k++) {
+        weights += weight;
+        speed += weight / slowed_by(t, th, (double)k / alike);
+        weight *= (double)(alike - k) * (slots - k) / ((k + 1.0) * (others - alike - slots + k + 1.0));
+    }
+    return weights / speed;
+}
+
 static void slow_those_that_touch(cv_threads *t, uint32_t busy)
 {
     if (!t->work->n_touches || busy < 2)
         return;
     sum_lines(t);
-    double present = (busy - 1.0) / (t->n_runs - 1.0);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        double lost = 0, crowd = 0, atomics = 0, touched = 0;
-        for (uint32_t k = 0; k < th->n_touches; k++) {
-            const cv_threads_touch *touch = touch_of(t, th, k);
-            lost += lost_at(t, th, touch, present);
-            crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
-            atomics += touch->atomics;
-            touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
-        }
-        double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
-        double two = atomic * t->machine->costs.crowded_atomic + (1 - atomic) * t->machine->costs.crowded;
-        th->slowed = fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
+        uint32_t alike = 0;
+        for (uint32_t k = 0; k < th->n_touches; k++)
+            if (t->lines[touch_of(t, th, k)->line].runners > alike + 1)
+                alike = t->lines[touch_of(t, th, k)->line].runners - 1;
+        if (alike)
+            th->slowed = slowed_in_turn(t, th, t->n_runs - 1, busy - 1, alike);
     }
 }
 

@@ -6,13 +6,17 @@ import signal
 import subprocess
 import time
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.thread_replay import COSTS, RECORD, TOUCH, PackedThreads
+from convolver.convolution.thread_costs import drawn_costs
 from convolver.errors import FormatError
+from convolver.machine.catalog import find_machine
+from convolver.machine.kernel_costs import KernelCost
 
 KINDS = (
     *("progress", "start", "exit", "create", "join", "lock", "unlock", "wait", "woken", "signal", "barrier", "acquire"),
@@ -255,6 +259,22 @@ def test_loads_of_a_line_wait_as_often_as_others_store_to_it():
     assert elapsed(rows, touches=both, shared=0.5, crowded=4, cores=1) == pytest.approx(20)
     rarely = touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
     assert elapsed(rows, touches=rarely, shared=0.5, crowded=4) == pytest.approx(10 + 10 * (1 - 1 / 1.05))
+
+
+def test_threads_in_turn_lose_only_to_what_runs_beside_them():
+    rows = independent(6, 6, 6, 6)
+    pairs = touching((1, 0, 1, 0, 1), (2, 0, 1, 0, 1), (3, 1, 1, 0, 1), (4, 1, 1, 0, 1))
+    assert elapsed(rows, cores=2) == pytest.approx(12)
+    # One of the three that may have the other core slows a thread down, to a third: its mean speed is 2/3 + 1/9.
+    assert elapsed(rows, cores=2, touches=pairs, shared=2, crowded=9) == pytest.approx(12 / (2 / 3 + 1 / 9))
+    one_line = touching(*((number, 0, 1, 0, 1) for number in (1, 2, 3, 4)))
+    assert elapsed(rows, cores=2, touches=one_line, shared=2, crowded=9) == pytest.approx(12 * 3)
+
+
+def test_costs_near_nothing_are_no_less_certain_than_guesses():
+    known = KernelCost(name="thread.pass", seconds=5e-8, low=5e-13, high=7e-8)
+    drawn = drawn_costs(msgspec.structs.replace(find_machine("cloud-epyc-milan"), kernel=(known,)), 400)["pass"]
+    assert np.quantile(drawn, (0.05, 0.5, 0.95)) == pytest.approx((2.5e-8, 5e-8, 1e-7), rel=0.2)
 
 
 def test_who_only_stores_or_has_a_line_alone_loses_nothing():
