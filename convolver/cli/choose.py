@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, State, existing, new_file, printed, say, wrote
+from convolver.cli.common import Cores, Csv, Json, Pin, State, existing, new_file, pinning, printed, say, wrote
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
 
@@ -42,6 +42,7 @@ def choose_command(
     ] = None,
     measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
     cores: Cores = None,
+    pin: Pin = None,
     state: State = "machine",
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
@@ -70,7 +71,8 @@ def choose_command(
     if known is not None:
         known |= {f"{name}{SEPARATOR}{one}": price for name, price in known.items() for one in STATES}
     others = [name for name in names if name != base]
-    chain = Chain(base=base or names[0], targets=others, output=None, force=False, cores=cores, state=state)
+    first = base or names[0]
+    chain = Chain(base=first, targets=others, output=None, force=False, cores=cores, pinning=pinning(pin), state=state)
     chain.use(trace, None)
     predictions = chain.predict(measured, None, "norm")
     ranked = ([] if base is None else [predictions[0].base]) + [prediction.target for prediction in predictions]

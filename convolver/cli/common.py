@@ -22,7 +22,17 @@ Jobs = Annotated[int | None, typer.Option(help="Workers at a time [one a process
 Cores = Annotated[
     int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
 ]
+Pin = Annotated[str | None, typer.Option("--pin", help="Threads stay on a CPU: compact (both of a core first) or scatter.")]
 Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
+
+
+def pinning(word: str | None) -> str | None:
+    """Return the word of --pin; raises :class:`UsageError` for one that says no pinning."""
+    from convolver._native.thread_replay import PINNINGS
+
+    if word is not None and word not in PINNINGS:
+        raise UsageError(f"--pin {word} is not known; use {' or '.join(PINNINGS)}.")
+    return word
 
 
 def print_json(document: Any) -> None:

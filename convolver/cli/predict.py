@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, State, printed
+from convolver.cli.common import Cores, Csv, Json, Pin, State, pinning, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
 from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
@@ -89,9 +89,7 @@ def predict(
     scaling: Annotated[
         str | None, typer.Option("--scaling", help="Its elapsed time on so many cores, and what limits it: 1,2,4,8.")
     ] = None,
-    pin: Annotated[
-        str | None, typer.Option("--pin", help="Threads stay on a CPU: compact (both of a core first) or scatter.")
-    ] = None,
+    pin: Pin = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
     state: State = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
@@ -130,7 +128,7 @@ def predict(
         loaded=loaded,
         cores=cores,
         scaling=_counts(scaling),
-        pinning=_pinning(pin),
+        pinning=pinning(pin),
         state=state,
     )
     if _is_artifact(words):
@@ -163,15 +161,6 @@ def _counts(text: str | None) -> list[int]:
     if any(not 0 < one <= MOST_CORES for one in found):
         raise UsageError(f"'{text}' is no list of cores; write it as 1,2,4,8.")
     return found
-
-
-def _pinning(word: str | None) -> str | None:
-    """Return the word; raises :class:`UsageError` for one that says no pinning."""
-    from convolver._native.thread_replay import PINNINGS
-
-    if word is not None and word not in PINNINGS:
-        raise UsageError(f"--pin {word} is not known; use {' or '.join(PINNINGS)}.")
-    return word
 
 
 def _is_artifact(words: list[str]) -> bool:

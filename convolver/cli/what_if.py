@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, existing, new_file, printed, wrote
+from convolver.cli.common import Cores, Csv, Json, Pin, existing, new_file, pinning, printed, wrote
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -36,6 +36,7 @@ def what_if_command(
         Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
     ] = None,
     cores: Cores = None,
+    pin: Pin = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -55,7 +56,7 @@ def what_if_command(
         new_file(style.check_format(plot), force)
     existing(program)
     machine = find_machine(base)
-    found = what_if(program, machine, hits=hits, cores=cores, progress=terminal_progress())
+    found = what_if(program, machine, hits=hits, cores=cores, pinning=pinning(pin), progress=terminal_progress())
     name = machine_label(machine.name, machine.projected)
     if plot is not None:
         from convolver.plotting import style

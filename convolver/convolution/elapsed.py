@@ -282,9 +282,10 @@ class ThreadReplay:
     def intervals(
         self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None
     ) -> ThreadRun:
-        """Replay once more, and keep what each thread does when, some :data:`INTERVALS` each."""
+        """Replay and keep what each thread does when, some :data:`INTERVALS` each; twice, where the times know no elapsed one."""
         work, node = self._work(times), self._node(machine, cores or self.cores(machine), pinning)[0]
-        return self._run(work, node, float(self._run(work, node).totals["elapsed"]) / INTERVALS)
+        known = times.elapsed["seconds"] if times.elapsed is not None else self._run(work, node).totals["elapsed"]
+        return self._run(work, node, float(known) / INTERVALS)
 
     def _node(self, machine: MachineProfile, cores: int, pinning: str | None) -> tuple[_Node, list[str]]:
         """Return what threads share on a machine, and what is assumed of it."""

@@ -80,13 +80,14 @@ def what_if(
     *,
     hits: HitRates | str | Path | None = None,
     cores: int | None = None,
+    pinning: str | None = None,
     progress: Progress = SILENT,
 ) -> list[WhatIf]:
     """Return the time on a machine as it is, first, and with each change, the shortest time first.
 
     ``program`` and ``hits`` as :func:`convolver.analyzing.analyze.analyze` takes them. From a signature only what needs no
     simulation is known: it is the same as from the trace, and the others are None. ``cores``: for a program with several threads,
-    default those of the machine; twice as many are tried, too.
+    default those of the machine; twice as many are tried, too; ``pinning``: its threads stay on a CPU each.
     """
     machine = as_machine(machine)
     others = variants(machine)
@@ -104,8 +105,9 @@ def what_if(
     threads = ThreadReplay.of(program)
     if threads is not None:
         cores = cores or threads.cores(machine)
-        more = threads.added(machine, times[AS_IS], 2 * cores)
-        times = {label: threads.added(known[label], one, cores) for label, one in times.items()} | {f"{2 * cores} cores": more}
+        more = threads.added(machine, times[AS_IS], 2 * cores, pinning)
+        times = {label: threads.added(known[label], one, cores, pinning) for label, one in times.items()}
+        times[f"{2 * cores} cores"] = more
     found = [_answer(label, times[AS_IS], one) for label, one in times.items()]
     first, *rest = found
     unknown = [WhatIf(label, None, None, None, None, None) for label in from_trace]

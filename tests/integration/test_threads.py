@@ -275,14 +275,29 @@ def test_a_machine_of_unknown_size_has_a_cpu_for_each_thread(stair, convolver):
     assert not any("CPUs" in note for note in fewer["assumptions"])
 
 
+PINNED = ("--pin", "scatter")
+
+
 def test_pinned_threads_do_not_share_free_processors(stair, convolver):
     def seconds(*more):
         asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "2", "--json", *more)
         return json.loads(convolver(*asked).stdout)["base"]["elapsed_seconds"]
 
-    assert seconds("--pin", "scatter") / seconds() == pytest.approx(6 / 5.5, rel=0.02)  # 2 and 4 parts have one of them
-    failed = convolver("predict", stair, "-b", "cloud-epyc-genoa", "--pin", "loose", code=2)
-    assert "use compact or scatter" in failed.stderr
+    assert seconds(*PINNED) / seconds() == pytest.approx(6 / 5.5, rel=0.02)  # 2 and 4 parts have one of them
+    asked = ("what-if", stair, "-b", "cloud-epyc-genoa", "--cores", "2", "--json")
+    free, pinned = (json.loads(convolver(*asked, *more).stdout) for more in ((), PINNED))
+    (free,), (pinned,) = ([one["seconds"] for one in rows if one["change"] == "as it is"] for rows in (free, pinned))
+    assert pinned / free == pytest.approx(6 / 5.5, rel=0.02)
+    asked = ("choose", stair, "-m", "cloud-epyc-genoa,cloud-server", "--cores", "2", "--json")
+    free, pinned = ([one["seconds"] for one in json.loads(convolver(*asked, *more).stdout)] for more in ((), PINNED))
+    assert np.array(pinned) / free == pytest.approx(6 / 5.5, rel=0.02)
+    for verb, *machines in (
+        ("predict", "-b", "cloud-epyc-genoa"),
+        ("what-if", "-b", "cloud-epyc-genoa"),
+        ("choose", "-m", "cloud-server,cloud-epyc-genoa"),
+    ):
+        failed = convolver(verb, stair, *machines, "--pin", "loose", code=2)
+        assert "use compact or scatter" in failed.stderr
 
 
 COUNTING = """
