@@ -159,12 +159,13 @@ def _from_kernels(result: _Calibration, machine: MachineProfile) -> None:
 
 
 def _from_counting(result: _Calibration, machine: MachineProfile) -> None:
-    """Take the latency of atomic operations from the probe that counts with them in memory, which waits for the word, too."""
+    """Take the latency of atomic operations, their load included, from the probe that counts with them in memory."""
     found = [one for one in machine.kernel if one.name == COUNTING and one.high - one.low <= NARROW * one.seconds]
     clock = [one.seconds for one in machine.floating_point if one.operation == "cycle"]
-    whole = _whole(found[0].seconds / clock[0]) if found and clock else None
+    # Costs of the kernel and of threads are at the clock that there usually is, registers at the fastest.
+    whole = _whole(found[0].seconds / (clock[0] * machine.usual_cycle)) if found and clock else None
     if whole is not None:
-        result.kind("atomic", "latency", max(whole - result.table.params["forward_latency"], 1))
+        result.kind("atomic", "latency", whole)
 
 
 def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:

@@ -44,7 +44,9 @@ def _flags(one: Instruction) -> int:
         flags |= native.ELEMENTS
     if one.mnemonic.startswith("rep"):
         flags |= native.REPEATED
-    if one.kind in ("atomic", "microcode"):
+    if one.kind == "atomic":
+        flags |= native.LOCKED
+    if one.kind == "microcode":
         flags |= native.SERIAL
     if one.branch == "return":
         flags |= native.RETURN

@@ -177,7 +177,7 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     const cv_core_op *const op = &c->op[number];
     const cv_core_class *const kind = &c->classes[op->class_];
     uint64_t first = c->issued > c->serial ? c->issued : c->serial;
-    if ((op->flags & CV_CORE_SERIAL) && c->retired > first)
+    if ((op->flags & (CV_CORE_SERIAL | CV_CORE_LOCKED)) && c->retired > first)
         first = c->retired;
     int chained;
     c->line = (line_origin){0, 0};
@@ -193,7 +193,9 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
         }
     }
     if (at < end || (op->flags & CV_CORE_LOAD)) {
-        const uint64_t loaded = loads(c, op, path, at, end, address);
+        uint64_t loaded = loads(c, op, path, at, end, address);
+        if (op->flags & CV_CORE_LOCKED) /* its own latency holds that of a load */
+            loaded -= loaded < c->params.forward_latency ? loaded : c->params.forward_latency;
         if (loaded > start) {
             start = loaded;
             chained = 0;

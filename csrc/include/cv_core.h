@@ -22,18 +22,19 @@
 #define CV_CORE_PLACES 4        /* beyond the first level that a load can be served from */
 
 enum cv_core_op_flags {
-    CV_CORE_LOAD = 1,       /* reads memory */
-    CV_CORE_STORE = 2,      /* writes memory */
-    CV_CORE_FUSED = 4,      /* a branch that became one with the instruction before it: no slot, no port */
-    CV_CORE_NO_PORT = 8,    /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
-    CV_CORE_FOLDED = 16,    /* an addition of a constant that some cores carry out while renaming */
-    CV_CORE_VECTOR = 32,    /* its loads and forwards take the vector side's latency */
-    CV_CORE_PLAIN = 64,     /* its address is one register and a displacement: the fast way of store forwarding */
-    CV_CORE_ELEMENTS = 128, /* every reference is a load of its own: gather */
-    CV_CORE_SERIAL = 256,   /* waits for all before it, as all after it wait for it: cpuid, locked instructions */
-    CV_CORE_REPEATED = 512, /* a string instruction: right after itself, a turn that costs only what it moves */
-    CV_CORE_RETURN = 1024,  /* its target comes from the stack of returns */
-    CV_CORE_NEW_LINE = 2048 /* in another line of code than the instruction before it */
+    CV_CORE_LOAD = 1,        /* reads memory */
+    CV_CORE_STORE = 2,       /* writes memory */
+    CV_CORE_FUSED = 4,       /* a branch that became one with the instruction before it: no slot, no port */
+    CV_CORE_NO_PORT = 8,     /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
+    CV_CORE_FOLDED = 16,     /* an addition of a constant that some cores carry out while renaming */
+    CV_CORE_VECTOR = 32,     /* its loads and forwards take the vector side's latency */
+    CV_CORE_PLAIN = 64,      /* its address is one register and a displacement: the fast way of store forwarding */
+    CV_CORE_ELEMENTS = 128,  /* every reference is a load of its own: gather */
+    CV_CORE_SERIAL = 256,    /* waits for all before it, as all after it wait for it: cpuid */
+    CV_CORE_REPEATED = 512,  /* a string instruction: right after itself, a turn that costs only what it moves */
+    CV_CORE_RETURN = 1024,   /* its target comes from the stack of returns */
+    CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
+    CV_CORE_LOCKED = 4096    /* waits for all before it; what comes after it does not wait */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */

@@ -46,10 +46,10 @@ def test_without_a_clock_the_table_stays():
     assert calibrated_core(seed, bare) == (seed, {})
 
 
-@pytest.mark.parametrize(("high", "latency"), [(20.2, 13), (22.0, 1)])
+@pytest.mark.parametrize(("high", "latency"), [(20.2, 20), (22.0, 8)])
 def test_counting_with_atomic_operations_gives_their_latency(high, latency):
     counting = KernelCost(name="thread.sum", seconds=20 * CYCLE, low=20 * CYCLE, high=high * CYCLE)
-    seed = find_core("zen5")
-    assert (seed.kind("atomic").latency, seed.params["forward_latency"]) == (1, 7)
+    seed = find_core("zen4")
+    assert seed.kind("atomic").latency == 8
     table = calibrated_core(seed, msgspec.structs.replace(_profile(), kernel=(counting,)))[0]
     assert table.kind("atomic").latency == latency
