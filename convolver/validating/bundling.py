@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from convolver.errors import PredictionError
 from convolver.machine.maps import Curve
@@ -15,22 +16,29 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.schema import write_atomically
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.measuring import CampaignRuns
-from convolver.validating.validation_rows import measured_fields
+from convolver.validating.validation_rows import chosen_runs, taken, timed_by
+
+QUIET = 0.2
+"""Share of the runs that are taken as quiet: the slowest of them gives a program's time."""
 
 
 def write_bundle(
     name: str, profile: MachineProfile, jobs: Sequence[Job], runs: CampaignRuns, condition: Condition, folder: Path
 ) -> list[Path]:
-    """Write ``NAME.machine.json``, without single samples, and ``times-NAME.csv`` (program, input, seconds of processor time, the
-    median of the runs that count); returns both paths.
+    """Write ``NAME.machine.json``, without single samples, and ``times-NAME.csv`` (program, input, seconds of processor time);
+    returns both paths.
+
+    The times are those that a fifth of the runs that count stay below: they stand for the machine, not for a moment of it, and
+    what other VMs do only adds time.
 
     Raises :class:`PredictionError` when no program ended well.
     """
     rows = []
     for job in jobs:
-        known = measured_fields(condition, runs.of(job, condition), None, runs.alone(condition))
-        if known is not None:
-            rows.append((job.program, job.input, f"{known['measured_seconds']:.4g}"))
+        found = runs.of(job, condition)
+        if found:
+            seconds = [taken(run, timed_by(condition, threads=job.threads)) for run in chosen_runs(found, runs.alone(condition))]
+            rows.append((job.program, job.input, f"{np.quantile(seconds, QUIET):.4g}"))
     if not rows:
         raise PredictionError("No program of the campaign ended well here, so there are no times to export.")
     machine, times = folder / f"{name}{SUFFIX}", folder / f"times-{name}.csv"

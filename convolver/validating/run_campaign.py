@@ -30,6 +30,8 @@ from convolver.validating.visits import Visits
 
 Stop = Literal["measured", "traced"]
 """Where a campaign can end before it has a result."""
+EXPORTED_ROUNDS = 15
+"""Rounds of native runs, at least, of a machine that other machines' campaigns compare with: enough to meet quiet moments."""
 
 
 class _Campaign:
@@ -133,7 +135,8 @@ def export_machine(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     wait_until_quiet(patience, progress)
-    state = _Campaign(msgspec.structs.replace(campaign, condition=(base,)), Path(here).resolve(), folder, progress)
+    measured = msgspec.structs.replace(campaign, condition=(base,), runs=max(campaign.runs, EXPORTED_ROUNDS))
+    state = _Campaign(measured, Path(here).resolve(), folder, progress)
     jobs = state.gather(calibrate=True)
     if base.name not in state.machines:
         raise PredictionError(f"The machine has no profile: {state.refused.get(base.name, 'it was not probed')}.")

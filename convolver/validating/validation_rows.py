@@ -37,7 +37,8 @@ def timed_by(*conditions: Condition, threads: int = 1) -> str:
     return "wall" if threads > 1 or any(one.cpu_quota < 1 for one in conditions) else "processor"
 
 
-def _taken(run: NativeRun, timed: str) -> float:
+def taken(run: NativeRun, timed: str) -> float:
+    """Return the seconds of a run by the clock that counts."""
     return run.wall_seconds if timed == "wall" else run.processor_seconds
 
 
@@ -54,7 +55,7 @@ def measured_fields(
     if not runs:
         return None
     runs, timed = chosen_runs(runs, alone), timed_by(condition, threads=threads)
-    values = [_taken(run, timed) for run in runs]
+    values = [taken(run, timed) for run in runs]
     return {
         "measured_seconds": median(values),
         "wall_seconds": median(run.wall_seconds for run in runs),
@@ -80,8 +81,8 @@ def waited_seconds(base: Sequence[NativeRun], alone: float = 0.0) -> float:
 
 def paired_ratios(base: Sequence[NativeRun], runs: Sequence[NativeRun], timed: str) -> list[float]:
     """Return base time / time of the rounds in which both were run, given the runs of either condition that count."""
-    first = {run.round: _taken(run, timed) for run in base}
-    pairs = [(first[run.round], _taken(run, timed)) for run in runs if run.round in first]
+    first = {run.round: taken(run, timed) for run in base}
+    pairs = [(first[run.round], taken(run, timed)) for run in runs if run.round in first]
     return [one / other for one, other in pairs if other > 0]
 
 
