@@ -100,13 +100,13 @@ def _patience_seconds(plan: Plan, lines: Sequence[Line]) -> float:
 def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]) -> dict[str, Any]:
     accepted = sum(len(line.samples_seconds) for line in lines)
     rejected = sum(line.rejected for line in lines)
-    cycles = sorted(line.cycle_seconds for line in lines)
+    alone = [line for line in lines if line.threads == 1] or lines
     return {
         "rejected_share": round(rejected / (accepted + rejected), 4),
         "unstable_share": round(unsettled_share(summaries.values()), 4),
         "median_spread": round(median(summary.spread for summary in summaries.values()), 5),
-        "cycle_seconds_least": cycles[0],
-        "cycle_seconds_median": median(cycles),
+        "cycle_seconds_least": min(line.cycle_seconds for line in lines),
+        "cycle_seconds_median": median(median(line.clocks_seconds or (line.cycle_seconds,)) for line in alone),
         "neighbour_slowdown": _neighbour_slowdown(summaries),
     }
 
