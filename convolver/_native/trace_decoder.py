@@ -28,11 +28,22 @@ REGISTERS: int = lib.CV_TRACE_HLL_REGISTERS
 MAGIC: int = lib.CV_WIRE_MAGIC
 VERSION: int = lib.CV_WIRE_VERSION
 
+WIRE: dict[str, int] = {
+    name: getattr(lib, f"CV_WIRE_{name}") for name in ("VISIT", "CONTROL", "THREAD", "MODULE", "SEGMENT", "END")
+}
+"""Numbers of the wire format."""
 MODULE = layout("struct cv_wire_module")
 SEGMENT = layout("struct cv_wire_segment")
 INSTRUCTION = layout("struct cv_wire_instruction")
 SITE = layout("struct cv_wire_site")
 FEATURES = layout("cv_site_features")
+SYSTEM = layout("struct cv_wire_system")
+SYSTEM_CALL = layout("struct cv_wire_call")
+PAGES_KNOWN: int = lib.CV_WIRE_PAGES_KNOWN
+COUNTERS = layout("struct cv_counters_header")
+COUNTERS_MAGIC: int = lib.CV_COUNTERS_MAGIC
+COUNTERS_OFFSET: int = lib.CV_COUNTERS_OFFSET
+COUNTERS_EVERY: int = ffi.offsetof("struct cv_counters_header", "every")
 OBJECT = layout("cv_object")
 PAIR = layout("cv_pair")
 

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from pathlib import Path
 
-from convolver.errors import TracerError
+import numpy as np
 
-MAGIC = 0x31525443564E4F43
-OFFSET = 4096
-_HEADER = struct.Struct("<QQQQq")
-_EVERY = struct.Struct("<QQQ")
+from convolver._native.trace_decoder import COUNTERS, COUNTERS_EVERY, COUNTERS_MAGIC, COUNTERS_OFFSET
+from convolver.errors import TracerError
 
 
 def read_counters(path: Path) -> bytes:
     """Return the counters in use, 8 bytes little-endian each; raises :class:`TracerError` when the file is not the tracer's."""
     try:
         with open(path, "rb") as file:
-            header = file.read(_HEADER.size)
-            if len(header) < _HEADER.size or _HEADER.unpack(header)[0] != MAGIC:
+            header = np.frombuffer(file.read(COUNTERS.itemsize).ljust(COUNTERS.itemsize, b"\0"), COUNTERS)[0]
+            if header["magic"] != COUNTERS_MAGIC:
                 raise TracerError("The tracer left no counters: it was killed while it started; trace again.")
-            used = _HEADER.unpack(header)[2]
-            file.seek(OFFSET)
-            return file.read(used * 8)
+            file.seek(COUNTERS_OFFSET)
+            return file.read(int(header["used"]) * 8)
     except OSError as error:
         raise TracerError(f"The tracer's counters cannot be read: {error.strerror}; trace again.") from error
 
@@ -41,5 +37,5 @@ def thin_out(path: Path, bursts: int, stretches: int, sets: int) -> None:
     One of ``bursts`` intervals has a burst, one of ``stretches`` begins a stretch of set samples, which hold 1/``sets`` of all.
     """
     with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
-        file.seek(_HEADER.size)
-        file.write(_EVERY.pack(bursts, stretches, sets))
+        file.seek(COUNTERS_EVERY)
+        file.write(np.array((bursts, stretches, sets), "<u8").tobytes())

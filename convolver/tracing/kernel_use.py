@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
-from convolver.tracing.system_call_names import system_call_name
+import numpy as np
 
-PAGES = (
-    *("anonymous", "populated", "file", "windows", "shared"),
-    *("huge_pages", "huge_regions", "advised_pages", "advised_regions", "heap_pages", "heap_regions"),
-)
-"""Fields of ``struct cv_wire_pages``."""
+from convolver._native.trace_decoder import PAGES_KNOWN, SYSTEM, SYSTEM_CALL
+from convolver.tracing.system_call_names import system_call_name
 
 TARGETS = ("", "file", "pipe", "socket", "null", "other")
 """What a call that moves bytes has as its first argument, by ``enum cv_wire_target``."""
 
 OF_THE_VDSO = frozenset(("clock_gettime", "gettimeofday", "time", "getcpu"))
 """System calls under Valgrind alone: a native run reads the time without the kernel, in the vdso."""
-
-_HEAD = struct.Struct(f"<II{len(PAGES)}QQQQ")
-_CALL = struct.Struct("<IIQQ")
-_PAGES_KNOWN = 1
 
 
 def system_document(payload: bytes) -> dict[str, Any] | None:
@@ -33,14 +25,14 @@ def system_document(payload: bytes) -> dict[str, Any] | None:
     """
     if not payload:
         return None
-    page_bytes, flags, *numbers = _HEAD.unpack_from(payload)
-    forks, threads, count = numbers[len(PAGES) :]
-    calls = [_CALL.unpack_from(payload, _HEAD.size + index * _CALL.size) for index in range(count)]
+    head = np.frombuffer(payload, SYSTEM, 1)[0]
+    pages = head["pages"]
+    calls = np.frombuffer(payload, SYSTEM_CALL, int(head["calls"]), SYSTEM.itemsize).tolist()
     return {
-        "page_bytes": page_bytes,
-        "pages": dict(zip(PAGES, numbers, strict=False)) if flags & _PAGES_KNOWN else None,
-        "forks": forks,
-        "threads": threads,
+        "page_bytes": int(head["page_bytes"]),
+        "pages": {name: int(pages[name]) for name in pages.dtype.names} if head["flags"] & PAGES_KNOWN else None,
+        "forks": int(head["forks"]),
+        "threads": int(head["threads"]),
         "calls": [
             {"call": name, "target": TARGETS[target] if target < len(TARGETS) else "other", "calls": calls, "bytes": moved}
             for name, target, calls, moved in ((system_call_name(number), *rest) for number, *rest in calls)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.trace_decoder import MAGIC, VERSION
+from convolver._native.layouts import packed
+from convolver._native.trace_decoder import MAGIC, VERSION, WIRE
 from convolver.tracing.definitions import CONTINUED, STORE
-
-_VISIT, _CONTROL = 2 << 62, 3 << 62
-_THREAD, _MODULE, _SEGMENT, _END = 1, 32, 33, 34
 
 Key = tuple[int, int, int, int]
 """Address of the instruction, its length, bytes of the reference, 1 for a write; a size of 0 is the instruction itself."""
 
 
-def _long_record(kind: int, payload: bytes) -> bytes:
-    return struct.pack("<Q", _CONTROL | kind << 56 | len(payload) // 8) + payload
+def _words(*words: int) -> bytes:
+    return np.array(words, "<u8").tobytes()
+
+
+def _record(kind: str, payload: bytes) -> bytes:
+    return _words(WIRE["CONTROL"] | WIRE[kind] << 56 | len(payload) // 8) + payload
 
 
 def beginning() -> bytes:
     """Return the beginning of a stream with one module: code outside every file."""
-    return struct.pack("<QQ", MAGIC, VERSION) + _long_record(_MODULE, struct.pack("<QQQII", 0, 0, 0, 0, 0))
+    return _words(MAGIC, VERSION) + _record("MODULE", packed("struct cv_wire_module"))
 
 
 def ending() -> bytes:
     """Return the record of a normal end."""
-    return _long_record(_END, struct.pack("<IiQ", 0, 0, 0))
+    return _record("END", packed("struct cv_wire_end"))
 
 
 class WireWriter:
@@ -54,19 +54,19 @@ class WireWriter:
         number, sites = len(self._segments), int(size > 0)
         self._segments[key] = number
         self._counts.append(0)
-        payload = struct.pack("<QQIIII", pc, pc, number, 0, number, self._sites)
-        payload += struct.pack("<HHHH", sites, sites, 1, 0)
-        payload += struct.pack("<HBBHH", 0, length, CONTINUED if self._counted and sites else 0, 0, 0)
+        place = {"address": pc, "file_offset": pc, "id": number, "counter": number, "first_site": self._sites}
+        payload = packed("struct cv_wire_segment", **place, words=sites, sites=sites, instructions=1)
+        payload += packed("struct cv_wire_instruction", length=length, flags=CONTINUED if self._counted and sites else 0)
         if sites:
-            payload += struct.pack("<qIHHhB5x", 0, 0, size, 0, 0, STORE if write else 0)
+            payload += packed("struct cv_wire_site", size_bytes=size, flags=STORE if write else 0)
         self._sites += sites
-        return _long_record(_SEGMENT, payload)
+        return _record("SEGMENT", payload)
 
     def records(self, keys: list[Key], addresses: NDArray[np.uint64], thread: int = 1) -> bytes:
         """Return the records of references in execution order; ``addresses`` of keys of size 0 are left out."""
         parts = []
         if thread != self._thread:
-            parts.append(struct.pack("<Q", _CONTROL | _THREAD << 56 | thread))
+            parts.append(_words(WIRE["CONTROL"] | WIRE["THREAD"] << 56 | thread))
             self._thread = thread
         parts += [self._define(key) for key in dict.fromkeys(keys) if key not in self._segments]
         numbers = np.array([self._segments[key] for key in keys], dtype=np.uint64)
@@ -74,6 +74,6 @@ class WireWriter:
             self._counts[int(number)] += int(count)
         recorded = np.array([key[2] > 0 for key in keys], dtype=bool)
         words = np.empty((int(recorded.sum()), 2), dtype="<u8")
-        words[:, 0] = numbers[recorded] | np.uint64(_VISIT)
+        words[:, 0] = numbers[recorded] | np.uint64(WIRE["VISIT"])
         words[:, 1] = addresses[recorded]
         return b"".join(parts) + words.tobytes()

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.trace_decoder import MAGIC, VERSION, Decoder
+from convolver._native.trace_decoder import MAGIC, SYSTEM, VERSION, Decoder
 from convolver.errors import FormatError
-from convolver.tracing.kernel_use import PAGES, TARGETS, faults, system_document
+from convolver.tracing.kernel_use import TARGETS, faults, system_document
 
 KIND, HEAD_WORDS = 39, 13
+PAGES = SYSTEM["pages"].names
 COUNT = st.integers(0, 2**64 - 1)
 
 
