@@ -9,6 +9,7 @@ not undo a published figure. Profiles of older probes have only a few kernels, o
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
@@ -54,6 +55,10 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
+MEMORY_PORTS = ("load", "store", "vector_load")
+VECTOR_BYTES = (16, 32, 64)
+TWICE = 1.8
+"""A load of twice the bytes that takes this many times as long takes two turns of its port."""
 COUNTING = "thread.sum"
 """Cost of the kernel's probes."""
 COMMITTED = 2
@@ -115,6 +120,9 @@ def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]
         {"name": name, "published": table.params.get(name), "used": value, "measured": name in used}
         for name, value in calibrated.params.items()
     ]
+    for field in MEMORY_PORTS:
+        counts = [len((getattr(one.memory, field) or one.memory.load).split()) for one in (table, calibrated)]
+        rows.append({"name": f"{field}.ports", "published": counts[0], "used": counts[1], "measured": f"{field}.ports" in used})
     for name in calibrated.kinds:
         if f"{name}.cycles" in used:
             own: dict[str, Any] = {"published": table.kind(name).cycles, "used": used[f"{name}.cycles"]}
@@ -205,6 +213,21 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
     _front_end(result, value)
     for buffer in BUFFERS:
         result.param(buffer, whole(value(f"window.{buffer}")))
+    _memory_ports(result, value)
+
+
+def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take as many ports as loads and stores use in a cycle, and what a port moves at once where more takes two turns."""
+    load = {width: cycles for width in VECTOR_BYTES if (cycles := value(f"throughput.load_{width}"))}
+    split = [width for width, wider in pairwise(load) if load[wider] >= TWICE * load[width]]
+    if split:
+        result.param("port_bytes", split[0])
+    times = (value("throughput.load"), value("throughput.store"), next(iter(load.values()), None))
+    for field, cycles in zip(MEMORY_PORTS, times, strict=True):
+        count = _whole(1 / cycles, ROUNDING) if cycles else None
+        if count is not None:
+            result.table = result.table.with_memory_ports(**{field: count})
+            result.used[f"{field}.ports"] = count
 
 
 def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> None:

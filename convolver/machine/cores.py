@@ -95,6 +95,15 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Return the table with other parameters."""
         return msgspec.structs.replace(self, params={**self.params, **changes})
 
+    def with_memory_ports(self, **counts: int) -> CoreTable:
+        """Return the table with so many ports of ``load``, ``store`` or ``vector_load``: its own first, then new ones."""
+        memory, ports = msgspec.to_builtins(self.memory), self.ports
+        for field, count in counts.items():
+            own = (memory[field] or memory["load"]).split()
+            new = [f"{field}{number}" for number in range(len(own), count)]
+            memory[field], ports = " ".join([*own, *new][:count]), (*ports, *new)
+        return msgspec.structs.replace(self, memory=msgspec.convert(memory, Memory), ports=ports)
+
     def with_kind(self, name: str, **changes: Any) -> CoreTable:
         """Return the table with one kind changed."""
         kind = msgspec.structs.replace(self.kind(name), **changes)

@@ -78,6 +78,9 @@ BODY(t_divide_64, ".rept 4\n mov %r8, %rax\n xor %edx, %edx\n div %rcx\n .endr\n
 BODY(t_load, "mov (%rdi), %rbx\n mov 72(%rdi), %rdx\n mov 144(%rdi), %rsi\n mov 216(%rdi), %r11\n mov 288(%rdi), %r12\n"
              "mov 360(%rdi), %r13\n mov 432(%rdi), %r14\n mov 504(%rdi), %r15\n")
 BODY(t_store, ".irp r, 0, 8, 16, 24, 32, 40, 48, 56\n mov %rax, 64+\\r(%rdi)\n .endr\n")
+BODY(t_load_16, VECTORS("movups 64(%rdi), %xmm\\r"))
+BODY(t_load_32, VECTORS("vmovups 64(%rdi), %ymm\\r"))
+BODY(t_load_64, VECTORS("vmovups 64(%rdi), %zmm\\r"))
 BODY(t_fp_add, VECTORS("addsd %xmm1, %xmm\\r"))
 BODY(t_fp_multiply, VECTORS("mulsd %xmm0, %xmm\\r"))
 BODY(t_fp_fma_32, VECTORS("vfmadd213pd %ymm1, %ymm2, %ymm\\r"))
@@ -112,6 +115,7 @@ BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 
 static int cv_has_fma(void) { return __builtin_cpu_supports("fma"); }
 static int cv_has_avx(void) { return __builtin_cpu_supports("avx"); }
+static int cv_has_avx512(void) { return __builtin_cpu_supports("avx512f"); }
 static int cv_has_count(void) { return __builtin_cpu_supports("popcnt"); }
 static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
 
@@ -173,6 +177,9 @@ const struct cv_body cv_bodies[] = {
     THROUGHPUT(divide_64, 4, 0, 0),
     THROUGHPUT(load, 8, 0, 0),
     THROUGHPUT(store, 8, 0, 0),
+    THROUGHPUT(load_16, 12, 0, 0),
+    THROUGHPUT(load_32, 12, 1, cv_has_avx),
+    THROUGHPUT(load_64, 12, 1, cv_has_avx512),
     THROUGHPUT(fp_add, 12, 0, 0),
     THROUGHPUT(fp_multiply, 12, 0, 0),
     THROUGHPUT(fp_fma_32, 12, 1, cv_has_fma),

@@ -40,6 +40,22 @@ def test_no_operations_that_share_slots_leave_the_published_width(a_cycle, width
     assert calibrated_core(find_core("zen4"), profile)[0].params["issue_width"] == width
 
 
+@pytest.mark.parametrize(
+    ("core", "times", "ports", "port_bytes"),
+    [
+        ("zen5", {"load": 0.251, "store": 0.501, "load_16": 0.5, "load_32": 0.5, "load_64": 0.5}, (4, 2, 2), 64),  # timed on one
+        ("golden-cove", {"load": 1 / 3, "load_32": 1 / 3, "load_64": 0.5}, (3, 2, 3), 0),
+        ("skylake", {"load": 0.5, "store": 0.5, "load_16": 0.5, "load_32": 1.0}, (2, 2, 2), 16),  # as no Skylake is
+    ],
+)
+def test_loads_and_stores_of_a_cycle_give_their_ports(core, times, ports, port_bytes):
+    figures = tuple(CoreFigure(name=f"throughput.{name}", value=one, low=one, high=one) for name, one in times.items())
+    table = calibrated_core(find_core(core), msgspec.structs.replace(_profile(), core=figures))[0]
+    assert table.params.get("port_bytes", 0) == port_bytes
+    assert tuple(bin(table.mask(names)).count("1") for names in (table.memory.load, table.memory.store)) == ports[:2]
+    assert len((table.memory.vector_load or table.memory.load).split()) == ports[2]
+
+
 def test_without_a_clock_the_table_stays():
     seed = find_core("zen3")
     bare = msgspec.structs.replace(machine("m"), floating_point=())
