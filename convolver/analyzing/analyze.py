@@ -35,6 +35,7 @@ from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import Fed, RecordedTrace, sampled
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import Target
+from convolver.tracing.reader import Trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -226,7 +227,7 @@ def _with_last(
 
 def _busy(trace: PredictableTrace, machine: MachineProfile) -> float:
     """Return how many of a machine's CPUs the program keeps busy in the mean."""
-    log = getattr(trace, "thread_log", None)
+    log = trace.thread_log if isinstance(trace, Trace) else None
     return 1.0 if log is None else min(log.at_once, max(float(machine.cpu.get("cpus", log.at_once)), 1.0))
 
 
