@@ -3,8 +3,10 @@
 
 Each program runs natively with each number of threads, in turn, while the machine is quiet, until others took at most a tenth of
 all processors in ``--rounds`` runs of each; of these the median of the shortest third counts. They are traced with each number of
-threads and predicted for two cores from the profile ``--machine``, one of this processor's kind. ``--folder`` keeps inputs, times
-and traces, and takes those that are there: ``--only times`` adds to those that are kept. What is not installed is left out.
+threads and predicted for two cores from the profile ``--machine``, one of this processor's kind; what threads do to each other is
+probed between the rounds, since hosts move the CPUs of virtual machines, and takes the place of what the profile says of it.
+``--folder`` keeps inputs, times and traces, and takes those that are there: ``--only times`` adds to those that are kept. What is
+not installed is left out.
 """
 
 import argparse
@@ -18,10 +20,14 @@ import time
 from pathlib import Path
 from statistics import median
 
+import msgspec
 from campaign_inputs import library_text
 from result_file import write_result
 
+from convolver.machine.catalog import as_machine
+from convolver.probing.kernel import kernel_costs
 from convolver.probing.load import QUIET_SHARE, Usage, others_share
+from convolver.probing.runner import tell
 from convolver.validating.validation_rows import DISTURBED
 
 KERNELS = [
@@ -44,6 +50,7 @@ COLUMNS = [
     *("8 threads on 2 cores", "predicted for 8", "error for 8"),
 ]
 THREADS = (1, 2, 8)
+COSTS = "costs.json"
 CONVOLVER = [sys.executable, "-m", "convolver"]
 
 
@@ -74,12 +81,16 @@ def native(folder: Path, rounds: int, kept: Path, patience: float) -> None:
     taken = json.loads(kept.read_text()) if kept.exists() else []
     end = time.monotonic() + patience
     undisturbed = {(name, threads): 0 for threads in THREADS for name in commands(2)}
+    probed = None
     for name, threads, _, others in taken:
         undisturbed[name, threads] += others <= DISTURBED
     while time.monotonic() < end and (least := min(undisturbed.values())) < rounds:
         name, threads = next(key for key, count in undisturbed.items() if count == least)
         if others_share() > QUIET_SHARE:
             continue
+        if probed != least:
+            probed = least
+            probe_threads(kept.with_name(COSTS))
         words, more = commands(threads)[name]
         usage, children, began = Usage.now(), os.times(), time.perf_counter()
         subprocess.run(words, cwd=folder, env=os.environ | more, stdout=subprocess.DEVNULL, check=True)
@@ -89,6 +100,29 @@ def native(folder: Path, rounds: int, kept: Path, patience: float) -> None:
         undisturbed[name, threads] += others <= DISTURBED
         taken.append((name, threads, seconds, others))
     kept.write_text(json.dumps(taken))
+
+
+def probe_threads(kept: Path) -> None:
+    """Add what threads cost each other now to the samples by name in ``kept``."""
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    for one in tell("the kernel", "--system", "--cpu", "0"):
+        if one["name"].startswith("thread."):
+            known.setdefault(one["name"], []).extend(one["seconds"])
+    kept.write_text(json.dumps(known))
+
+
+def of_these_rounds(machine: str, folder: Path) -> str:
+    """Return the profile with what was probed between the rounds, where that is kept."""
+    if not (folder / COSTS).exists():
+        return machine
+    found = kernel_costs(
+        [{"name": name, "seconds": samples} for name, samples in json.loads((folder / COSTS).read_text()).items()]
+    )
+    profile = as_machine(machine)
+    others = [one for one in profile.kernel if one.name not in {cost.name for cost in found}]
+    path = folder / "these-rounds.machine.json"
+    msgspec.structs.replace(profile, kernel=(*others, *found)).save(path)
+    return str(path)
 
 
 def counted(runs: list[tuple[float, float]]) -> float:
@@ -140,7 +174,8 @@ def main() -> None:
         if options.only != "times":
             traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in THREADS}
         if options.only is None:
-            says = {key: predicted(trace, options.machine) for key, trace in traces.items()}
+            machine = of_these_rounds(options.machine, folder)
+            says = {key: predicted(trace, machine) for key, trace in traces.items()}
             runs: dict[tuple[str, int], list[tuple[float, float]]] = {}
             for one, threads, seconds, others in json.loads(kept.read_text()):
                 runs.setdefault((one, threads), []).append((seconds, others))
