@@ -60,6 +60,7 @@ class Elapsed:
     locks: Sequence[Mapping[str, Any]]
     lines: Sequence[Mapping[str, Any]]
     regions: Sequence[Mapping[str, Any]]
+    spins: Sequence[Mapping[str, Any]]
     forced: int
     assumptions: Sequence[str]
 
@@ -96,6 +97,7 @@ class Elapsed:
             "locks": [dict(one) for one in self.locks],
             "lines": [dict(one) for one in self.lines],
             "regions": [dict(one) for one in self.regions],
+            "spin_loops": [dict(one) for one in self.spins],
             "forced_waits": self.forced,
             "assumptions": list(self.assumptions),
         }
@@ -184,7 +186,7 @@ class ThreadReplay:
 
     def _touches_by_class(self, trace: Trace) -> NDArray[Any] | None:
         """Return what threads do to lines that others touch, for one instruction of each class."""
-        if self._touched is None:
+        if self._touched is None or self._touched.touches is None:
             return None
         import polars as pl
 
@@ -262,6 +264,12 @@ class ThreadReplay:
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
+        spins = self._spins(times)
+        if spins:
+            share = sum(one["seconds"] for one in spins) / max(float(run.totals["work"]), 1e-300)
+            notes.append(
+                f"threads wait in a loop of the program, {spins[0]['name']}, for {share:.0%} of the CPU time: it counts as work"
+            )
         return Elapsed(
             machine.name,
             cores,
@@ -275,6 +283,7 @@ class ThreadReplay:
             self._locks(run),
             self._lines(run),
             self._regions(run, cores),
+            spins,
             int(run.totals["forced"]),
             notes,
         )
@@ -374,6 +383,15 @@ class ThreadReplay:
         most = [int(one) for one in np.argsort(-run.lines)[:LINES_SHOWN] if run.lines[one] > 0]
         lines = self._touched.lines
         return [{"name": lines[one].label, "address": lines[one].address, "lost": float(run.lines[one])} for one in most]
+
+    def _spins(self, times: BlockTimes) -> list[dict[str, Any]]:
+        """Return the program's own loops in which threads wait, where that takes :data:`LEAST_LOST` of the time together."""
+        if self._touched is None or not self._touched.spins:
+            return []
+        seconds = dict(zip(times.table["block"].to_list(), times.table["seconds"].to_list(), strict=True))
+        found = [{"name": one.label, "seconds": one.share * seconds.get(one.block, 0.0)} for one in self._touched.spins]
+        enough = sum(float(one["seconds"]) for one in found) >= LEAST_LOST * sum(seconds.values())
+        return sorted(found, key=lambda one: -float(one["seconds"]))[:LINES_SHOWN] if enough else []
 
     def _regions(self, run: ThreadRun, cores: int) -> list[dict[str, Any]]:
         """Return the parallel regions that take longest, by the place that begins them."""

@@ -13,6 +13,7 @@ import numpy as np
 from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
 from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_of, open_elf, read_symbols
+from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
 from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ class TouchedLine:
 @dataclass(frozen=True)
 class TouchedLines:
     """``touches``: a row for each thread (serial number), line (place in ``lines``) and block, with the ``loads``, ``atomics``
-    and ``stores`` (atomic ones included) that one reference of the block by this thread stands for."""
+    and ``stores`` (atomic ones included) that one reference of the block by this thread stands for; None without any.
+    ``spins``: loops in which threads wait for others."""
 
     lines: list[TouchedLine]
-    touches: pl.DataFrame
+    touches: pl.DataFrame | None
+    spins: list[SpinLoop]
 
 
 def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
@@ -102,27 +105,31 @@ def _serials(records: Any) -> dict[int, list[int]]:
 
 
 def touched_lines(trace: Trace) -> TouchedLines | None:
-    """Return the lines that threads contend for, those touched most; None where there is none."""
+    """Return the lines that threads contend for, those touched most, and loops that wait; None where there is neither."""
     import polars as pl
 
-    hot, whole = [], []
+    sites = trace.definitions.sites
+    stores = (sites["flags"] & STORE) != 0
+    hot, whole, spinning = [], [], []
     for piece in _pieces(trace):
         whole.append(piece.group_by("thread", "site").len())
+        spinning.append(spins_in(piece, stores))
         line = pl.col("word") // WORDS
         often = piece.group_by(line=line).len().filter(pl.col("len") >= HOT)["line"]
         hot.append(piece.filter(line.is_in(often.implode())).group_by("word", "thread", "site", "window").len())
     if not hot or trace.thread_log is None:
         return None
-    sites = trace.definitions.sites
-    stores = (sites["flags"] & STORE) != 0
     atomics = (sites["flags"] & ATOMIC) != 0
     about = pl.DataFrame(
         {"site": np.arange(len(sites), dtype=np.uint32), "block": trace.site_blocks, "stored": stores, "atomic": atomics}
     )
     each = pl.concat(hot).join(about, on="site").with_columns(line=pl.col("word") // WORDS)
     each = _contended(each)
+    by_site = pl.concat(whole).join(about, on="site")
+    spins = pl.concat(spinning).group_by("word", "thread", "site").agg(pl.col("len").sum())
+    loops = spin_loops(trace, spins, _pieces(trace), by_site.group_by("block").agg(pl.col("len").sum()))
     if not len(each):
-        return None
+        return TouchedLines([], None, loops) if loops else None
     count = pl.col("len")
     by = each.group_by("line", "thread", "block").agg(
         loads=count.filter(~pl.col("stored") & ~pl.col("atomic")).sum(),
@@ -131,7 +138,7 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
     )
     # The compare-and-swap of an atomic operation follows a plain load of it.
     by = by.with_columns(loads=(pl.col("loads").cast(pl.Int64) - pl.col("atomics")).clip(0))
-    totals = pl.concat(whole).join(about, on="site").group_by("thread", "block").agg(count.sum())
+    totals = by_site.group_by("thread", "block").agg(count.sum())
     by = by.join(totals, on=("thread", "block")).with_columns(pl.col("loads", "atomics", "stores") / count)
     numbers = each.group_by("line").agg(count.sum()).sort("len", "line", descending=True).head(MOST_LINES)["line"].to_list()
     place = pl.DataFrame(
@@ -140,7 +147,7 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
     serials = [(number, serial) for number, all_of in _serials(trace.thread_log.records).items() for serial in all_of]
     names = pl.DataFrame(serials, schema={"thread": pl.UInt32, "serial": pl.UInt32}, orient="row")
     touches = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
-    return TouchedLines(_described(trace, each.filter(pl.col("line").is_in(numbers)), numbers), touches)
+    return TouchedLines(_described(trace, each.filter(pl.col("line").is_in(numbers)), numbers), touches, loops)
 
 
 def _contended(each: pl.DataFrame) -> pl.DataFrame:

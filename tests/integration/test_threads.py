@@ -341,6 +341,43 @@ def test_false_sharing_is_named_by_variable_and_line(tmp_path, convolver, space,
         assert two["lines"] == []
 
 
+SPINNING = """
+#include <pthread.h>
+static volatile long turn __attribute__((aligned(64)));
+static void *play(void *which)
+{
+    long me = (long)which, work[64] = {0};
+    for (long i = 0; i < 40; i++) {
+        while (turn % 2 != me)
+            ;
+        for (long k = 0; k < 200000; k++)
+            ((volatile long *)work)[k % 64] += k;
+        turn++;
+    }
+    return 0;
+}
+int main(void)
+{
+    pthread_t other;
+    pthread_create(&other, 0, play, (void *)1);
+    play(0);
+    pthread_join(other, 0);
+}
+"""
+
+
+def test_a_loop_that_waits_for_another_thread_is_named(tmp_path, convolver):
+    (tmp_path / "spin.c").write_text(SPINNING)
+    subprocess.run(["gcc", "-g", "-O1", "-pthread", "-o", tmp_path / "spin", tmp_path / "spin.c"], check=True)
+    trace([str(tmp_path / "spin")], output=tmp_path / "spin.cvt")
+    asked = ("predict", tmp_path / "spin.cvt", "-b", "cloud-epyc-genoa", "--cores", "2", "-o", tmp_path / "found", "--json")
+    elapsed = json.loads(convolver(*asked).stdout)["base"]["elapsed"]
+    assert elapsed["spin_loops"][0]["name"] in ("play (spin.c:8)", "play (spin.c:9)")
+    assert any("counts as work" in note for note in elapsed["assumptions"])
+    convolver("report", tmp_path / "found", "--html", tmp_path / "page.html")
+    assert "Loops in which threads wait" in (tmp_path / "page.html").read_text()
+
+
 def test_a_trace_that_was_cut_off_says_what_it_holds(traced):
     one = traced("unequal", 2, 2)
     content = one.path.read_bytes()

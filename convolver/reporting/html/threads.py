@@ -53,10 +53,12 @@ def threads_section(times: BlockTimes) -> str:
         for one in elapsed["locks"]
     ]
     lines = [[str(one["name"]), format_seconds(one["lost"])] for one in elapsed["lines"]]
+    spins = [[str(one["name"]), format_seconds(one["seconds"])] for one in elapsed.get("spin_loops", ())]
     tables = [
         _table("Parallel regions", ["begins at", "times", "threads", "elapsed", "cores at work", "limited by"], regions),
         _table("Locks", ["lock", "taken", "had to wait", "held", "waited, all threads"], locks),
         _table("Cache lines that several threads write", ["line", "lost, all threads"], lines),
+        _table("Loops in which threads wait for others: counted as work", ["loop", "CPU time"], spins),
     ]
     about = f"{counted(elapsed['threads'], 'thread')} on {counted(elapsed['cores'], 'core')} of {times.machine}."
     return (
