@@ -26,6 +26,11 @@ PIECE = 1 << 20
 HOT = 32
 """Of a piece, those to one line from which on it is looked at: fewer cannot take a program a per cent longer."""
 MOST_LINES = 64
+LOCKS = (
+    r"^(__GI_)?(_*pthread_(mutex|spin|rwlock)|_*lll_)"
+    r"|^(GOMP_(critical|atomic)|gomp_mutex|omp_(set|unset|test)_|_*kmpc?_.*(critical|lock))"
+)
+"""Functions of runtimes that take and release locks, whose lines pass with the lock."""
 IN_TURN = 0.5
 LINE_BITS, WORD_BITS = 6, 3
 WORDS = 1 << LINE_BITS - WORD_BITS
@@ -124,7 +129,8 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
         {"site": np.arange(len(sites), dtype=np.uint32), "block": trace.site_blocks, "stored": stores, "atomic": atomics}
     )
     each = pl.concat(hot).join(about, on="site").with_columns(line=pl.col("word") // WORDS)
-    each = _contended(each)
+    functions = trace.signature.table["function"].str.contains(LOCKS).fill_null(value=False)
+    each = _contended(each.filter(~functions.gather(each["block"])))
     by_site = pl.concat(whole).join(about, on="site")
     spins = pl.concat(spinning).group_by("word", "thread", "site").agg(pl.col("len").sum())
     loops = spin_loops(trace, spins, _pieces(trace), by_site.group_by("block").agg(pl.col("len").sum()))

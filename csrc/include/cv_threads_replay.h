@@ -26,7 +26,7 @@ typedef struct {
     double barrier_each;
     double lock;     /* lock and unlock, free */
     double handover; /* of a word of memory to one that looks for it */
-    double pass;     /* of a lock to one that spins, until it has what the lock guards */
+    double pass;     /* of a lock to one on another core, until it has what the lock guards */
     double asleep;   /* of its processor: a thread that sleeps at once where others need its core, until it goes on */
     double chunk;    /* of a loop that is shared out */
     double call;     /* a system call */

@@ -22,6 +22,7 @@ struct sync_object {
     uint32_t first, n; /* a pool's chunks in `chunks` */
     /* in a run */
     uint32_t holder;     /* of a lock */
+    uint32_t last;       /* ... that had it before */
     uint32_t head, tail; /* threads that wait, linked by `next` */
     uint32_t arrived;    /* at a barrier, or at a team's end */
     uint32_t next_turn;  /* of an ordered lock */

@@ -111,6 +111,15 @@ static void resume_all(cv_threads *t, struct sync_object *o, double spinning, bo
 
 /* ---- events: each returns whether it has happened, and sets what it takes ---- */
 
+/* Seconds until a thread has the line of a free lock and what it guards from the core of the thread that had it last. */
+static double fetched(const cv_threads *t, const struct sync_object *o, uint32_t thread)
+{
+    const double cores = t->machine->cores;
+    if (o->last == NOBODY || o->last == thread)
+        return 0;
+    return t->machine->costs.pass * (cores < t->n_threads ? (cores - 1) / cores : 1);
+}
+
 static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn, double *cost)
 {
     struct sync_object *o = &t->objects[lock];
@@ -121,6 +130,8 @@ static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn
     *cost = t->machine->costs.lock;
     if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
         o->holder = number_of(t, th);
+        *cost += fetched(t, o, o->holder);
+        o->last = o->holder;
         o->next_turn += turn != ANY_TURN;
         o->taken_at = t->now;
         o->sums.taken++;
@@ -148,7 +159,7 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
                 continue;
             resume(t, next, c->handover);
         } else if (spins) {
-            o->holder = i;
+            o->holder = o->last = i;
             o->next_turn++;
             o->taken_at = t->now;
             o->sums.taken++;
@@ -682,7 +693,7 @@ static void reset(cv_threads *t)
 {
     for (uint32_t i = 0; i < t->n_objects; i++) {
         struct sync_object *o = &t->objects[i];
-        o->holder = o->head = o->tail = NOBODY;
+        o->holder = o->last = o->head = o->tail = NOBODY;
         o->arrived = o->next_turn = o->next_chunk = 0;
         o->count = o->at_first;
         o->open = false;

@@ -160,6 +160,18 @@ def test_a_spinning_lock_takes_a_while_to_pass():
     assert elapsed(rows, **{"pass": 0.5}) == pytest.approx(6.5)
 
 
+def test_a_free_lock_comes_from_the_core_of_the_last_thread():
+    def rows(first):
+        taken = [(1, "lock", 1, 5), (1, "unlock", 0, 5), (first, "lock", 4, 5), (first, "unlock", 1, 5)]
+        return [*started(1, 2), *taken]
+
+    assert elapsed(rows(2)) == pytest.approx(5)
+    assert elapsed(rows(2), **{"pass": 3}) == pytest.approx(8)
+    assert elapsed(rows(1), **{"pass": 3}) == pytest.approx(6)  # its own
+    assert elapsed([*rows(2), (2, "lock", 0, 5)], **{"pass": 3}) == pytest.approx(8)
+    assert elapsed(rows(2), cores=1, **{"pass": 3}) == pytest.approx(6)
+
+
 def test_a_condition_waits_for_the_signal_that_ended_it():
     rows = [
         *started(1),
