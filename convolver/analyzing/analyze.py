@@ -35,7 +35,7 @@ from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import Fed, RecordedTrace, sampled
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import Target
-from convolver.tracing.reader import Trace
+from convolver.tracing.thread_log import ThreadLog
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,6 +47,10 @@ class PredictableTrace(RecordedTrace, Protocol):
     @property
     def signature(self) -> Signature:
         """Exact counts and sampled features of its blocks."""
+
+    @property
+    def thread_log(self) -> ThreadLog | None:
+        """What its threads did, where a second one ran."""
 
 
 class _Systems(NamedTuple):
@@ -227,7 +231,7 @@ def _with_last(
 
 def _busy(trace: PredictableTrace, machine: MachineProfile) -> float:
     """Return how many of a machine's CPUs the program keeps busy in the mean."""
-    log = trace.thread_log if isinstance(trace, Trace) else None
+    log = trace.thread_log
     return 1.0 if log is None else min(log.at_once, max(float(machine.cpu.get("cpus", log.at_once)), 1.0))
 
 

@@ -77,6 +77,7 @@ class Walk:
     id = "walk"
     site_blocks = np.array([0], np.uint32)
     header = {"sampling": None}  # noqa: RUF012
+    thread_log = None
     signature = signature(loads(163_840, instructions=491_520), inputs={"trace": id}, command=["./walk"])
 
     def feed(self, sinks, progress=None):
