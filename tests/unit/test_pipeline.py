@@ -23,6 +23,7 @@ class ArrayTrace:
 
     id = "trace-of-the-test"
     site_blocks = np.array([0, 1], np.uint32)
+    thread_log = None
 
     def __init__(self):
         self.fed = 0
