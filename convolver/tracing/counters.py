@@ -39,3 +39,13 @@ def thin_out(path: Path, bursts: int, stretches: int, sets: int) -> None:
     with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
         file.seek(COUNTERS_EVERY)
         file.write(np.array((bursts, stretches, sets), "<u8").tobytes())
+
+
+def thinned_by_tracer(path: Path) -> tuple[int, int]:
+    """Return how seldom the tracer itself begins bursts and stretches, where they cost too much; 0, 0: as it is asked to."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        content = file.read(COUNTERS.itemsize)
+        if len(content) == COUNTERS.itemsize:
+            bursts, stretches = np.frombuffer(content, COUNTERS)[0]["own"]
+            return int(bursts), int(stretches)
+    return 0, 0

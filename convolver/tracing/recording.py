@@ -19,7 +19,7 @@ from convolver.signature.counted import with_counts
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
-from convolver.tracing.counters import counters_so_far, thin_out
+from convolver.tracing.counters import counters_so_far, thin_out, thinned_by_tracer
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects
 from convolver.tracing.kernel_use import system_document
@@ -118,7 +118,8 @@ class Recording:
     def __init__(self, decoder: Decoder, writer: TraceWriter, plan: SamplingPlan, counters: Path) -> None:
         self._counters, self._decoder, self.writer, self._plan = counters, decoder, writer, plan
         self._snapshot, self._pause = time.monotonic(), FIRST_SNAPSHOT_SECONDS
-        self._thinning = Thinning(plan, decoder, partial(thin_out, counters)) if plan.kept_bytes else None
+        told = partial(thin_out, counters), partial(thinned_by_tracer, counters)
+        self._thinning = Thinning(plan, decoder, *told) if plan.kept_bytes else None
         decoder.record(units=self._thinning is not None)
         self._paths = PathFeatures(decoder, plan.document()) if self._thinning is None else None
 

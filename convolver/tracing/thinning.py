@@ -3,8 +3,9 @@
 Intervals of the run count from 0. Each may have a burst. When the bytes of bursts pass twice their part of the budget, only every
 other one is kept from then on, and of those that are there every other is dropped: a systematic sample of the run stays one
 (Cochran, Sampling Techniques, chapter 8). Of set samples half of the sets go first, which leaves no gap in time, down to 1/256 of
-all; then every other of their stretches of intervals. The tracer learns of it and slows down as little as it records. At the
-end what is above the budget goes, evenly too: long runs leave the same, however long they are.
+all; then every other of their stretches of intervals. The tracer learns of it and slows down as little as it records. Where it
+begins fewer because of what they cost it, the same are left out of those that are there. At the end what is above the budget
+goes, evenly too: long runs leave the same, however long they are.
 
 The first half of a stretch after a gap only fills the caches: what lay in them before is not known.
 """
@@ -92,6 +93,12 @@ class Samples:
         self.every *= 2
         self.units = [one for one in self.units if self.wants(one.interval)]
 
+    def thin(self, every: int) -> None:
+        """Keep only those that are wanted of a tracer that takes one in ``every``."""
+        while self.every < every:
+            Samples._halve(self)
+            self._size = sum(one.size for one in self.units)
+
     def trim(self, part: float = 1.0) -> None:
         """Leave out what is above this part of the budget."""
         stretches = sorted({unit.interval // self.every for unit in self.units})
@@ -166,16 +173,26 @@ def head(argument: int) -> bytes:
 
 
 class Thinning:
-    """What is kept of a run so far; ``tell`` is called with how seldom bursts, stretches and sets are wanted, when it changes."""
+    """What is kept of a run so far; ``tell`` is called with how seldom bursts, stretches and sets are wanted, when it changes.
 
-    def __init__(self, plan: SamplingPlan, decoder: Decoder, tell: Callable[[int, int, int], None]) -> None:
+    ``asked`` returns how seldom the tracer takes bursts and stretches by itself.
+    """
+
+    def __init__(
+        self,
+        plan: SamplingPlan,
+        decoder: Decoder,
+        tell: Callable[[int, int, int], None],
+        asked: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         share = BURST_SHARE if plan.sets else 1.0
-        self._plan, self._decoder, self._tell = plan, decoder, tell
+        self._plan, self._decoder, self._tell, self._asked = plan, decoder, tell, asked
         self._bursts, self._sets = Samples(1, plan.kept_bytes * share), SetSamples(plan, decoder, plan.kept_bytes * (1 - share))
         self._total = 0
 
     def take(self) -> TracePayloads:
         """Take what the decoder recorded; returns it without the addresses that are not wanted."""
+        self._thin()
         rows, payloads = self._decoder.units(), self._decoder.take()
         self._total = max(self._total, int(self._decoder.totals["intervals"]), 1)
         kept, fewer = [], False
@@ -191,8 +208,13 @@ class Thinning:
             self._tell(self._bursts.every, self._sets.every, self._sets.classes)
         return payloads._replace(addresses=b"".join(kept), sets=b"")
 
+    def _thin(self) -> None:
+        for samples, every in zip((self._bursts, self._sets), self._asked(), strict=True):
+            samples.thin(every)
+
     def finish(self) -> None:
         """The run has ended: leave out what is above the budget."""
+        self._thin()
         self._bursts.trim()
         self._sets.trim()
 

@@ -5,7 +5,7 @@
  * there is a system call, which the engine must see. */
 #include "blob.h"
 
-enum { SYS_mprotect = 10, SYS_sigprocmask = 14, SYS_clock_gettime = 228, SIGSEGV = 11 };
+enum { SYS_mprotect = 10, SYS_sigprocmask = 14, SIGSEGV = 11 };
 
 #define MOST_PAGES 8192
 #define OFTEN 200
@@ -13,14 +13,6 @@ enum { SYS_mprotect = 10, SYS_sigprocmask = 14, SYS_clock_gettime = 228, SIGSEGV
 static struct {
     uint64_t page, times;
 } pages[MOST_PAGES];
-
-/* Nanoseconds of the thread's processor time. */
-static uint64_t time_now(void)
-{
-    uint64_t t[2] = {0, 0};
-    cv_system(SYS_clock_gettime, 3, (uint64_t)t, 0, 0, 0, 0);
-    return t[0] * 1000000000 + t[1] + 1;
-}
 
 int cv_calls_system(uint64_t page)
 {
@@ -70,14 +62,14 @@ uint64_t cv_go_outside(struct cv_slot *slot, uint64_t target)
     cv_system(SYS_sigprocmask, 1, (uint64_t)&fault, 0, 8, 0, 0); /* blocked, it would kill */
     slot->outside_target = target;
     slot->outside_entries++;
-    slot->outside_since = time_now();
+    slot->outside_since = cv_time_now();
     return (uint64_t)cv_enter_outside;
 }
 
 void cv_come_back(struct cv_slot *slot)
 {
     if (slot->outside_since)
-        slot->outside_time += time_now() - slot->outside_since;
+        slot->outside_time += cv_time_now() - slot->outside_since;
     slot->outside_since = 0;
 }
 

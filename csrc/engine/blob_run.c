@@ -73,7 +73,7 @@ static uint64_t give_up(struct cv_slot *slot, uint64_t target)
     for (uint64_t i = 0; i < SHARED->slots; i++) {
         struct cv_slot *other = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
         if (other != slot)
-            __atomic_fetch_or(&other->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
+            cv_want(other, CV_WANT_NATIVE);
     }
     return cv_go_native(slot, target);
 }
@@ -146,7 +146,7 @@ static void await_room(struct cv_slot *slot)
     while (slot->handed - __atomic_load_n(&slot->taken, __ATOMIC_ACQUIRE) == CV_PARTS) {
         if (cv_system(SYS_kill, SHARED->controller, 0, 0, 0, 0, 0) == -3) {
             SHARED->leave = 1;
-            __atomic_fetch_or(&slot->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
+            cv_want(slot, CV_WANT_NATIVE);
             return;
         }
         cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0);
@@ -160,8 +160,12 @@ static void begin_part(struct cv_slot *slot, int kind, int first)
         .kind = (uint32_t)kind, .first = (uint32_t)first, .sets = SHARED->mode == CV_FILTERING, .interval = SHARED->interval};
     slot->buffer = part_begin(slot);
     slot->in_part = 1;
-    if (kind == CV_PART_HITS)
+    if (kind == CV_PART_HITS) {
         slot->left = CV_PART_BYTES / 16 - SPARE_HITS;
+        slot->set_mask = SHARED->set_mask;
+        slot->leaves_repeated = SHARED->leaves_repeated;
+        slot->line_negated = slot->written_negated = 0;
+    }
 }
 
 void cv_end_part(struct cv_slot *slot, int last)
@@ -185,6 +189,8 @@ static void next_visits(struct cv_slot *slot)
 
 static void go_on_as(struct cv_slot *slot, uint64_t mode)
 {
+    if (!(slot->heads & CV_HEADS)) /* the controller may have asked for a look already */
+        cv_begin_heads(slot);
     cv_end_part(slot, slot->mode == CV_RECORDING);
     slot->mode = mode;
     if (mode == CV_FILTERING)
@@ -198,6 +204,7 @@ static void go_on_as(struct cv_slot *slot, uint64_t mode)
 
 static uint64_t begin_burst(struct cv_slot *slot)
 {
+    cv_burst_begins(slot);
     go_on_as(slot, CV_RECORDING);
     return cv_find(slot, slot->target);
 }
@@ -205,6 +212,7 @@ static uint64_t begin_burst(struct cv_slot *slot)
 static uint64_t end_burst(struct cv_slot *slot)
 {
     slot->bursts++;
+    cv_burst_ends(slot);
     if (SHARED->bursts_only)
         return cv_go_native(slot, slot->target);
     go_on_as(slot, SHARED->mode);
@@ -239,7 +247,7 @@ uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
 /* What the controller asks for that neither needs the program's registers nor changes them. */
 static void do_requests(struct cv_slot *slot)
 {
-    const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE | CV_WANT_BURST), __ATOMIC_ACQ_REL);
+    const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
     if (slot->mode != CV_COUNTING && slot->mode != CV_FILTERING)
         return;
     if (flag & CV_WANT_BETTER && __atomic_exchange_n(&SHARED->better, 0, __ATOMIC_ACQ_REL)) {
@@ -256,13 +264,15 @@ static void do_requests(struct cv_slot *slot)
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
 {
     slot->link = 0;
+    slot->heads &= CV_HEADS;
+    const int ended = !slot->heads || slot->flag & CV_WANT_INTERVAL;
+    slot->heads += !slot->heads; /* the next head ends the interval, where something else comes before */
     if (slot->flag & CV_WANT_SIGNAL)
         return cv_deliver(slot, registers, slot->target);
     if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target);
     do_requests(slot);
-    const uint64_t flag = __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
-    if (flag & CV_WANT_BURST && slot->mode != CV_RECORDING && slot->mode != CV_NATIVE && SHARED->burst_references)
+    if (ended && (slot->mode == CV_COUNTING || slot->mode == CV_FILTERING) && cv_heads_ended(slot))
         return begin_burst(slot);
     return cv_find(slot, slot->target);
 }
@@ -315,7 +325,7 @@ struct cv_slot *cv_new_slot(void)
         if (old->in_use == 2 && old->handed == __atomic_load_n(&old->taken, __ATOMIC_ACQUIRE) &&
             cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3 &&
             __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = 0;
+            old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = old->heads = 0;
             old->alternate_flags = 2;
             old->alternate_stack = old->alternate_size = 0;
             return old;
@@ -623,8 +633,7 @@ uint64_t cv_interrupted(struct cv_slot *slot, uint64_t *registers)
         return cv_deliver(slot, registers, slot->target - 2);
     if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target - 2);
-    do_requests(slot); /* a burst begins at the next head */
-    __atomic_fetch_and(&slot->flag, ~(uint64_t)CV_WANT_BURST, __ATOMIC_ACQ_REL);
+    do_requests(slot);
     slot->next = cv_find(slot, slot->target);
     return slot->again;
 }

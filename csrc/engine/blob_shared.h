@@ -25,7 +25,7 @@
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
 /* The upper half of the word says that the thread's part of the buffer is full. */
-enum cv_blob_flag { CV_WANT_BURST = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8, CV_WANT_BETTER = 16 };
+enum cv_blob_flag { CV_WANT_INTERVAL = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8, CV_WANT_BETTER = 16 };
 
 /* What a thread recorded lies in parts of its buffer, which it hands to the controller one after the other. A part holds visits, or hits:
  * pairs of words, (segment << 8 | reference, address), of references that may lie in the class. A repeated instruction adds pairs with its
@@ -109,6 +109,22 @@ struct cv_blob_region {
     uint64_t base, at, pool, end;
 };
 
+/* When bursts and set samples begin and end. The run is divided into intervals of about as many references: a thread ends one whenever it
+ * has come to so many heads of superblocks. What samples cost is measured, and where it is too much, fewer begin. */
+struct cv_blob_pace {
+    uint64_t heads;                 /* of an interval, as the controller finds; 0: there are no intervals */
+    uint64_t begun, heads_ended;    /* intervals that began, and heads of those that have ended */
+    uint64_t stretch;               /* intervals with set samples that follow each other; 0: nothing is ever left out */
+    uint64_t every[2];              /* of so many intervals one has a burst, and one begins a stretch: as the reader wants */
+    uint64_t own[2];                /* as it costs; the larger one counts */
+    uint64_t halved[2];             /* how often `own` has doubled */
+    uint64_t time[2], intervals[2]; /* processor time without bursts, counting and filtering */
+    uint64_t bursts;
+    uint64_t spent[2], used[2]; /* by bursts and set samples, and by everything, since `own` has changed */
+    uint64_t read[2];           /* the controller's part of what they cost */
+    uint64_t filtered[2];       /* time[1], intervals[1] when own[1] changed */
+};
+
 /* Why a thread went back to native execution. */
 struct cv_blob_reason {
     uint64_t address;
@@ -126,6 +142,9 @@ struct cv_slot {
     uint64_t next, child, started, again;            /* 96 104 112 120: continue here after a system call; a new thread's slot */
     uint64_t words[4], leave_mask, leaving;          /* 128 160 168: for going native with signals blocked (cv_leave) */
     uint64_t outside_target;                         /* 176 */
+    uint64_t heads;                                  /* 184: down to the end of the interval; its highest byte asks for a look at `flag` */
+    uint64_t set_mask, leaves_repeated;              /* 192 200: as in cv_shared, since the part began */
+    uint64_t line_negated, written_negated; /* 208 216: of the last hit, and of the last store if no hit of another line came since */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
@@ -139,7 +158,17 @@ struct cv_slot {
     uint64_t outside_since, outside_time, outside_entries; /* in code that the program made: since when (0: not now), how long, how often */
     uint64_t close_after;                                  /* the system call */
     uint64_t has_lookups;
+    uint64_t interval_heads;                /* that this interval has */
+    uint64_t heads_behind;                  /* the burst that begins when `heads` have come, until the interval ends; 0: none begins */
+    uint64_t since, in_bursts, burst_since; /* processor time: when the interval began, of bursts in it, when this one began */
+    uint64_t longer;                        /* intervals than others, as a power of two: they would take no time */
+    uint64_t random;
 };
+
+/* The byte of `heads` that makes a thread look at its flag at the next head. Written by another thread it may get lost; write it again. */
+#define CV_LOOK_BYTE 7
+#define CV_LOOK_MARK 0x80
+#define CV_HEADS (UINT64_MAX >> 8)
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
 #define CV_SLOT_STACK_TOP 0x20000
@@ -151,7 +180,7 @@ struct cv_slot {
 #define CV_LOOKUP_BYTES (8 * CV_LOOKUPS)
 #define CV_SLOT_COUNTERS 0x400000
 #define CV_SLOT_BUFFER 0x1000000
-#define CV_SLOT_BUFFER_BYTES 0x1000000
+#define CV_SLOT_BUFFER_BYTES 0x400000 /* a larger one would leave the caches, and each of its pages costs a fault */
 #define CV_PART_BYTES 0x40000
 #define CV_PARTS (CV_SLOT_BUFFER_BYTES / CV_PART_BYTES)
 
@@ -163,6 +192,8 @@ struct cv_shared {
     uint64_t mode; /* of threads between bursts */
     uint64_t burst_references;
     uint64_t sets, set_class; /* references to lines with set_class in their low bits are recorded; sets 0: none */
+    uint64_t set_mask;        /* the bits of an address in which the class that the reader wants shows; it has `sets` or more */
+    uint64_t leaves_repeated; /* hits of the line of the one before, see CV_WIRE_REPEATED_CLASSES */
     uint64_t interval;        /* of the run, that parts begin in */
     uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
@@ -175,6 +206,7 @@ struct cv_shared {
     uint64_t better;         /* superblocks are to be made anew, by what branches did */
     uint64_t made_anew;
     uint64_t outside; /* some thread has run code that the program made: code of files is closed */
+    struct cv_blob_pace pace;
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
     struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];

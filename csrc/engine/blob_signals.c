@@ -373,5 +373,5 @@ void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)
     slot->pending = number;
     slot->pending_mask = c->mask;
     c->mask = ~FAULTS;
-    __atomic_fetch_or(&slot->flag, CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
+    cv_want(slot, CV_WANT_SIGNAL);
 }

@@ -8,7 +8,22 @@
 #include "blob.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
-enum { O_A = 8, O_B = 16, O_C = 24, O_TARGET = 32, O_JUMP = 40, O_LINK = 56, O_LEFT = 64, O_BUFFER = 72, O_FLAG = 80 };
+enum {
+    O_A = 8,
+    O_B = 16,
+    O_C = 24,
+    O_TARGET = 32,
+    O_JUMP = 40,
+    O_LINK = 56,
+    O_LEFT = 64,
+    O_BUFFER = 72,
+    O_FLAG = 80,
+    O_HEADS = 184,
+    O_SET_MASK = 192,
+    O_LEAVES_REPEATED = 200,
+    O_LINE = 208,
+    O_WRITTEN = 216
+};
 
 #define MOST_INSTRUCTIONS 48 /* of a segment */
 #define MOST_SEGMENTS 24     /* of a superblock */
@@ -680,9 +695,12 @@ static void put_pair(uint32_t first)
     load(RCX, O_LEFT);
     address_of(RCX, RCX, -1, 1, -1);
     store(RCX, O_LEFT);
-    CODE_BYTES("\xe3\x02\xeb\x0c\x65\xc7\x04\x25"); /* jrcxz full; jmp on; full: mov dword gs:[flag + 4], 1; on: */
+    CODE_BYTES("\xe3\x02\xeb\x15\x65\xc7\x04\x25"); /* jrcxz full; jmp on; full: mov dword gs:[flag + 4], 1 */
     word(O_FLAG + 4);
     word(1);
+    CODE_BYTES("\x65\xc6\x04\x25"); /* mov byte gs:[heads + 7], look; on: */
+    word(O_HEADS + CV_LOOK_BYTE);
+    byte(CV_LOOK_MARK);
 }
 
 /* The tests leave an address in rcx. Its value lies in the slot meanwhile, and comes back where something may need it, not before: a
@@ -805,6 +823,77 @@ static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, i
     }
 }
 
+/* pext rcx, rcx, mask: of the bits of rcx, those that a word of the slot names */
+static void extract(uint32_t mask)
+{
+    CODE_BYTES("\x65\xc4\xe2\xf2\xf5\x0c\x25");
+    word(mask);
+}
+
+#define MOST_SKIPS 8
+
+static struct {
+    uint8_t *site[MOST_SKIPS];
+    int n;
+} skips;
+
+/* jrcxz over a jump, or over a jump that it goes to: with rcx 0 the hit goes on, or is left out. */
+static void go_on_if_zero(void) { CODE_BYTES("\xe3\x05"); }
+
+static void skip(void)
+{
+    byte(0xe9);
+    skips.site[skips.n++] = out;
+    word(0);
+}
+
+/* Leaves out what the test found beside the class that the reader wants now, and a line that was the last one, see
+ * CV_WIRE_REPEATED_CLASSES. The address is in rax. */
+static void sift(const struct cv_x86_reference *r)
+{
+    const int32_t class_bytes = 64 * (int32_t)SHARED->set_class;
+    const uint32_t known = r->access & CV_X86_STORE ? O_WRITTEN : O_LINE;
+    skips.n = 0;
+    address_of(RCX, RAX, -1, 1, r->size - 1 - class_bytes);
+    extract(O_SET_MASK);
+    if (r->size > 1) { /* its first byte, where its last one lies beyond */
+        uint8_t *from;
+        CODE_BYTES("\xe3");
+        from = out;
+        byte(0);
+        address_of(RCX, RAX, -1, 1, -class_bytes);
+        extract(O_SET_MASK);
+        *from = (uint8_t)(out - from - 1);
+    }
+    go_on_if_zero();
+    skip();
+    load(RCX, O_LEAVES_REPEATED);
+    CODE_BYTES("\xe3");
+    uint8_t *all = out;
+    byte(0);
+    load(RCX, known);
+    address_of(RCX, RAX, RCX, 1, 0);
+    CODE_BYTES("\xc4\xe2\xf2\xf5\x0d"); /* pext rcx, rcx, ~63 */
+    relative(constant(~UINT64_C(63)));
+    CODE_BYTES("\xe3\x02\xeb\x05"); /* jrcxz same; jmp other; same: */
+    skip();
+    CODE_BYTES("\xc4\xe2\xfa\xf5\x0d"); /* other: pext rcx, rax, ~63 */
+    relative(constant(~UINT64_C(63)));
+    address_of(RCX, -1, RCX, 8, 0);
+    address_of(RCX, -1, RCX, 8, 0);
+    CODE_BYTES("\x48\xf7\xd1"); /* not rcx */
+    address_of(RCX, RCX, -1, 1, 1);
+    store(RCX, O_LINE);
+    if (r->access & CV_X86_STORE) {
+        store(RCX, O_WRITTEN);
+    } else {
+        CODE_BYTES("\x65\x48\xc7\x04\x25"); /* mov qword gs:[written], 0 */
+        word(O_WRITTEN);
+        word(0);
+    }
+    *all = (uint8_t)(out - all - 1);
+}
+
 static void hit_stubs(void)
 {
     for (int i = 0; i < n_hits; i++) {
@@ -815,7 +904,11 @@ static void hit_stubs(void)
             load(RAX, O_A);
         load(RCX, O_B);
         load_address(&hit->x, hit->reference);
+        if (has_pext())
+            sift(&hit->x.references[hit->reference]);
         put_pair(hit->word);
+        for (int k = 0; has_pext() && k < skips.n; k++)
+            patch(skips.site[k], out);
         load(RAX, hit->keeps_flags ? O_C : O_A);
         byte(0xe9);
         word((uint32_t)((int64_t)hit->back - (int64_t)(out + 4)));
@@ -891,16 +984,17 @@ static int flags_dead_at(void)
     return -1;
 }
 
-/* A test of the slot's flag at a head; returns the jump to patch. */
+/* Counts a head, and looks whether something is to be done there; returns the jump to patch. Heads where the flags matter do not count, but
+ * look at the slot's flag. */
 static uint8_t *poll_begin(uint64_t address, int *spilled)
 {
     uint8_t *site;
-    *spilled = flags_live(address, 1); /* cmp writes CF, too */
+    *spilled = flags_live(address, 1); /* sub writes CF, too */
     if (!*spilled) {
-        CODE_BYTES("\x65\x48\x83\x3c\x25"); /* cmp qword gs:[flag], 0; jne */
-        word(O_FLAG);
-        byte(0);
-        CODE_BYTES("\x0f\x85");
+        CODE_BYTES("\x65\x48\x83\x2c\x25"); /* sub qword gs:[heads], 1; jle */
+        word(O_HEADS);
+        byte(1);
+        CODE_BYTES("\x0f\x8e");
         site = out;
         word(0);
     } else {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
-BLOB = ("x86_decode", "blob_system", "blob_translate", "blob_run", "blob_outside", "blob_bursts", "blob_signals")
+BLOB = ("x86_decode", "blob_system", "blob_translate", "blob_run", "blob_pace", "blob_outside", "blob_bursts", "blob_signals")
 CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_wire.c", "x86_decode.c")
 FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),

@@ -19,11 +19,19 @@
 
 #define COUNTING_STEP 0.02 /* seconds between two looks */
 #define COUNTERS_STEP 1.0
+#define SHOWN_STEP 0.1     /* the reader shows how far the run has come */
 #define FIRST_BETTER 0.004 /* after so long superblocks are made anew, and again after twice as long each time */
 #define LONGEST_BETTER 2.0
-#define SHORTEST_STEP 0.0001
+#define SAMPLING_STEP 0.002
 #define RATE_STEP 0.0005
-#define LONGEST_PERIOD 0.05            /* from an interval's beginning to its burst */
+#define FIRST_STEPS 0.01 /* `better` until then: a look each RATE_STEP */
+#define LONGEST_RATE_STEP 0.01
+#define MANY_INTERVALS 50    /* LONGEST_RATE_STEP from then on */
+#define COST_PART 50         /* of the controller's time goes into adding up counters: one part in so many */
+#define FEWEST_INTERVALS 0.5 /* between two measurements of heads */
+#define FEWEST_HEADS 100
+#define AHEAD 16.0                     /* intervals that a wrong number of heads is mended in */
+#define MOST_AHEAD 4.0                 /* more than so many times as many are not mended */
 #define EVERYTHING (UINT64_C(1) << 50) /* references */
 #define REFUSED 125                    /* exit status: the program has not run */
 
@@ -84,76 +92,76 @@ static int take(struct cv_options *o, char *argument)
     return 0;
 }
 
+static int wants_samples(const struct cv_options *o) { return !o->full && !(o->period > 0) && (o->sample || o->sets); }
+
 /* Asks each thread; it hears of it at its next superblock. */
 static void ask(struct cv_target *target, uint64_t what)
 {
     const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < slots; i++)
+    for (uint64_t i = 0; i < slots; i++) {
         __atomic_fetch_or(&cv_slot_of(target, i)->flag, what, __ATOMIC_ACQ_REL);
+        cv_look(cv_slot_of(target, i));
+    }
+}
+
+/* Threads that have not heard yet: what makes them look may have got lost. */
+static void ask_again(struct cv_target *target)
+{
+    const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < slots; i++)
+        if (cv_slot_of(target, i)->flag)
+            cv_look(cv_slot_of(target, i));
 }
 
 struct pace {
-    double next_burst, next_counters, next_better, better, next_rate, rate, references, at;
-    uint64_t interval; /* that was planned last */
+    double next_burst, next_counters, next_shown, next_better, better, next_rate, at;
+    double references; /* of so many intervals when heads were measured last */
+    double lag;        /* intervals that are not mended */
+    uint64_t heads, thread;
+    uint64_t interval; /* that was planned last, of bursts alone */
 };
 
-/* How many references have been executed: summed up now and then, and in between from their rate. */
-static double executed(struct pace *pace, double time)
+/* Heads until now. */
+static uint64_t heads_so_far(const struct cv_target *target)
 {
-    if (time >= pace->next_rate) {
-        const double references = cv_wire_references(), took = now() - time;
-        if (pace->at > 0 && time > pace->at)
-            pace->rate = (references - pace->references) / (time - pace->at);
-        pace->references = references;
-        pace->at = time;
-        pace->next_rate = time + (20 * took > RATE_STEP ? 20 * took : RATE_STEP);
+    const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    uint64_t all = target->shared->pace.heads_ended;
+    for (uint64_t i = 0; i < slots; i++) {
+        const struct cv_slot *slot = cv_slot_of(target, i);
+        const uint64_t left = (slot->heads & CV_HEADS) + slot->heads_behind, of = slot->interval_heads;
+        all += of > left ? of - left : 0;
     }
-    return pace->references + pace->rate * (time - pace->at);
+    return all;
 }
 
-/* What happens in the interval of the run that has begun: a burst somewhere in it, and sets, or neither. */
-static void plan(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
+/* Finds how many heads make an interval, from what has been executed until now. */
+static void measure_heads(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
 {
-    const double interval = o->interval ? (double)o->interval : 1e6;
-    const uint64_t number = (uint64_t)(executed(pace, time) / interval);
-    if (number + 1 <= pace->interval)
+    struct cv_blob_pace *shared = &target->shared->pace;
+    if (time < pace->next_rate)
         return;
-    if (o->sample && number % cv_wire_every(CV_EVERY_BURST) == 0) {
-        const double length = pace->rate > 0 ? interval / pace->rate : 0;
-        const double wait = number > pace->interval ? 0 : drand48() * (length < LONGEST_PERIOD ? length : LONGEST_PERIOD);
-        if (!pace->next_burst || pace->next_burst > time + wait)
-            pace->next_burst = time + wait;
-    }
-    pace->interval = number + 1;
-    target->shared->interval = number;
-    cv_wire_interval(number);
-    if (!o->sets || !o->stretch)
-        return;
-    const uint64_t mode = number % cv_wire_every(CV_EVERY_STRETCH) < o->stretch ? CV_FILTERING : CV_COUNTING;
-    if (mode != target->shared->mode) {
-        target->shared->mode = mode;
-        ask(target, CV_WANT_MODE);
-    }
-}
-
-static uint64_t next_multiple(uint64_t number, uint64_t of) { return (number / of + 1) * of; }
-
-/* Seconds until an interval begins in which there is something to do, as things go now. */
-static double until_next(const struct cv_options *o, const struct cv_target *target, struct pace *pace)
-{
     const double interval = o->interval ? (double)o->interval : 1e6;
-    uint64_t next = UINT64_MAX;
-    if (!pace->interval)
-        return 0;
-    if (o->sample)
-        next = next_multiple(pace->interval - 1, cv_wire_every(CV_EVERY_BURST));
-    if (o->sets && o->stretch) {
-        const uint64_t stretch = next_multiple(pace->interval - 1, cv_wire_every(CV_EVERY_STRETCH));
-        next = stretch < next ? stretch : next;
+    const uint64_t all = heads_so_far(target);
+    const double references = cv_wire_references() / interval, took = now() - time, more = references - pace->references;
+    const double step = references < MANY_INTERVALS ? RATE_STEP : LONGEST_RATE_STEP;
+    pace->next_rate = time + (COST_PART * took > step ? COST_PART * took : step);
+    if (more < FEWEST_INTERVALS)
+        return;
+    if (all <= pace->heads) { /* it comes to none that counts */
+        struct cv_slot *slot = cv_slot_of(target, pace->thread++ % target->shared->slots);
+        __atomic_fetch_or(&slot->flag, CV_WANT_INTERVAL, __ATOMIC_ACQ_REL);
+        cv_look(slot);
+    } else {
+        double ahead = ((double)shared->begun - references + pace->lag) / AHEAD;
+        if (ahead < -MOST_AHEAD || ahead > MOST_AHEAD) { /* references that take no time: turns of repeated instructions */
+            pace->lag = references - (double)shared->begun;
+            ahead = 0;
+        }
+        const double heads = (double)(all - pace->heads) / more * (1 + (ahead < -0.5 ? -0.5 : ahead > 1 ? 1 : ahead));
+        shared->heads = heads < FEWEST_HEADS ? FEWEST_HEADS : heads > 1e12 ? (uint64_t)1e12 : (uint64_t)heads;
     }
-    if (pace->next_burst || target->shared->mode == CV_FILTERING || next == UINT64_MAX)
-        next = pace->interval;
-    return ((double)next * interval - executed(pace, now())) / pace->rate;
+    pace->heads = all;
+    pace->references = references;
 }
 
 /* A burst somewhere in each period; the periods are the intervals of the run. */
@@ -166,7 +174,7 @@ static void plan_native(const struct cv_options *o, struct cv_target *target, st
         pace->interval = number + 1;
         target->shared->interval = number;
         cv_wire_interval(number);
-        if (number % cv_wire_every(CV_EVERY_BURST) == 0)
+        if (number % target->shared->pace.every[CV_EVERY_BURST] == 0)
             pace->next_burst = pace->at + o->period * ((double)number + drand48());
     }
     if (pace->next_burst && time >= pace->next_burst) {
@@ -183,16 +191,17 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     cv_wire_definitions();
     if (o->sample || o->sets) {
         more = cv_wire_parts();
-        if (o->full)
-            ;
-        else if (o->period > 0)
-            plan_native(o, target, pace, time);
-        else
-            plan(o, target, pace, time);
-        if (pace->next_burst && !(o->period > 0) && time >= pace->next_burst) {
-            ask(target, CV_WANT_BURST);
-            pace->next_burst = 0;
+        cv_wire_pace();
+        if (time >= pace->next_shown) {
+            cv_wire_interval(cv_wire_interval_so_far());
+            pace->next_shown = time + SHOWN_STEP;
         }
+        if (o->period > 0)
+            plan_native(o, target, pace, time);
+    }
+    if (wants_samples(o)) {
+        measure_heads(o, target, pace, time);
+        ask_again(target);
     }
     if (time >= pace->next_counters) {
         cv_wire_counters(0);
@@ -209,21 +218,20 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     return more;
 }
 
-/* How long to wait for the next look. Far from the next thing to do it comes after a part of the time: the program may become faster. */
-static double rest(const struct cv_options *o, const struct cv_target *target, struct pace *pace)
+/* How long to wait for the next look. */
+static double rest(const struct cv_options *o, const struct pace *pace)
 {
-    double left = o->sample || o->sets ? RATE_STEP : COUNTING_STEP;
-    if (o->period > 0)
-        return o->period / 10;
+    double left = COUNTING_STEP;
+    if (o->period > 0) { /* until the burst, or the next period */
+        const double next = pace->next_burst ? pace->next_burst : pace->at + o->period * (double)pace->interval;
+        left = next - now();
+        return left < o->period / 100 ? o->period / 100 : left < o->period ? left : o->period;
+    }
     if (o->full)
         return RATE_STEP;
-    if (pace->rate > 0 && (o->sample || o->sets)) {
-        const double soon = (double)o->interval / pace->rate / 2, part = until_next(o, target, pace) / 4;
-        left = left < soon ? left : soon;
-        left = left > part ? left : part < COUNTING_STEP ? part : COUNTING_STEP;
-    }
-    left = left < pace->better / 2 ? left : pace->better / 2;
-    return left > SHORTEST_STEP ? left : SHORTEST_STEP;
+    if (o->sample || o->sets)
+        left = pace->better < FIRST_STEPS ? RATE_STEP : SAMPLING_STEP;
+    return left < pace->better / 2 ? left : pace->better / 2;
 }
 
 static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
@@ -234,7 +242,7 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     const double end = o->seconds > 0 ? now() + o->seconds : 0;
     int status = 0, forwarded = 0;
     for (;;) {
-        const double left = step(o, target, &pace) ? 0 : rest(o, target, &pace);
+        const double left = step(o, target, &pace) ? 0 : rest(o, &pace);
         const struct timespec timeout = {0, (long)(left * 1e9)};
         ppoll(&wait, 1, &timeout, NULL);
         if (told && told != forwarded) {
@@ -344,7 +352,7 @@ int main(int count, char **arguments)
     const double seconds = cpu_seconds(target.pid, &usage) - used;
     cv_wire_last_parts();
     if (!(options.period > 0))
-        cv_wire_interval((uint64_t)(cv_wire_references() / (options.interval ? (double)options.interval : 1e6)));
+        cv_wire_interval(target.shared->pace.begun);
     cv_wire_definitions();
     cv_wire_counters(1);
     cv_wire_system((uint64_t)usage.ru_minflt);

@@ -39,14 +39,17 @@ int cv_attach(struct cv_target *target, const struct cv_options *options);
 int cv_burst(struct cv_target *target);   /* of one thread that runs natively; 0: there was none */
 void cv_detach(struct cv_target *target); /* its threads go on natively */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
+void cv_look(struct cv_slot *slot); /* at its flag, at its next head */
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
 void cv_wire_definitions(void);
 int cv_wire_parts(void); /* one of each thread, in turns, as they ran; 0: there was none */
 void cv_wire_last_parts(void);
-void cv_wire_interval(uint64_t number); /* begins, where intervals are informed */
-uint64_t cv_wire_every(enum cv_every what);
+void cv_wire_interval(uint64_t number);                           /* begins, where intervals are informed */
+void cv_wire_classes(struct cv_target *target, uint64_t classes); /* of sets, of which one is recorded from now on */
+void cv_wire_pace(void);                                          /* what the reader wants, and what it costs */
+uint64_t cv_wire_interval_so_far(void);
 double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);
 void cv_wire_system(uint64_t page_faults);

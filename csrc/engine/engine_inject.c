@@ -22,6 +22,7 @@ __asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .in
 extern const uint8_t cv_blob[], cv_blob_end[];
 
 #define NO_EXEC 127
+#define FIRST_HEADS 60000 /* of an interval, until it is measured */
 /* Threads take turns in them, so that one that has just left (cv_leave) has surely gone on when its slot is used again. */
 #define BURST_SLOTS 4
 
@@ -48,6 +49,8 @@ struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number)
 {
     return (struct cv_slot *)(target->memory + CV_OFF_SLOTS + number * CV_SLOT_BYTES);
 }
+
+void cv_look(struct cv_slot *slot) { __atomic_store_n((uint8_t *)&slot->heads + CV_LOOK_BYTE, CV_LOOK_MARK, __ATOMIC_RELEASE); }
 
 /* ---- in the stopped process ---- */
 
@@ -153,9 +156,13 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         target->shared->attached = (uint64_t)target->attached;
         target->shared->burst_references = options->sample;
         target->shared->sets = options->sets;
+        cv_wire_classes(target, options->sets);
         target->shared->last_call = options->last_call;
         target->shared->set_class = options->set_class;
         target->shared->bursts_only = options->period > 0;
+        target->shared->pace = (struct cv_blob_pace){.stretch = options->stretch, .every = {1, options->stretch}};
+        if (!options->full && !(options->period > 0) && (options->sample || options->sets))
+            target->shared->pace.heads = FIRST_HEADS;
         target->shared->mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
     }
     put(&r, r.registers.rip, before, sizeof before);
@@ -324,6 +331,8 @@ int cv_burst(struct cv_target *target)
     int status, done = 0;
     if (slot->leaving || slot->in_part || slot->mode != CV_NATIVE)
         return 0; /* the last one has not ended */
+    if (slot->handed == slot->taken)
+        slot->handed = slot->taken = 0; /* the same pages again */
     if (catches_faults(target->pid)) {
         if (!said++)
             cv_say("native: a handler of faults that the program has, which keeps bursts away at 0x0");
@@ -459,9 +468,11 @@ void cv_detach(struct cv_target *target)
         __atomic_fetch_or(&cv_slot_of(target, i)->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
     for (int turn = 0; waiting && turn < 500; turn++) { /* those that sleep leave when they wake up */
         waiting = 0;
-        for (uint64_t i = 0; i < target->shared->slots; i++)
-            waiting +=
-                cv_slot_of(target, i)->in_use == 1 && cv_slot_of(target, i)->mode != CV_NATIVE && !cv_slot_of(target, i)->outside_since;
+        for (uint64_t i = 0; i < target->shared->slots; i++) {
+            struct cv_slot *slot = cv_slot_of(target, i);
+            waiting += slot->in_use == 1 && slot->mode != CV_NATIVE && !slot->outside_since;
+            cv_look(slot);
+        }
         if (waiting)
             nanosleep(&moment, NULL);
     }

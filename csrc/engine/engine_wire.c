@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../include/cv_wire.h"
@@ -521,22 +522,33 @@ static void put_set_references(uint64_t segment, const struct reference *r, uint
         put_lines(address, r->size, first + (uint32_t)r->store, 1);
 }
 
+/* Turns until a reference may touch the class that is wanted; 0: it does now. */
+static uint64_t turns_to_class(uint64_t address, uint32_t size, int64_t step)
+{
+    const uint64_t bytes = 64 * ((last_class | (target->shared->sets - 1)) + 1),
+                   at = (address + size - 1 - 64 * target->shared->set_class) % bytes;
+    if (at < 63u + size)
+        return 0;
+    const uint64_t distance = step > 0 ? bytes - at : at - 62 - size, turns = distance / (uint64_t)(step < 0 ? -step : step);
+    return turns ? turns : 1;
+}
+
 /* A repeated instruction: its turns, of which those between lines of the class are passed over. */
 static void put_set_turns(uint64_t segment, const uint64_t *first, uint64_t turns, uint64_t behind)
 {
     const uint32_t n = of_segment[segment].count;
     const int64_t step = turns && turns < UINT64_C(1) << 40 ? ((int64_t)behind - (int64_t)first[0]) / (int64_t)turns : 0;
-    const uint64_t a_line = step ? (uint64_t)(64 / (step < 0 ? -step : step)) : 1;
-    for (uint64_t t = 0; t < turns; t++) {
-        int any = 0;
+    for (uint64_t t = 0, next = 1; t < turns; t += next) {
+        next = step ? UINT64_MAX : turns;
         for (uint32_t k = 0; k < n; k++) {
             const struct reference *r = &of_segment[segment].references[k];
-            const uint64_t address = first[k] + (uint64_t)(step * (int64_t)t);
-            any |= touches(address, r->size) || touches(address + (uint64_t)(step * (int64_t)a_line), r->size);
-            put_set_references(segment, r, address);
+            const uint64_t address = first[k] + (uint64_t)(step * (int64_t)t), ahead = step ? turns_to_class(address, r->size, step) : 0;
+            if (!ahead)
+                put_set_references(segment, r, address);
+            next = ahead < next ? ahead : next;
         }
-        if (!any && a_line > 1 && t + a_line < turns)
-            t += a_line - 1;
+        next = next ? next : 1;
+        next = next < turns - t ? next : turns - t;
         if (!step)
             break;
     }
@@ -695,6 +707,14 @@ static void put_rest(uint64_t number, const struct cv_slot *slot)
     put_part(target->shared->bursts_only ? 0 : number, &part, begin, last);
 }
 
+/* Nanoseconds of the controller's processor time. */
+static uint64_t time_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 int cv_wire_parts(void)
 {
     const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
@@ -705,7 +725,9 @@ int cv_wire_parts(void)
         if (taken == __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
             continue;
         const struct cv_blob_part *part = part_of(slot, taken, &begin);
+        const uint64_t since = time_now();
         put_part(target->shared->bursts_only ? 0 : i, part, begin, begin + part->bytes / 8);
+        __atomic_fetch_add(&target->shared->pace.read[part->kind == CV_PART_HITS], time_now() - since, __ATOMIC_RELAXED);
         __atomic_store_n(&slot->taken, taken + 1, __ATOMIC_RELEASE);
         any = 1;
     }
@@ -721,7 +743,42 @@ void cv_wire_last_parts(void)
     close_window();
 }
 
-uint64_t cv_wire_every(enum cv_every what) { return header && header->every[what] ? header->every[what] : 1; }
+/* The interval that all threads have come to, where nothing is left of those before; else the last one that is known. */
+uint64_t cv_wire_interval_so_far(void)
+{
+    const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    uint64_t least = __atomic_load_n(&target->shared->interval, __ATOMIC_ACQUIRE);
+    const uint64_t *begin;
+    for (uint64_t i = 0; i < slots; i++) {
+        const struct cv_slot *slot = cv_slot_of(target, i);
+        if (slot->taken != __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
+            return interval;
+        const struct cv_blob_part *part = part_of(slot, slot->handed, &begin);
+        if (slot->in_part && part->interval < least)
+            least = part->interval;
+    }
+    return least;
+}
+
+void cv_wire_classes(struct cv_target *of, uint64_t classes)
+{
+    of->shared->set_mask = classes ? 64 * (classes - 1) : 0;
+    of->shared->leaves_repeated = classes > CV_WIRE_REPEATED_CLASSES;
+}
+
+void cv_wire_pace(void)
+{
+    struct cv_blob_pace *pace = &target->shared->pace;
+    if (!header)
+        return;
+    for (int what = CV_EVERY_BURST; what <= CV_EVERY_STRETCH; what++) {
+        if (header->every[what])
+            pace->every[what] = header->every[what];
+        header->own[what] = pace->own[what];
+    }
+    if (target->shared->sets && header->every[CV_EVERY_SET] > target->shared->sets)
+        cv_wire_classes(target, header->every[CV_EVERY_SET]);
+}
 
 /* ---- the end ---- */
 

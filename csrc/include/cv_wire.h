@@ -249,6 +249,7 @@ struct cv_counters_header {
     /* Written by the reader; 0: as at first. Of so many intervals one has a burst, and one begins a stretch of set samples, which hold
      * one of so many classes of sets. */
     uint64_t every[3]; /* enum cv_every */
+    uint64_t own[2];   /* written by the tracer: the same, where samples cost too much; the larger one counts */
 };
 
 enum cv_every { CV_EVERY_BURST, CV_EVERY_STRETCH, CV_EVERY_SET };

@@ -29,14 +29,14 @@ from tracer_slowdown import KERNELS, calibrate, cpu_seconds, drain, traced_secon
 
 from convolver.tracing import valgrind
 from convolver.tracing.native_engine import engine_options, engine_program
-from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.sampling import BUDGET_BYTES, SamplingPlan
 
 USUAL = SamplingPlan(budget=0)
 PLANS = {
     "counts": SamplingPlan(mode="counts", engine="native"),
-    "bursts": SamplingPlan(sets=0, engine="native", budget=0),
+    "bursts": SamplingPlan(sets=0, engine="native", budget=BUDGET_BYTES),
     "bursts only": SamplingPlan(sets=0, engine="native", budget=0, bursts_only=True),
-    "usual": SamplingPlan(engine="native", budget=0),
+    "usual": SamplingPlan(engine="native"),
 }
 VALGRIND = {"Valgrind, counts": SamplingPlan(mode="counts").options(), "Valgrind, usual": USUAL.options()}
 COLUMNS = [*PLANS, *VALGRIND]

@@ -743,3 +743,43 @@ def test_a_process_that_may_not_be_traced_is_named(tmp_path: Path) -> None:
         assert run.returncode == status, run.stderr
     traced.kill()
     traced.wait()
+
+
+WALK = """
+#include <stdio.h>
+int main(void)
+{
+    static double a[1 << 16];
+    for (int k = 0; k < 4000; k++)
+        for (int i = 0; i < 1 << 16; i++)
+            a[i] = a[i] * 0.5 + k;
+    printf("%g\\n", a[7]);
+    return 0;
+}
+"""
+
+
+def test_threads_begin_their_bursts_while_the_controller_sleeps(tmp_path: Path) -> None:
+    program, stream = _compiled(tmp_path, WALK, "-fno-tree-vectorize"), tmp_path / "stream"
+    with stream.open("wb") as out:
+        options = (f"--wire-fd={out.fileno()}", "--interval=4000000", "--sample=500")
+        engine = subprocess.Popen([engine_program(), *options, "--", program], pass_fds=[out.fileno()], stdout=subprocess.DEVNULL)
+        time.sleep(0.2)
+        while engine.poll() is None:
+            engine.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            engine.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+    _, _, events = read_stream(stream.read_bytes())
+    bursts = [event for event in events if isinstance(event, WindowOpen)]
+    references = 2 * 4000 * (1 << 16) / 4_000_000
+    assert 0.8 * references < len(bursts) < 1.25 * references
+
+
+def test_samples_of_a_longer_run_cost_little_and_lie_evenly(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, WALK.replace("4000", "30000"), "-fno-tree-vectorize")
+    recorded = trace([str(program)], output=tmp_path / "t.cvt", sampling=SamplingPlan(engine="native"))
+    plan = recorded.header["sampling"]
+    assert plan["burst_interval"] >= 2_000_000
+    assert plan["set_share"] < 0.6
+    assert recorded.header["recorded_references"] > 30 * 20_000

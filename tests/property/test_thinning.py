@@ -40,12 +40,12 @@ def long_run(intervals):
     return stream.bytes(), addresses, lines
 
 
-def thinned(data, budget, pieces):
+def thinned(data, budget, pieces, asked=(0, 0)):
     """Return what is kept as (kind, thread, stretch or window, warm, addresses), the header, and what the tracer is sent."""
     decoder, told = Decoder(), []
     decoder.record(units=True)
     plan = SamplingPlan(interval=1000, sample=VISITS, sets=32, budget=budget).check()
-    thinning = Thinning(plan, decoder, lambda *every: told.append(every))
+    thinning = Thinning(plan, decoder, lambda *every: told.append(every), lambda: asked)
     defined = b""
     for begin in range(0, len(data), pieces):
         decoder.feed(data[begin : begin + pieces])
@@ -110,6 +110,15 @@ def test_stretches_after_gaps_begin_with_a_warm_up():
         assert all(kept[other][0] == stretch for other in kept if other // STRETCH == interval // STRETCH)
     counted = len({n for n in kept if not kept[n][1]})
     assert abs(document["set_share"] * 40 * STRETCH - counted) <= 0.35 * counted  # an interval may have no line of the class
+
+
+def test_of_what_a_tracer_takes_seldom_the_same_is_kept_before():
+    data, addresses, _ = long_run(4 * STRETCH)
+    batches, document, _ = thinned(data, 10**9, 50_000, (8, 2 * STRETCH))
+    numbers = [int(np.flatnonzero((addresses == found).all(axis=1))[0]) for _, found in windows(batches)]
+    assert numbers == list(range(0, 4 * STRETCH, 8))
+    assert document["burst_interval"] == 8000
+    assert document["set_share"] == 0.375
 
 
 RUN = long_run(150)
