@@ -56,14 +56,16 @@ def engine_options(plan: SamplingPlan) -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
     if plan.mode == "counts":
         return []
+    limit = [f"--block-limit={plan.block_limit}"] if plan.block_limit else []
     if plan.mode == "full":
-        return ["--full", *(["--paths"] if plan.paths else [])]
+        return ["--full", *(["--paths"] if plan.paths else []), *limit]
+    limit += ["--no-paths"] if plan.paths is False else []
     if plan.bursts_only:
-        options = [f"--bursts-only={PERIOD_SECONDS}", f"--sample={plan.sample}", f"--warmup={plan.warmup}"]
+        options = [f"--bursts-only={PERIOD_SECONDS}", f"--sample={plan.sample}", f"--warmup={plan.warmup}", *limit]
         return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options
     options = [f"--interval={plan.interval}", f"--sample={plan.sample if plan.interval else 0}", f"--warmup={plan.warmup}"]
     options += [f"--sets={plan.sets}", f"--set-class={plan.chosen_class}"] if plan.sets > 1 else []
-    return [*options, f"--stretch={STRETCH}"] if plan.kept_bytes else options
+    return [*options, *limit, *([f"--stretch={STRETCH}"] if plan.kept_bytes else [])]
 
 
 def refusal() -> str | None:

@@ -121,10 +121,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     def missing_natively(self) -> str | None:
         """Return what of the plan the native engine cannot do, as the end of a sentence; None: nothing."""
         wanted = (
-            (self.block_limit > 0, "limit the visits of a segment"),
             (self.start_at is not None or self.stop_at is not None, "start and stop at a place"),
             (self.data_objects, "tell data objects"),
-            (self.paths is False and self.mode != "full", "leave out code without references (--no-paths)"),
         )
         return next((name for has, name in wanted if has), None)
 

@@ -56,9 +56,13 @@ static int take(struct cv_options *o, char *argument)
 {
     const char *v;
     if (!strcmp(argument, "--full"))
-        o->full = 1, o->sample = EVERYTHING;
+        o->full = 1, o->paths = 0, o->sample = EVERYTHING;
     else if (!strcmp(argument, "--paths"))
         o->paths = 1;
+    else if (!strcmp(argument, "--no-paths"))
+        o->paths = 0;
+    else if ((v = value(argument, "--block-limit")))
+        o->block_limit = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--wire-fd")))
         o->wire = atoi(v);
     else if ((v = value(argument, "--counters")))
@@ -311,7 +315,7 @@ static void say_why_native(const struct cv_target *target)
 
 int main(int count, char **arguments)
 {
-    struct cv_options options = {.wire = -1, .interval = 1000000};
+    struct cv_options options = {.wire = -1, .interval = 1000000, .paths = 1};
     struct cv_target target = {.file = -1};
     struct rusage usage = {0};
     int i = 1, status;

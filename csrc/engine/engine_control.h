@@ -13,7 +13,8 @@ struct cv_options {
     const char *counters, *log, *dump;
     uint64_t interval, sample, warmup; /* references; sample 0: no bursts */
     int full;                          /* everything is recorded */
-    int paths;                         /* then visits without references, too */
+    int paths;                         /* visits without references, too */
+    uint64_t block_limit;              /* visits of a segment that are recorded at most; 0: all */
     uint64_t sets, set_class;          /* sets 0: none are recorded */
     uint64_t stretch;                  /* intervals; 0: nothing is ever left out */
     pid_t attach;                      /* to this process; 0: starts one */

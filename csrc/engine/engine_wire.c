@@ -44,6 +44,7 @@ static struct {
     struct reference *references;
     uint32_t first_site;
     uint32_t count;
+    uint64_t visits; /* that were recorded, where they are limited */
 } *of_segment;
 
 static struct {
@@ -606,12 +607,14 @@ static uint64_t put_turns(const struct cv_blob_segment *s, uint32_t id, const ui
     const int64_t step = turns && turns < (UINT64_C(1) << 40) ? ((int64_t)words[references + 2] - (int64_t)words[0]) / (int64_t)turns : 0;
     const uint64_t shown = turns < most ? turns : most;
     for (uint64_t t = 0; t < shown; t++) {
-        put(CV_WIRE_VISIT | id);
+        if (options->paths)
+            put(CV_WIRE_VISIT | id);
         put(CV_WIRE_VISIT | (id + 1));
         for (uint32_t k = 0; k < references; k++)
             put(words[k] + (uint64_t)(step * (int64_t)t));
     }
-    put(CV_WIRE_VISIT | id);
+    if (options->paths)
+        put(CV_WIRE_VISIT | id);
     return shown * references;
 }
 
@@ -642,9 +645,15 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
         }
         if (part->sets)
             put_sets_of_visit(number, from + 1);
-        if (s->repeats) {
-            window.references += put_turns(s, segments[number].wire, from + 1, options->sample);
-        } else if (!options->full || options->paths || loads_stores[number]) {
+        const uint64_t left = options->block_limit ? options->block_limit - of_segment[number].visits : UINT64_MAX;
+        if (!left) {
+            ;
+        } else if (s->repeats) {
+            const uint64_t shown = put_turns(s, segments[number].wire, from + 1, left <= options->sample ? left - 1 : options->sample);
+            window.references += shown;
+            of_segment[number].visits += options->block_limit ? shown / (s->words - CV_REPEAT_WORDS) + 1 : 0;
+        } else if (options->paths || loads_stores[number]) {
+            of_segment[number].visits += options->block_limit > 0;
             put(CV_WIRE_VISIT | segments[number].wire);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);

@@ -32,7 +32,7 @@ from tests.oracle.stepped_programs import (
     installed_programs,
     stepped,
 )
-from tests.oracle.wire_oracle import Event, Segment, SetReference, WindowOpen, read_stream, references
+from tests.oracle.wire_oracle import Event, Segment, SetReference, Visit, WindowOpen, read_stream, references
 
 HERE = Path(__file__).resolve().parent.parent
 REFUSAL = refusal()
@@ -429,7 +429,7 @@ def test_interpreters_that_make_code_run_unharmed(name: str, command: list[str],
     assert sum(executed.values()) > 200_000
 
 
-@pytest.mark.parametrize("plan", [{"block_limit": 9}, {"data_objects": True}, {"start_at": "main"}])
+@pytest.mark.parametrize("plan", [{"data_objects": True}, {"start_at": "main"}])
 def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="native engine cannot"):
         SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]
@@ -783,3 +783,28 @@ def test_samples_of_a_longer_run_cost_little_and_lie_evenly(tmp_path: Path) -> N
     assert plan["burst_interval"] >= 2_000_000
     assert plan["set_share"] < 0.6
     assert recorded.header["recorded_references"] > 30 * 20_000
+
+
+@pytest.mark.parametrize("options", [("--full",), ("--interval=1000", "--sample=1000"), ("--full", "--paths")], ids=str)
+def test_the_visit_limit_bounds_records_and_keeps_first_ones(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = _compiled(tmp_path, LOOP.replace("k < 500", "k < 5").replace("k < 20", "k < 2"), "-static")
+    segments, events = _streamed(tmp_path, program, *options)
+    everything = collections.Counter(event.segment for event in events if isinstance(event, Visit))
+    segments, events = _streamed(tmp_path, program, *options, "--block-limit=25")
+    limited = collections.Counter(event.segment for event in events if isinstance(event, Visit))
+    with_references = {segment.id for segment in segments if segment.sites}
+    assert max(everything.values()) > 100
+    assert all(count <= 25 for number, count in limited.items() if number in with_references)
+    assert sum(limited[number] == min(25, everything[number]) for number in with_references) > 0.9 * len(with_references)
+
+
+def test_bursts_without_paths_leave_out_code_without_references(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, MIXED, "-static")
+    found = []
+    for options in ((), ("--no-paths",)):
+        segments, events = _streamed(tmp_path, program, "--interval=100000000", "--sample=100000000", *options)
+        with_references = {segment.id for segment in segments if segment.sites}
+        visits = [event.segment for event in events if isinstance(event, Visit)]
+        found.append((len(visits), len([one for one in visits if one in with_references])))
+    (every, needed), (kept, kept_needed) = found
+    assert kept == kept_needed == needed < every
