@@ -22,9 +22,8 @@
 #define SHOWN_STEP 0.1     /* the reader shows how far the run has come */
 #define FIRST_BETTER 0.004 /* after so long superblocks are made anew, and again after twice as long each time */
 #define LONGEST_BETTER 2.0
-#define SAMPLING_STEP 0.002
+#define LONGER_STEP 1.5 /* than the last one, where nothing came */
 #define RATE_STEP 0.0005
-#define FIRST_STEPS 0.01 /* `better` until then: a look each RATE_STEP */
 #define LONGEST_RATE_STEP 0.01
 #define MANY_INTERVALS 50    /* LONGEST_RATE_STEP from then on */
 #define COST_PART 50         /* of the controller's time goes into adding up counters: one part in so many */
@@ -121,6 +120,7 @@ struct pace {
     double next_burst, next_counters, next_shown, next_better, better, next_rate, at;
     double references; /* of so many intervals when heads were measured last */
     double lag;        /* intervals that are not mended */
+    double quiet;      /* a look after so long: nothing came for some time */
     uint64_t heads, thread;
     uint64_t interval; /* that was planned last, of bursts alone */
 };
@@ -219,6 +219,7 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     }
     if (!more)
         cv_wire_flush();
+    pace->quiet = more ? RATE_STEP : pace->quiet * LONGER_STEP < COUNTING_STEP ? pace->quiet * LONGER_STEP : COUNTING_STEP;
     return more;
 }
 
@@ -234,13 +235,13 @@ static double rest(const struct cv_options *o, const struct pace *pace)
     if (o->full)
         return RATE_STEP;
     if (o->sample || o->sets)
-        left = pace->better < FIRST_STEPS ? RATE_STEP : SAMPLING_STEP;
+        left = pace->quiet;
     return left < pace->better / 2 ? left : pace->better / 2;
 }
 
 static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
 {
-    struct pace pace = {0};
+    struct pace pace = {.quiet = RATE_STEP};
     const int process = (int)syscall(SYS_pidfd_open, target->pid, 0);
     struct pollfd wait = {.fd = process, .events = POLLIN};
     const double end = o->seconds > 0 ? now() + o->seconds : 0;
