@@ -20,6 +20,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static size_t turn;
 static size_t rounds;
+static size_t parties; /* of a barrier */
 static _Alignas(128) atomic_size_t ball;
 static _Alignas(128) atomic_size_t arrived;
 static _Alignas(128) atomic_size_t passed;
@@ -33,6 +34,8 @@ static _Alignas(128) double guarded;
 #define INSIDE 12        /* ... chains with the lock, some 0.5 us, */
 #define OUTSIDE 9        /* ... and without it: longer than it takes to pass, so that it always goes to the other */
 #define CROWD 4          /* threads a CPU */
+#define MOST 64          /* CPUs of a barrier */
+#define ROUND 8          /* other CPUs that are played with, evenly spaced: near ones and far ones */
 #define LOOKS 100        /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
 
 /* Runs `function` on a CPU; 0 when it does. */
@@ -49,8 +52,23 @@ static int cv_on(int cpu, pthread_t *thread, void *(*function)(void *))
     return failed;
 }
 
-/* ... on another one. */
-static int cv_beside(pthread_t *thread, void *(*function)(void *)) { return cv_on(cv_other_cpu(sched_getcpu(), 0), thread, function); }
+static int cv_other_cpus(void)
+{
+    static int others = -1;
+    if (others < 0)
+        for (others = 0; cv_other_cpu(sched_getcpu(), others) >= 0;)
+            others++;
+    return others;
+}
+
+static int cv_game; /* so many were played */
+
+/* ... on another one, which changes from game to game. */
+static int cv_beside(pthread_t *thread, void *(*function)(void *))
+{
+    const int others = cv_other_cpus(), step = others > ROUND ? others / ROUND : 1;
+    return others ? cv_on(cv_other_cpu(sched_getcpu(), cv_game * step % others), thread, function) : 1;
+}
 
 static void *cv_says_that_it_runs(void *argument)
 {
@@ -60,6 +78,7 @@ static void *cv_says_that_it_runs(void *argument)
 
 static size_t cv_make_threads(size_t times, int until_it_runs)
 {
+    cv_game++;
     for (size_t i = 0; i < times; i++) {
         pthread_t thread;
         atomic_store(&runs, 0);
@@ -105,7 +124,7 @@ static void cv_meet(size_t player)
 {
     (void)player;
     for (size_t i = 0; i < rounds; i++) {
-        if (atomic_fetch_add(&arrived, 1) == 2 * i + 1)
+        if (atomic_fetch_add(&arrived, 1) + 1 == (i + 1) * parties)
             atomic_store(&passed, i + 1);
         while (atomic_load_explicit(&passed, memory_order_acquire) <= i)
             continue;
@@ -124,7 +143,9 @@ static void *cv_second_player(void *argument)
 static size_t cv_play(size_t times, void (*what)(size_t player), size_t events)
 {
     pthread_t thread;
+    cv_game++;
     game = what;
+    parties = 2;
     rounds = times;
     turn = 0;
     atomic_store(&ball, 0);
@@ -147,6 +168,43 @@ size_t cv_thread_wake(size_t times) { return cv_play(times, cv_play_asleep, 2 * 
 size_t cv_thread_handover(size_t times) { return cv_play(times, cv_play_awake, 2 * times); }
 
 size_t cv_thread_barrier(size_t times) { return cv_play(times, cv_meet, times); }
+
+enum { LATER, NOW, NEVER };
+
+static void *cv_one_of_all(void *argument)
+{
+    int when = LATER;
+    while ((when = atomic_load(&runs)) == LATER)
+        continue;
+    if (when == NOW)
+        cv_meet(0);
+    return argument;
+}
+
+size_t cv_thread_barrier_all(size_t times)
+{
+    pthread_t threads[MOST];
+    const int here = sched_getcpu(), others = cv_other_cpus();
+    const size_t wanted = others < MOST ? (size_t)others : MOST - 1;
+    size_t made = 0;
+    if (wanted < 2)
+        return 0;
+    rounds = times;
+    parties = wanted + 1;
+    atomic_store(&arrived, 0);
+    atomic_store(&passed, 0);
+    atomic_store(&runs, LATER);
+    while (made < wanted && !cv_on(cv_other_cpu(here, (int)made), &threads[made], cv_one_of_all))
+        made++;
+    atomic_store(&runs, made == wanted ? NOW : NEVER);
+    const double begin = cv_now();
+    if (made == wanted)
+        cv_meet(0);
+    seconds += cv_now() - begin;
+    for (size_t i = 0; i < made; i++)
+        pthread_join(threads[i], NULL);
+    return made == wanted ? times : 0;
+}
 
 /* A barrier of more threads than CPUs, as GCC's runtime of OpenMP has it: whoever waits looks for a moment, then sleeps. */
 static void cv_meet_asleep(void)

@@ -13,9 +13,11 @@ size_t cv_thread_start(size_t times);    /* ... from there until it runs */
 size_t cv_thread_wake(size_t times);     /* from a signal to a sleeping thread until it runs */
 size_t cv_thread_handover(size_t times); /* a word of memory from one that writes it to one that looks at it */
 size_t cv_thread_barrier(size_t times);  /* two threads that look until both are there */
-size_t cv_thread_lock(size_t times);     /* lock and unlock, which nobody else wants */
-size_t cv_thread_pass(size_t times);     /* of a lock that another one waits for, until that has it and what it guards */
-size_t cv_thread_asleep(size_t times);   /* processor time of a thread that sleeps at a barrier of four threads a CPU, until it goes on */
+/* ... one a CPU, at most 64; 0 where that is two. */
+size_t cv_thread_barrier_all(size_t times);
+size_t cv_thread_lock(size_t times);   /* lock and unlock, which nobody else wants */
+size_t cv_thread_pass(size_t times);   /* of a lock that another one waits for, until that has it and what it guards */
+size_t cv_thread_asleep(size_t times); /* processor time of a thread that sleeps at a barrier of four threads a CPU, until it goes on */
 /* What a load, and an atomic operation, now and then, lose where another thread stores to the line meanwhile. */
 size_t cv_thread_shared(size_t times);
 size_t cv_thread_shared_atomic(size_t times);

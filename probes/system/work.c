@@ -321,6 +321,7 @@ const struct cv_work cv_works[] = {
     {"thread.pass", cv_thread_pass, 500, CV_TOGETHER, NULL},
     {"thread.asleep", cv_thread_asleep, 20, CV_TOGETHER, NULL},
     {"thread.barrier", cv_thread_barrier, 500, CV_TOGETHER, NULL},
+    {"thread.barrier_all", cv_thread_barrier_all, 500, CV_TOGETHER, NULL},
     {"thread.lock", cv_thread_lock, 2000, CV_TOGETHER, NULL},
 };
 const size_t cv_work_count = sizeof cv_works / sizeof *cv_works;

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.thread_replay import COSTS, RECORD, TOUCH, PackedThreads
-from convolver.convolution.thread_costs import drawn_costs
+from convolver.convolution.thread_costs import DEFAULT_COSTS, drawn_costs, thread_costs
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
 from convolver.machine.kernel_costs import KernelCost
@@ -281,6 +281,15 @@ def test_threads_in_turn_lose_only_to_what_runs_beside_them():
     assert elapsed(rows, cores=2, touches=pairs, shared=2, crowded=9) == pytest.approx(12 / (2 / 3 + 1 / 9))
     one_line = touching(*((number, 0, 1, 0, 1) for number in (1, 2, 3, 4)))
     assert elapsed(rows, cores=2, touches=one_line, shared=2, crowded=9) == pytest.approx(12 * 3)
+
+
+def test_a_barrier_of_all_cpus_says_what_each_further_one_takes():
+    probed = [KernelCost(name=name, seconds=one, low=one, high=one) for name, one in (("barrier", 1e-7), ("barrier_all", 7e-7))]
+    named = tuple(msgspec.structs.replace(one, name=f"thread.{one.name}") for one in probed)
+    machine = msgspec.structs.replace(find_machine("cloud-epyc-milan"), kernel=named, cpu={"cpus": 8})
+    assert thread_costs(machine)[0]["barrier_each"] == pytest.approx(1e-7)
+    two = msgspec.structs.replace(machine, kernel=named[:1], cpu={"cpus": 2})
+    assert thread_costs(two)[0]["barrier_each"] == DEFAULT_COSTS["barrier_each"]
 
 
 def test_costs_near_nothing_are_no_less_certain_than_guesses():
