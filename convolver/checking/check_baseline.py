@@ -9,6 +9,7 @@ from typing import Any
 from convolver import __version__
 from convolver.checking.observed import Observed
 from convolver.errors import FormatError, ProvenanceError
+from convolver.foreign_text import decode_json
 from convolver.machine.profile import MachineProfile
 from convolver.schema import write_atomically
 
@@ -34,10 +35,10 @@ class CheckBaseline:
         if not path.exists():
             return cls(machine)
         try:
-            document = json.loads(path.read_text())
+            document = decode_json(path.read_bytes(), str(path))
             made = {name: document[name] for name in ("machine", "machine_id", "convolver")}
             programs = {name: Observed.read(one) for name, one in document["programs"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, FormatError) as error:
             raise FormatError(f"{path} is no baseline ({error}); {_AGAIN}.") from error
         current = (made["machine_id"], made["convolver"]) == (machine.id, __version__)
         if anew:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from convolver.errors import FormatError, UnknownMachineError, UsageError
+from convolver.foreign_text import decode_toml
 from convolver.locations import BUNDLED_MACHINES
 from convolver.machine.catalog import find_machine, load_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
@@ -41,11 +41,9 @@ class Limits(NamedTuple):
     def load(cls, path: Path) -> Limits:
         """Read a file of limits; raises :class:`FormatError` for one that is missing, damaged or says something unknown."""
         try:
-            document = tomllib.loads(path.read_text())
+            document = decode_toml(path.read_bytes(), str(path))
         except OSError as error:
             raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FormatError(f"{path} is no TOML: {error}.") from error
         _check_fields(path, "the file", document, _FIELDS)
         usual = ProgramLimits(_threshold(path, document.get("threshold", THRESHOLD)))
         programs = {}

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from convolver.errors import SchemaError
+from convolver.errors import FormatError, SchemaError
+from convolver.foreign_text import decode_json
 from convolver.machine.cores import choose_core
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import MachineProfile
@@ -49,8 +50,8 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def load(cls, path: str | Path) -> Derivation:
         """Read a file; raises :class:`SchemaError` for one that is none."""
         try:
-            return msgspec.json.decode(Path(path).read_bytes(), type=cls)
-        except (OSError, msgspec.MsgspecError) as error:
+            return msgspec.convert(decode_json(Path(path).read_bytes(), str(path)), cls, str_keys=True)
+        except (OSError, FormatError, msgspec.MsgspecError, UnicodeEncodeError) as error:
             raise SchemaError(f"{path} is no derived machine: {error}.") from error
 
     def apply(self, base: MachineProfile) -> MachineProfile:

@@ -7,7 +7,6 @@ could be asked; reading them goes the way of a probe of this machine, with :clas
 from __future__ import annotations
 
 import datetime
-import json
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import FormatError, HierarchyError, MachineError, ToolNotFoundError
+from convolver.foreign_text import decode_json
 from convolver.locations import program
 from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
@@ -148,14 +148,14 @@ class _Recorded:
 
 def _parts(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        for line in path.read_text().splitlines():
-            one = json.loads(line)
+        for line in path.read_bytes().splitlines():
+            one = decode_json(line, "a line")
             if not isinstance(one, dict):
                 raise ValueError("a line is no object")
             yield one
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, FormatError) as error:
         raise FormatError(
             f"{path} is not what a bundled probe prints ({error}); run the file that `convolver probe --bundle` wrote."
         ) from error
@@ -166,6 +166,13 @@ def read_measurements(path: Path) -> MachineProfile:
 
     Raises :class:`FormatError` for something else or a run that did not end.
     """
+    try:
+        return _read(path)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, msgspec.MsgspecError) as error:
+        raise FormatError(f"{path} is damaged or of another version: {type(error).__name__} {error}.") from error
+
+
+def _read(path: Path) -> MachineProfile:
     about: dict[str, Any] = {}
     files: list[tuple[str, str]] = []
     tasks: dict[str, list[dict[str, Any]]] = {}
@@ -187,10 +194,7 @@ def read_measurements(path: Path) -> MachineProfile:
             tasks[now].append(one)
     if ended.get("system") != 0 or any(status and not name.startswith("huge") for name, status in ended.items()):
         raise FormatError(f"{path} holds no whole run of a bundled probe; run it again, and keep all that it prints.")
-    try:
-        return _profile(about, files, tasks, ended)
-    except (KeyError, TypeError, ValueError, IndexError, msgspec.MsgspecError) as error:
-        raise FormatError(f"{path} is damaged or of another version: {type(error).__name__} {error}.") from error
+    return _profile(about, files, tasks, ended)
 
 
 def _profile(

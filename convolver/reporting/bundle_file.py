@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
+import os
 import zipfile
+import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError
+from convolver.foreign_text import decode_json
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, document_id, write_atomically
 
 SCHEMA = "convolver.bundle"
 MANIFEST = "manifest.json"
+LARGEST_MANIFEST = 16 << 20
+"""Bytes: some thousand files have room."""
+_DAMAGED = (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+"""What reading a damaged archive raises."""
 _NAMES = ("names of functions, modules and source files",)
 REVEALS = {
     ".cvt": ("code bytes that ran", "memory addresses", *_NAMES, "command line", "folder", "host name", "date"),
@@ -88,11 +97,15 @@ class PackedBundle:
         path = Path(path)
         try:
             with zipfile.ZipFile(path) as archive:
-                manifest = json.loads(archive.read(MANIFEST))
+                if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+                    raise FormatError(f"{path} cannot be read as a bundle: its manifest is too large.")
+                manifest = decode_json(archive.read(MANIFEST), f"{MANIFEST} of {path}")
         except KeyError as error:
             raise SchemaError(f"{path} is a ZIP archive, but no bundle of Convolver's.") from error
-        except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except _DAMAGED as error:
             raise FormatError(f"{path} cannot be read as a bundle: {error}.") from error
+        if not isinstance(manifest, dict):
+            raise SchemaError(f"{path} has a broken manifest.")
         check_header(manifest, SCHEMA, str(path))
         if manifest.get("id") != document_id(manifest):
             raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
@@ -102,30 +115,38 @@ class PackedBundle:
         """Read every file; raises :class:`ChecksumError` where one differs from the manifest."""
         progress.start("Verifying", float(self.path.stat().st_size), unit="bytes")
         try:
-            for _, content in self._contents():
-                progress.advance(len(content))
+            for _, size in self._files(None):
+                progress.advance(size)
         finally:
             progress.finish()
 
     def unpack(self, folder: Path) -> list[Path]:
         """Write the files into a folder and return them; raises :class:`ChecksumError` for a damaged one."""
-        written = []
-        for name, content in self._contents():
-            target = folder / name
-            write_atomically(target, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
-            written.append(target)
-        return written
+        return [folder / name for name, _ in self._files(folder)]
 
-    def _contents(self) -> Iterator[tuple[str, bytes]]:
+    def _files(self, folder: Path | None) -> Iterator[tuple[str, int]]:
+        """Check file by file, piece by piece, and write each into the folder; yield names and sizes."""
         try:
             with zipfile.ZipFile(self.path) as archive:
                 for row in self.manifest["files"]:
-                    content = archive.read(row["name"]) if archive.getinfo(row["name"]).file_size == row["bytes"] else b""
-                    if hashlib.sha256(content).hexdigest() != row["sha256"]:
+                    if archive.getinfo(row["name"]).file_size != row["bytes"]:
                         raise ChecksumError(f"{self.path} is damaged: {row['name']} differs from the manifest.")
-                    yield row["name"], content
-        except (OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+                    if folder is None:
+                        self._copy(archive, row, None)
+                    else:
+                        write_atomically(folder / row["name"], partial(self._copy, archive, row))
+                    yield row["name"], row["bytes"]
+        except (KeyError, *_DAMAGED) as error:
             raise FormatError(f"{self.path} cannot be unpacked: {error}.") from error
+
+    def _copy(self, archive: zipfile.ZipFile, row: dict[str, Any], to: Path | None) -> None:
+        digest = hashlib.sha256()
+        with archive.open(row["name"]) as file, open(to or os.devnull, "wb") as out:
+            while part := file.read(1 << 20):
+                digest.update(part)
+                out.write(part)
+        if digest.hexdigest() != row["sha256"]:
+            raise ChecksumError(f"{self.path} is damaged: {row['name']} differs from the manifest.")
 
     def summary(self) -> dict[str, Any]:
         """Return the manifest."""

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elftools.common.exceptions import ELFError
 from numpy.typing import NDArray
 
-from convolver.tracing.elf import Functions, open_elf, read_functions
+from convolver.tracing.elf import MALFORMED, Functions, open_elf, read_functions
 
 SYSTEM_FOLDERS = ("/lib", "/usr/lib", "/usr/lib64", "/lib64", "/usr/libexec")
 CHOSEN_AT_RUN_TIME = re.compile(r"avx_?512|evex|x86[-_]64[-_]v4|skx|skylake|icelake|cannonlake|sapphire|znver[45]|zmm", re.I)
@@ -169,5 +168,5 @@ def find_avx512(path: Path) -> Avx512Code | None:
     try:
         objects = [path, *own_libraries(path)]
         return next((found for own in objects if (found := _scan(own, objdump)) is not None), None)
-    except (ELFError, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError, OverflowError):
+    except MALFORMED:
         return None

@@ -9,11 +9,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from elftools.common.exceptions import DWARFError, ELFError
+from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 from numpy.typing import NDArray
 
-MALFORMED = (ELFError, DWARFError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, OverflowError)
+MALFORMED = (
+    *(ELFError, DWARFError, ConstructError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError),
+    *(ArithmeticError, RecursionError),
+)
 """What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
 
 DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))

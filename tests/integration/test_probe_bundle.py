@@ -13,6 +13,18 @@ from convolver.probing.interference import loaded_plan
 from convolver.probing.plan import full_plan
 from convolver.probing.probe_bundle import _plan_text, _Recorded, bundled, plan_of_bundle, read_measurements, write_bundle
 
+END = '{"bundle": 1, "cpu": 0}\n%s\n{"task": "kernels"}\n{"task": "core"}\n{"task": "system"}\n{"task": "system", "status": 0}'
+ODD = [
+    "[" * 50_000,
+    '{"task": ["a"], "status": 0}',
+    '{"task": "a", "status": 1e999}',
+    '{"task": "system", "status": "x"}',
+    END % '{"file": "/a", "text": ""}\n{"file": "/a/b", "text": ""}',
+    END % '{"file": "/a\\u0000", "text": ""}',
+    END % ('{"file": "/%s", "text": ""}' % ("a" * 5000)),
+    "\xff",
+]
+
 
 def present():
     try:
@@ -107,7 +119,7 @@ def test_recorded_answers_come_as_a_running_probe_gives_them():
     assert process.cycles("front.jumps", 64) == []
 
 
-@pytest.mark.parametrize("text", ["", "not json", "[]", '{"bundle": 1}', '{"task": "system", "status": 0}'])
+@pytest.mark.parametrize("text", ["", "not json", "[]", '{"bundle": 1}', '{"task": "system", "status": 0}', *ODD])
 def test_what_no_probe_printed_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(FormatError, match=r"bundled probe|damaged"):

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,19 @@ def change_json(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.02:
         text = text.replace(":", ":" + _nested(rng), 1)
     return text.encode("utf-8", "surrogatepass")
+
+
+def change_bundle(data: bytes, rng: random.Random) -> bytes:
+    """Change the manifest or a file of an archive; sometimes its bytes."""
+    if rng.random() < 0.3:
+        return change_bytes(data, rng)
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as changed:
+        for name in archive.namelist():
+            content = archive.read(name)
+            one = name.endswith(".json") or rng.random() < 0.2
+            changed.writestr(name, (change_json if name.endswith(".json") else change_bytes)(content, rng) if one else content)
+    return out.getvalue()
 
 
 def change_parquet(data: bytes, rng: random.Random) -> bytes:

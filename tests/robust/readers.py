@@ -4,38 +4,55 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 import polars as pl
 
 from convolver.artifacts import describe
+from convolver.checking.check_baseline import CheckBaseline
+from convolver.checking.limits import Limits
+from convolver.checking.observed import FunctionTime, Observed
+from convolver.convolution.choice import load_prices
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import ReplayError
 from convolver.foreign_text import json_text
 from convolver.machine.cores import FOLDER, parse_core
+from convolver.machine.derived import Derivation
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.base import fit
+from convolver.modeling.call.record_files import read_records, write_records, write_xml
+from convolver.modeling.call.records import Quantity, Record, to_table
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Table
+from convolver.mpi import recorded_ranks
+from convolver.mpi.bursts import MAGIC, read_bursts
 from convolver.mpi.cfg import read_cfg
 from convolver.mpi.dim import read_dim
 from convolver.mpi.events import Events, EventsBuilder
 from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.network_replay import replay
+from convolver.mpi.recorded_ranks import read_rank
 from convolver.mpi.sources import load_events
 from convolver.mpi.sweep import NetworkSweep, Range, SweepPlan
 from convolver.pipeline import predict_from
+from convolver.reporting.bundle_file import PackedBundle
 from convolver.reporting.machine_tables import profile_rows
 from convolver.simulation.many import simulate_many
 from convolver.simulation.one_pass import simulate
+from convolver.tracing.avx512 import find_avx512
 from convolver.tracing.importers import IMPORTERS, import_trace
 from convolver.tracing.reader import Trace
-from convolver.validating.campaign import Campaign
+from convolver.tracing.symbols import resolve_places
+from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.validation import Validation
 from tests.artifact_chain import make_objects
 from tests.robust import mutations
@@ -66,6 +83,12 @@ c:1:1:2:1:2
 2:2:1:2:1:2500:50000002:0
 """
 CSV = "address,size,write,pc,thread\n16,8,w,4,1\n0x20,,0,8,2\n"
+LIMITS = """machine = "cloud-server"
+threshold = 0.02
+[program.sort]
+threshold = 0.05
+seconds = 1.5
+"""
 TI = "0 init\n0 compute 1000\n0 send 1 0 64\n0 allreduce 8 0\n0 recv 1 0 64\n0 finalize\n"
 CAMPAIGN = """name = "c"
 runs = 3
@@ -244,7 +267,74 @@ def _readers(folder: Path) -> list[Reader]:
         data = texts[kind].encode() if kind in texts else (folder / "r.parquet").read_bytes()
         mutate = mutations.change_text if kind in texts else mutations.change_parquet
         readers.append(Reader(f"import_{kind}", f".{kind}", [data], mutate, _importer(kind)))
-    return readers
+    return readers + _own_texts(folder)
+
+
+def _object_file(path: Path) -> None:
+    resolve_places([str(path)], [(0, offset) for offset in range(0, 40_000, 1000)])
+    find_avx512(path)
+
+
+def _own_texts(folder: Path) -> list[Reader]:
+    """Return the readers of what is written by hand, by a user's program or by a linker."""
+    record = Record(region="r", run="1", parameters={"n": 2.0}, metrics={"seconds": Quantity(value=1.5, unit="s")}, formula="n^2")
+    write_records([record] * 2, folder / "c.jsonl")
+    write_xml([record] * 2, folder / "c.xml")
+    observed = Observed(1.0, 0.1, {"f in a": FunctionTime(1.0, 0.1, "a.c:1")}, {"instructions": 5, "memops": 2}, {"a": "b"})
+    CheckBaseline(MACHINE, {"a": observed}).save(folder / "c.json")
+    derived = (ROOT / "convolver/machine/data/cloud/cloud-epyc-7763.derived.json").read_bytes()
+    bursts = struct.pack("<8sIIQQQ2Q", MAGIC, 3, 0, 4, 7, 2, 1 << 40 | 10, 5 << 40 | 2)
+    (folder / "files").mkdir()
+    (folder / "files" / "a.txt").write_text("a" * 100)
+    PackedBundle.pack(folder / "files", folder / "a.zip", redacted=True, about={"program": "a", "machines": ["m"]})
+    elsewhere = Condition(name="m", profile="m.machine.json")
+    return [
+        Reader("limits", ".toml", [LIMITS.encode()], mutations.change_text, Limits.load),
+        Reader("prices", ".csv", [b"machine,price_per_hour\na,1.5\nb,2\n"], mutations.change_text, load_prices),
+        Reader("records", ".jsonl", [(folder / "c.jsonl").read_bytes()], mutations.change_text, _records),
+        Reader("records_xml", ".xml", [(folder / "c.xml").read_bytes()], mutations.change_text, _records),
+        Reader(
+            "baseline",
+            ".json",
+            [(folder / "c.json").read_bytes()],
+            mutations.change_json,
+            lambda path: CheckBaseline.load(path, MACHINE),
+        ),
+        Reader("derived", ".json", [derived], mutations.change_json, Derivation.load),
+        Reader("bundle", ".zip", [(folder / "a.zip").read_bytes()], mutations.change_bundle, _bundle),
+        Reader("bursts", ".cvb", [bursts], mutations.change_bytes, read_bursts),
+        Reader("recording", ".cvm", [_recording()], mutations.change_bytes, read_rank),
+        Reader("object_file", ".so", [Path("/bin/true").read_bytes()], mutations.change_bytes, _object_file),
+        Reader(
+            "times_csv",
+            ".csv",
+            [b"program,input,seconds\na,small,1.5\n"],
+            mutations.change_text,
+            lambda path: measured_elsewhere(msgspec.structs.replace(elsewhere, times=path.name), path.parent),
+        ),
+    ]
+
+
+def _records(path: Path) -> None:
+    to_table(read_records(path))
+
+
+def _bundle(path: Path) -> None:
+    _info(path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        PackedBundle.load(path).unpack(Path(folder))
+
+
+def _recording() -> bytes:
+    records = np.zeros(5, recorded_ranks.RECORD)
+    records["call"] = [recorded_ranks.COMM, 0, recorded_ranks.COMM, 0, recorded_ranks.OPAQUE]
+    records["bytes"][:4], records["comm"][2] = [2, 0, 1, 0], 1
+    records[1:2] = np.frombuffer(np.array([0, 1], "<i4").tobytes().ljust(records.itemsize, b"\0"), records.dtype)
+    records[3:4] = np.zeros(1, records.dtype)
+    head = np.zeros(1, recorded_ranks.HEADER)
+    for name, value in {"magic": b"CVMPI01\n", "version": 1, "size": 2, "used": records.nbytes}.items():
+        head[name] = value
+    return head.tobytes().ljust(recorded_ranks.HEADER_BYTES, b"\0") + records.tobytes()
 
 
 def _ti(path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from convolver.artifacts import describe
 from convolver.errors import ChecksumError, FormatError, SchemaError
-from convolver.reporting.bundle_file import MANIFEST, REDACTED, PackedBundle, reveals
+from convolver.reporting.bundle_file import LARGEST_MANIFEST, MANIFEST, REDACTED, PackedBundle, reveals
 from convolver.schema import document_id
 
 ABOUT = {"program": "cg", "machines": ["host"]}
@@ -71,3 +71,23 @@ def test_other_archives_are_refused(packed, tmp_path):
     (tmp_path / "x.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(FormatError):
         PackedBundle.load(tmp_path / "x.zip")
+
+
+def test_a_manifest_that_unpacks_to_too_much_is_refused(packed):
+    with zipfile.ZipFile(packed.path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(MANIFEST, b" " * (LARGEST_MANIFEST + 1))
+    assert packed.path.stat().st_size < 100_000
+    with pytest.raises(FormatError, match="manifest is too large"):
+        PackedBundle.load(packed.path)
+
+
+@pytest.mark.parametrize("claimed", [10, 1 << 33])
+def test_a_file_of_another_size_than_the_manifest_says_is_refused_unread(packed, claimed):
+    def longer(entries):
+        manifest = json.loads(entries[MANIFEST])
+        manifest["files"][0]["bytes"] = claimed
+        manifest["id"] = document_id({name: value for name, value in manifest.items() if name != "id"})
+        entries[MANIFEST] = json.dumps(manifest).encode()
+
+    with pytest.raises(ChecksumError, match="differs from the manifest"):
+        PackedBundle.load(rewritten(packed, longer)).verify()

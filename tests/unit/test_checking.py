@@ -131,7 +131,7 @@ def test_limits_are_read_by_program(tmp_path):
         ("treshold = 0.1", "unknown field 'treshold'"),
         ("program = 3", "wrong type"),
         ("[program.a]\nlimit = 3", "unknown field 'limit'"),
-        ("machine = ", "no TOML"),
+        ("machine = ", "not valid TOML"),
     ],
 )
 def test_wrong_limits_are_one_sentence(tmp_path, text, words):

@@ -56,7 +56,7 @@ def read_records(source: str | Path) -> list[Record]:
 def _of_line(file: Path, number: int, line: str) -> Record:
     try:
         return msgspec.json.decode(line, type=Record, strict=False)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"{file}, line {number} is no record: {error}; the program may have been stopped there.") from error
 
 
