@@ -157,7 +157,7 @@ static void measure_heads(const struct cv_options *o, struct cv_target *target, 
         cv_look(slot);
     } else {
         double ahead = ((double)shared->begun - references + pace->lag) / AHEAD;
-        if (ahead < -MOST_AHEAD || ahead > MOST_AHEAD) { /* references that take no time: turns of repeated instructions */
+        if (ahead < -MOST_AHEAD) { /* references that take no time: turns of repeated instructions */
             pace->lag = references - (double)shared->begun;
             ahead = 0;
         }
