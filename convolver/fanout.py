@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoundError
+from convolver.foreign_text import decode_json
 
 ATTEMPTS = 3
 """How often workers of an own pool may die."""
@@ -58,13 +59,17 @@ class Journal:
             path.write_text(json.dumps({"plan": identity}) + "\n")
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text().splitlines(keepends=True)
-        whole = [json.loads(line) for line in lines if line.endswith("\n")]
-        if not whole or whole[0].get("plan") != self.identity:
-            raise FormatError(f"{path} belongs to another sweep; remove it or write this sweep to another file.")
-        self.done = {int(entry["batch"]): entry["rows"] for entry in whole[1:]}
-        if lines and not lines[-1].endswith("\n"):
-            path.write_text("".join(line for line in lines if line.endswith("\n")))
+        lines = path.read_bytes().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        try:
+            first, *entries = [decode_json(line, str(path)) for line in whole]
+            if first["plan"] != self.identity:
+                raise ValueError
+            self.done = {int(entry["batch"]): entry["rows"] for entry in entries}
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise FormatError(f"{path} belongs to another sweep; remove it or write this sweep to another file.") from error
+        if whole != lines:
+            path.write_bytes(b"".join(whole))
 
     def add(self, task: int, result: Any) -> None:
         """Keep a result."""

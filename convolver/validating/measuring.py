@@ -37,10 +37,10 @@ class CampaignRuns:
         self._path = path
         self.all: list[NativeRun] = []
         if path.exists():
-            for line in path.read_text().splitlines():
+            for line in path.read_text(errors="replace").splitlines():
                 try:
                     self.all.append(msgspec.json.decode(line, type=NativeRun))
-                except msgspec.MsgspecError:
+                except (msgspec.MsgspecError, RecursionError):
                     continue
 
     def add(self, run: NativeRun) -> None:

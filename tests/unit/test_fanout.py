@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from convolver.errors import FormatError
+from convolver.fanout import Journal
+
 PARENT = """
 import os, pathlib, sys, time
 from convolver.fanout import Journal, run_missing
@@ -52,3 +55,23 @@ def _wait(until, seconds=60.0):
     while not until():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[]\n", b"{}\n", b"x\n", b"\xff\n", b'{"plan": "other"}\n', b'{"plan": "a"}\n{"rows": 1}\n', b"[" * 9999 + b"\n"],
+)
+def test_a_journal_of_something_else_is_refused(tmp_path, text):
+    (tmp_path / "journal").write_bytes(text)
+    with pytest.raises(FormatError):
+        Journal(tmp_path / "journal", "a")
+
+
+def test_a_journal_goes_on_after_its_last_whole_line(tmp_path):
+    path = tmp_path / "journal"
+    Journal(path, "a").add(3, [1])
+    with open(path, "a") as file:
+        file.write('{"batch": 4, "ro')
+    again = Journal(path, "a")
+    again.add(5, [2])
+    assert again.done == {3: [1], 5: [2]} == Journal(path, "a").done
