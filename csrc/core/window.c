@@ -224,7 +224,7 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
         core_register *const to = &c->registers[op->writes[i]];
         *to = (core_register){done, c->line, to->written + 1, kind->group, (op->flags & CV_CORE_LOAD) != 0};
     }
-    if (op->flags & CV_CORE_SERIAL)
+    if (op->flags & CV_CORE_SERIAL || (op->flags & CV_CORE_LOCKED && c->params.locked_alone))
         c->serial = done;
     return done;
 }

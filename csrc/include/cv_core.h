@@ -34,7 +34,7 @@ enum cv_core_op_flags {
     CV_CORE_REPEATED = 512,  /* a string instruction: right after itself, a turn that costs only what it moves */
     CV_CORE_RETURN = 1024,   /* its target comes from the stack of returns */
     CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
-    CV_CORE_LOCKED = 4096    /* waits for all before it; what comes after it does not wait */
+    CV_CORE_LOCKED = 4096    /* waits for all before it, and on some cores all after it wait for it */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -101,6 +101,7 @@ typedef struct {
     uint32_t port_bytes;         /* that a port loads or stores at once, and vectors of more take a turn more; 0: all */
     uint32_t near_pages;         /* of 4 KiB, whose translations the first level of the TLB keeps; 0: all */
     uint32_t page_cycles;        /* more of a load from another page whose line is no farther than the second level */
+    uint32_t locked_alone;       /* 1: what comes after a locked instruction waits for it */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

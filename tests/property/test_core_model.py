@@ -96,13 +96,14 @@ def test_a_unit_that_is_not_pipelined_takes_one_after_the_other(length):
     assert _walk([_op(SLOW, writes=(3,))], length).sum() == 9 * length
 
 
-@given(st.integers(2, 60), st.integers(0, 2))
-def test_other_work_goes_on_beside_locked_instructions(length, others):
+@given(st.integers(2, 60), st.integers(0, 2), st.booleans())
+def test_other_work_goes_on_beside_locked_instructions_of_some_cores(length, others, alone):
     """Each takes its latency (20 cycles on Zen 5, timed), its load included; two operations of 9 cycles beside it take none."""
     locked = _op(writes=(3,), addresses=(5,), flags=native.LOAD | native.STORE | native.LOCKED)
     chain = [_op(SLOW, reads=(4,), writes=(4,))] * others
-    cycles = _walk([locked, *chain], length, latency=20, references=np.zeros(2 * length), sites=[(0, 8, False), (0, 8, True)])
-    assert cycles.sum() == 20 * length
+    about = {"references": np.zeros(2 * length), "sites": [(0, 8, False), (0, 8, True)]}
+    cycles = _walk([locked, *chain], length, params=PARAMS | {"locked_alone": int(alone)}, latency=20, **about)
+    assert cycles.sum() == (20 + 9 * others * alone) * length
 
 
 @given(st.integers(2, 60))
