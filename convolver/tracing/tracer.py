@@ -25,7 +25,7 @@ from convolver.tracing.recording import Ended, Recording, describe, ending_of, f
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import Session, raise_signal, stop_signals
 from convolver.tracing.site_features import site_line_shares
-from convolver.tracing.thread_log import log_pieces
+from convolver.tracing.thread_log import ThreadLog, log_pieces
 from convolver.tracing.writer import TraceWriter, signature_path
 
 if TYPE_CHECKING:
@@ -195,6 +195,11 @@ class LiveTrace:
     def signature(self) -> Signature:
         """The table of blocks."""
         return self._known().signature(self.id)
+
+    @property
+    def thread_log(self) -> ThreadLog | None:
+        """None: what threads did is known of a stored trace alone."""
+        return None
 
     def reraise(self) -> None:
         """Raise KeyboardInterrupt when the run was stopped by Ctrl-C; to be called when everything is saved."""
