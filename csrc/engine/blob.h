@@ -77,9 +77,8 @@ int cv_open_often(uint64_t address); /* with the lock held: 1: the page is open 
 extern const char cv_enter_outside[], cv_outside_begin[], cv_outside_end[];
 
 /* blob_pace.c */
-void cv_want(struct cv_slot *slot, uint64_t what); /* at its next head */
-void cv_begin_heads(struct cv_slot *slot);         /* of a thread */
-int cv_heads_ended(struct cv_slot *slot);          /* 1: a burst begins now */
+void cv_begin_heads(struct cv_slot *slot); /* of a thread */
+int cv_heads_ended(struct cv_slot *slot);  /* 1: a burst begins now */
 void cv_burst_begins(struct cv_slot *slot);
 void cv_burst_ends(struct cv_slot *slot);
 uint64_t cv_time_now(void); /* nanoseconds of the thread's processor time */

@@ -22,12 +22,6 @@ uint64_t cv_time_now(void)
     return t[0] * 1000000000 + t[1] + 1;
 }
 
-void cv_want(struct cv_slot *slot, uint64_t what)
-{
-    __atomic_fetch_or(&slot->flag, what, __ATOMIC_ACQ_REL);
-    __atomic_store_n((uint8_t *)&slot->heads + CV_LOOK_BYTE, CV_LOOK_MARK, __ATOMIC_RELEASE);
-}
-
 static uint64_t below(struct cv_slot *slot, uint64_t most)
 {
     if (!slot->random)

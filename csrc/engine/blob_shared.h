@@ -170,6 +170,19 @@ struct cv_slot {
 #define CV_LOOK_MARK 0x80
 #define CV_HEADS (UINT64_MAX >> 8)
 
+/* A thread looks at its flag at its next head. */
+static inline void cv_look(struct cv_slot *slot)
+{
+    __atomic_store_n((uint8_t *)&slot->heads + CV_LOOK_BYTE, CV_LOOK_MARK, __ATOMIC_RELEASE);
+}
+
+/* ... and does this there (enum cv_blob_flag). */
+static inline void cv_want(struct cv_slot *slot, uint64_t what)
+{
+    __atomic_fetch_or(&slot->flag, what, __ATOMIC_ACQ_REL);
+    cv_look(slot);
+}
+
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
 #define CV_SLOT_STACK_TOP 0x20000
 #define CV_SLOT_SIGNAL_STACK 0x20000

@@ -32,6 +32,7 @@
 #define AHEAD 16.0                     /* intervals that a wrong number of heads is mended in */
 #define MOST_AHEAD 4.0                 /* more than so many times as many are not mended */
 #define EVERYTHING (UINT64_C(1) << 50) /* references */
+#define INTERVAL 1000000               /* references, where none is asked for: set samples alone have some, too */
 #define REFUSED 125                    /* exit status: the program has not run */
 
 static volatile sig_atomic_t told; /* to stop */
@@ -95,16 +96,12 @@ static int take(struct cv_options *o, char *argument)
     return 0;
 }
 
-static int wants_samples(const struct cv_options *o) { return !o->full && !(o->period > 0) && (o->sample || o->sets); }
-
 /* Asks each thread; it hears of it at its next superblock. */
 static void ask(struct cv_target *target, uint64_t what)
 {
     const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < slots; i++) {
-        __atomic_fetch_or(&cv_slot_of(target, i)->flag, what, __ATOMIC_ACQ_REL);
-        cv_look(cv_slot_of(target, i));
-    }
+    for (uint64_t i = 0; i < slots; i++)
+        cv_want(cv_slot_of(target, i), what);
 }
 
 /* Threads that have not heard yet: what makes them look may have got lost. */
@@ -144,7 +141,7 @@ static void measure_heads(const struct cv_options *o, struct cv_target *target, 
     struct cv_blob_pace *shared = &target->shared->pace;
     if (time < pace->next_rate)
         return;
-    const double interval = o->interval ? (double)o->interval : 1e6;
+    const double interval = (double)o->interval;
     const uint64_t all = heads_so_far(target);
     const double references = cv_wire_references() / interval, took = now() - time, more = references - pace->references;
     const double step = references < MANY_INTERVALS ? RATE_STEP : LONGEST_RATE_STEP;
@@ -152,9 +149,7 @@ static void measure_heads(const struct cv_options *o, struct cv_target *target, 
     if (more < FEWEST_INTERVALS)
         return;
     if (all <= pace->heads) { /* it comes to none that counts */
-        struct cv_slot *slot = cv_slot_of(target, pace->thread++ % target->shared->slots);
-        __atomic_fetch_or(&slot->flag, CV_WANT_INTERVAL, __ATOMIC_ACQ_REL);
-        cv_look(slot);
+        cv_want(cv_slot_of(target, pace->thread++ % target->shared->slots), CV_WANT_INTERVAL);
     } else {
         double ahead = ((double)shared->begun - references + pace->lag) / AHEAD;
         if (ahead < -MOST_AHEAD) { /* references that take no time: turns of repeated instructions */
@@ -203,7 +198,7 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
         if (o->period > 0)
             plan_native(o, target, pace, time);
     }
-    if (wants_samples(o)) {
+    if (cv_wants_samples(o)) {
         measure_heads(o, target, pace, time);
         ask_again(target);
     }
@@ -316,7 +311,7 @@ static void say_why_native(const struct cv_target *target)
 
 int main(int count, char **arguments)
 {
-    struct cv_options options = {.wire = -1, .interval = 1000000, .paths = 1};
+    struct cv_options options = {.wire = -1, .paths = 1};
     struct cv_target target = {.file = -1};
     struct rusage usage = {0};
     int i = 1, status;
@@ -330,6 +325,7 @@ int main(int count, char **arguments)
             return REFUSED;
         }
     }
+    options.interval = options.interval ? options.interval : INTERVAL;
     cv_log_to(options.log);
     if (options.wire >= 0)
         fcntl(options.wire, F_SETFD, FD_CLOEXEC); /* not the program's */

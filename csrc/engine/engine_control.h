@@ -23,6 +23,9 @@ struct cv_options {
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };
 
+/* Samples between which the program is counted: neither everything nor bursts of a native run. */
+static inline int cv_wants_samples(const struct cv_options *o) { return !o->full && !(o->period > 0) && (o->sample || o->sets); }
+
 struct cv_target {
     pid_t pid;
     uint8_t *memory; /* struct cv_shared */
@@ -40,7 +43,6 @@ int cv_attach(struct cv_target *target, const struct cv_options *options);
 int cv_burst(struct cv_target *target);   /* of one thread that runs natively; 0: there was none */
 void cv_detach(struct cv_target *target); /* its threads go on natively */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
-void cv_look(struct cv_slot *slot); /* at its flag, at its next head */
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);

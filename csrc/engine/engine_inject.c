@@ -22,7 +22,8 @@ __asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .in
 extern const uint8_t cv_blob[], cv_blob_end[];
 
 #define NO_EXEC 127
-#define FIRST_HEADS 60000 /* of an interval, until it is measured */
+#define FIRST_REFERENCES 16      /* from one head to the next, until it is measured */
+#define FEWEST_FIRST_HEADS 60000 /* of an interval, until then */
 /* Threads take turns in them, so that one that has just left (cv_leave) has surely gone on when its slot is used again. */
 #define BURST_SLOTS 4
 
@@ -49,8 +50,6 @@ struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number)
 {
     return (struct cv_slot *)(target->memory + CV_OFF_SLOTS + number * CV_SLOT_BYTES);
 }
-
-void cv_look(struct cv_slot *slot) { __atomic_store_n((uint8_t *)&slot->heads + CV_LOOK_BYTE, CV_LOOK_MARK, __ATOMIC_RELEASE); }
 
 /* ---- in the stopped process ---- */
 
@@ -120,6 +119,12 @@ static int map_shared(struct cv_target *target, struct remote *r)
     return at == (int64_t)CV_SHARED_BASE ? 0 : -1;
 }
 
+static uint64_t first_heads(uint64_t interval)
+{
+    const uint64_t heads = interval / FIRST_REFERENCES;
+    return heads > FEWEST_FIRST_HEADS ? heads : FEWEST_FIRST_HEADS;
+}
+
 static int inject(struct cv_target *target, const struct cv_options *options, pid_t thread)
 {
     static const uint8_t call[8] = {0x0f, 0x05, 0xcc};
@@ -161,8 +166,8 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         target->shared->set_class = options->set_class;
         target->shared->bursts_only = options->period > 0;
         target->shared->pace = (struct cv_blob_pace){.stretch = options->stretch, .every = {1, options->stretch}};
-        if (!options->full && !(options->period > 0) && (options->sample || options->sets))
-            target->shared->pace.heads = FIRST_HEADS;
+        if (cv_wants_samples(options))
+            target->shared->pace.heads = first_heads(options->interval);
         target->shared->mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
     }
     put(&r, r.registers.rip, before, sizeof before);
@@ -465,7 +470,7 @@ void cv_detach(struct cv_target *target)
     int waiting = 1;
     target->shared->leave = 1;
     for (uint64_t i = 0; i < target->shared->slots; i++)
-        __atomic_fetch_or(&cv_slot_of(target, i)->flag, CV_WANT_NATIVE, __ATOMIC_ACQ_REL);
+        cv_want(cv_slot_of(target, i), CV_WANT_NATIVE);
     for (int turn = 0; waiting && turn < 500; turn++) { /* those that sleep leave when they wake up */
         waiting = 0;
         for (uint64_t i = 0; i < target->shared->slots; i++) {

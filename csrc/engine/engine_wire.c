@@ -646,13 +646,11 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
         if (part->sets)
             put_sets_of_visit(number, from + 1);
         const uint64_t left = options->block_limit ? options->block_limit - of_segment[number].visits : UINT64_MAX;
-        if (!left) {
-            ;
-        } else if (s->repeats) {
+        if (left && s->repeats) {
             const uint64_t shown = put_turns(s, segments[number].wire, from + 1, left <= options->sample ? left - 1 : options->sample);
             window.references += shown;
             of_segment[number].visits += options->block_limit ? shown / (s->words - CV_REPEAT_WORDS) + 1 : 0;
-        } else if (options->paths || loads_stores[number]) {
+        } else if (left && (options->paths || loads_stores[number])) {
             of_segment[number].visits += options->block_limit > 0;
             put(CV_WIRE_VISIT | segments[number].wire);
             for (uint32_t k = 0; k < s->words; k++)

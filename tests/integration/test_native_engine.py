@@ -773,7 +773,7 @@ def test_threads_begin_their_bursts_while_the_controller_sleeps(tmp_path: Path) 
     _, _, events = read_stream(stream.read_bytes())
     bursts = [event for event in events if isinstance(event, WindowOpen)]
     references = 2 * 4000 * (1 << 16) / 4_000_000
-    assert 0.8 * references < len(bursts) < 2 * references  # the first guess of an interval holds until the controller looks
+    assert 0.8 * references < len(bursts) < 1.25 * references
 
 
 def test_samples_of_a_longer_run_cost_little_and_lie_evenly(tmp_path: Path) -> None:
