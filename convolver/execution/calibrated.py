@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.errors import PredictionError
 from convolver.execution.mapped import mapped_core
 from convolver.machine.core_figures import CoreFigure
-from convolver.machine.cores import CoreTable, InstructionKind
+from convolver.machine.cores import MEMORY_PORTS, CoreTable, InstructionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,6 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
-MEMORY_PORTS = ("load", "store", "vector_load")
 VECTOR_BYTES = (16, 32, 64)
 TWICE = 1.8
 """A load of twice the bytes that takes this many times as long takes two turns of its port."""
@@ -121,8 +120,8 @@ def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]
         for name, value in calibrated.params.items()
     ]
     for field in MEMORY_PORTS:
-        counts = [len((getattr(one.memory, field) or one.memory.load).split()) for one in (table, calibrated)]
-        rows.append({"name": f"{field}.ports", "published": counts[0], "used": counts[1], "measured": f"{field}.ports" in used})
+        counts = {"published": len(table.memory_ports(field)), "used": len(calibrated.memory_ports(field))}
+        rows.append({"name": f"{field}.ports", **counts, "measured": f"{field}.ports" in used})
     for name in calibrated.kinds:
         if f"{name}.cycles" in used:
             own: dict[str, Any] = {"published": table.kind(name).cycles, "used": used[f"{name}.cycles"]}
@@ -226,7 +225,7 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
     for field, cycles in zip(MEMORY_PORTS, times, strict=True):
         count = _whole(1 / cycles, ROUNDING) if cycles else None
         if count is not None:
-            result.table = result.table.with_memory_ports(**{field: count})
+            result.table = result.table.with_memory_ports(field, count)
             result.used[f"{field}.ports"] = count
 
 

@@ -25,7 +25,7 @@ WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
 """Parameters that the ``core_width`` of a projected machine scales."""
 DIVIDED = (*WIDTHS, "decode_width", "decoded_ops", "near_targets", "code_bytes", "near_pages", "loop_buffer")
 """Parameters of which each of a core's threads has a part."""
-_MEMORY = ("load", "store", "vector_load")
+MEMORY_PORTS = ("load", "store", "vector_load")
 
 
 class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,14 +95,16 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Return the table with other parameters."""
         return msgspec.structs.replace(self, params={**self.params, **changes})
 
-    def with_memory_ports(self, **counts: int) -> CoreTable:
-        """Return the table with so many ports of ``load``, ``store`` or ``vector_load``: its own first, then new ones."""
-        memory, ports = msgspec.to_builtins(self.memory), self.ports
-        for field, count in counts.items():
-            own = (memory[field] or memory["load"]).split()
-            new = [f"{field}{number}" for number in range(len(own), count)]
-            memory[field], ports = " ".join([*own, *new][:count]), (*ports, *new)
-        return msgspec.structs.replace(self, memory=msgspec.convert(memory, Memory), ports=ports)
+    def memory_ports(self, field: str) -> list[str]:
+        """Return the ports of one of :data:`MEMORY_PORTS`."""
+        return (getattr(self.memory, field) or self.memory.load).split()
+
+    def with_memory_ports(self, field: str, count: int) -> CoreTable:
+        """Return the table with so many ports of one of :data:`MEMORY_PORTS`: its own first, then new ones."""
+        own = self.memory_ports(field)
+        new = [f"{field}{number}" for number in range(len(own), count)]
+        memory = msgspec.structs.replace(self.memory, **{field: " ".join([*own, *new][:count])})
+        return msgspec.structs.replace(self, memory=memory, ports=(*self.ports, *new))
 
     def with_kind(self, name: str, **changes: Any) -> CoreTable:
         """Return the table with one kind changed."""
@@ -114,7 +116,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         cycles; of the ports of loads and stores a part."""
         params = {name: max(round(value / threads), 1) for name, value in self.params.items() if name in DIVIDED and value}
         kinds = {name: msgspec.structs.replace(kind, busy=kind.busy * threads) for name, kind in self.kinds.items()}
-        ports = {name: getattr(self.memory, name).split() for name in _MEMORY}
+        ports = {name: getattr(self.memory, name).split() for name in MEMORY_PORTS}
         some = {name: " ".join(names[: -(-len(names) // threads)]) for name, names in ports.items()}
         memory = msgspec.structs.replace(self.memory, **some)
         return msgspec.structs.replace(self, params={**self.params, **params}, kinds=kinds, memory=memory)

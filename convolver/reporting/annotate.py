@@ -66,7 +66,7 @@ def read_source(path: str, traced_at: float, roots: Sequence[Path]) -> Source:
     The name comes from the traced program, so whoever made that chose it: links are followed, and what then lies elsewhere, in
     a hidden folder, is no regular file, is large or is no text has its reason in ``problem`` in place of its text.
     """
-    real = Path(os.path.realpath(path if "\0" not in path else "/"))
+    real = Path("/" if "\0" in path else os.path.realpath(path))  # no file has a name with a zero byte
     root = next((root for root in roots if real.is_relative_to(root)), None)
     if root is None:
         return Source(path, "", False, NO_ROOT if not roots else "The file lies outside the folders that sources are read from.")

@@ -90,14 +90,17 @@ class Samples:
         return self._size - max(stretches.values()) > self._budget  # fewer would not help where one stretch is most of it
 
     def _halve(self) -> None:
+        self._leave_out_intervals()
+
+    def _leave_out_intervals(self) -> None:
         self.every *= 2
         self.units = [one for one in self.units if self.wants(one.interval)]
 
     def thin(self, every: int) -> None:
         """Keep only those that are wanted of a tracer that takes one in ``every``."""
         while self.every < every:
-            Samples._halve(self)
-            self._size = sum(one.size for one in self.units)
+            self._leave_out_intervals()
+        self._size = sum(one.size for one in self.units)
 
     def trim(self, part: float = 1.0) -> None:
         """Leave out what is above this part of the budget."""
