@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.tracing.elf import MALFORMED, Functions, open_elf, read_functions
+from convolver.tracing.elf import MALFORMED, Functions, executable_sections, open_elf, read_functions
 
 SYSTEM_FOLDERS = ("/lib", "/usr/lib", "/usr/lib64", "/lib64", "/usr/libexec")
 CHOSEN_AT_RUN_TIME = re.compile(r"avx_?512|evex|x86[-_]64[-_]v4|skx|skylake|icelake|cannonlake|sapphire|znver[45]|zmm", re.I)
@@ -28,7 +28,6 @@ DISPATCHERS = frozenset(("__cpu_model", "__cpu_indicator_init", "__x86_get_cpuid
 SMALL_TEXT = 512 << 10
 """In code up to this size every candidate is decoded, in larger code only such with another one within 64 bytes."""
 MOST_FUNCTIONS = 200
-_EXECUTABLE = 4
 _LINE = re.compile(rb"^\s*([0-9a-f]+):\t62 ", re.M)
 
 
@@ -67,12 +66,8 @@ def _spans(elf: Any, functions: Functions) -> tuple[list[tuple[int, int]], bool]
     """Return address ranges worth decoding, and whether the object asks the CPU what it can."""
     spans: dict[tuple[int, int], int] = {}
     dispatches = False
-    for section in elf.iter_sections():
-        if not section["sh_flags"] & _EXECUTABLE or section["sh_type"] == "SHT_NOBITS":
-            continue
-        code = np.frombuffer(section.data(), dtype=np.uint8)
+    for base, code in executable_sections(elf):
         dispatches |= bool(len(code) > 1 and np.any((code[:-1] == 0x0F) & (code[1:] == 0xA2)))
-        base = int(section["sh_addr"])
         for place in candidates(code, clustered=len(code) > SMALL_TEXT).tolist():
             span = _span(functions, base + place, base, base + len(code))
             spans[span] = spans.get(span, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,15 +17,16 @@ from numpy.typing import NDArray
 
 MALFORMED = (
     *(ELFError, DWARFError, ConstructError, OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError),
-    *(ArithmeticError, RecursionError),
+    *(ArithmeticError, RecursionError, MemoryError),
 )
-"""What pyelftools raises on object files that are damaged or use what it does not know: such a module just stays unnamed."""
+"""What pyelftools raises on object files that are damaged, up to sizes that no file has, or that use what it does not know."""
 
 DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))
 FUNCTION_TYPES = (2, 10)
 """STT_FUNC and STT_GNU_IFUNC."""
 OBJECT_TYPES = (1, 5)
 """STT_OBJECT and STT_COMMON."""
+_EXECUTABLE = 4
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 
 
@@ -84,6 +86,13 @@ def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64
 def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_of`."""
     return _moved(elf, addresses, "p_vaddr", "p_offset")
+
+
+def executable_sections(elf: ELFFile) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Yield the address and the bytes of each section with code."""
+    for section in elf.iter_sections():
+        if section["sh_flags"] & _EXECUTABLE and section["sh_type"] != "SHT_NOBITS":
+            yield int(section["sh_addr"]), np.frombuffer(section.data(), dtype=np.uint8)
 
 
 def read_functions(elf: ELFFile) -> Functions:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from elftools.common.exceptions import ELFError
 from msgspec.structs import replace
 
 from convolver.errors import UsageError
 from convolver.tracing.avx512 import candidates, find_avx512
-from convolver.tracing.elf import open_elf
+from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
 from convolver.tracing.native_engine import checked_engine, refusal
 from convolver.tracing.preflight import resolve_command
 from convolver.tracing.sampling import SamplingPlan
@@ -29,7 +28,6 @@ HOT_SHARE = 0.1
 """Share of the instructions that a module must have for its choice of code to matter."""
 _C_LIBRARY = re.compile(r"(libc|libm|libmvec|ld-linux[^/]*|libpthread)([-.][\d.]+)?\.so")
 _FEWEST_SHA, _FEWEST_EVEX, _EVEX_PER_KIB = 32, 256, 0.2
-_EXECUTABLE = 4
 
 
 def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple[SamplingPlan, str | None]:
@@ -96,7 +94,7 @@ def other_code(plan: SamplingPlan, signature: Signature) -> str | None:
             return None
         if not module or _C_LIBRARY.match(Path(module).name):
             continue
-        sets = sorted(_alternatives(Path(module)) & here)
+        sets = sorted(alternatives(Path(module)) & here)
         if sets and not refusal():
             share = f"{instructions / every:.0%}".replace("%", " %")
             code = f"code for {' and '.join(sets)}, which Valgrind's processor lacks"
@@ -112,7 +110,7 @@ def _processor_flags() -> set[str]:
     return set() if found is None else set(found[1].split())
 
 
-def _alternatives(module: Path) -> set[str]:
+def alternatives(module: Path) -> set[str]:
     """Return which of avx512f and sha_ni a shared object has code for."""
     sha = evex = size = 0
     try:
@@ -120,15 +118,12 @@ def _alternatives(module: Path) -> set[str]:
             elf = open_elf(file)
             if elf is None or elf.get_section_by_name(".dynamic") is None:  # static: the C library's code is in it
                 return set()
-            for section in elf.iter_sections():
-                if not section["sh_flags"] & _EXECUTABLE or section["sh_type"] == "SHT_NOBITS":
-                    continue
-                code = np.frombuffer(section.data(), dtype=np.uint8)
+            for _, code in executable_sections(elf):
                 size += len(code)
                 evex += len(candidates(code, clustered=True))
                 third = code[2:]
                 sha += int(np.count_nonzero((code[:-2] == 0x0F) & (code[1:-1] == 0x38) & (third >= 0xC8) & (third <= 0xCD)))
-    except (ELFError, OSError, ValueError):
+    except MALFORMED:
         return set()
     found = {"sha_ni"} if sha >= _FEWEST_SHA else set()
     return found | ({"avx512f"} if evex >= max(_FEWEST_EVEX, _EVEX_PER_KIB * size / 1024) else set())

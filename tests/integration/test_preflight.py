@@ -1,6 +1,7 @@
 """What cannot be traced is found before it runs, and nothing else is refused."""
 
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from convolver.errors import TracerError, UsageError
 from convolver.tracing.avx512 import candidates, find_avx512
+from convolver.tracing.engine_choice import alternatives
 from convolver.tracing.preflight import check_command, resolve_command
 
 VECTOR = """
@@ -142,3 +144,15 @@ def test_a_program_in_the_current_folder_keeps_its_dot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy("/bin/true", tmp_path / "own")
     assert resolve_command(["./own", "x"]) == ["./own", "x"]
+
+
+def test_a_section_larger_than_memory_is_no_avx512_code(tmp_path):
+    data = bytearray(Path("/bin/true").read_bytes())
+    sections, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    for at in range(sections, sections + size * count, size):
+        if struct.unpack_from("<Q", data, at + 8)[0] & 4:  # it has code
+            struct.pack_into("<Q", data, at + 32, 1 << 60)
+    path = tmp_path / "program"
+    path.write_bytes(data)
+    assert find_avx512(path) is None
+    assert alternatives(path) == set()

@@ -48,6 +48,7 @@ from convolver.reporting.machine_tables import profile_rows
 from convolver.simulation.many import simulate_many
 from convolver.simulation.one_pass import simulate
 from convolver.tracing.avx512 import find_avx512
+from convolver.tracing.engine_choice import alternatives
 from convolver.tracing.importers import IMPORTERS, import_trace
 from convolver.tracing.reader import Trace
 from convolver.tracing.symbols import resolve_places
@@ -273,6 +274,7 @@ def _readers(folder: Path) -> list[Reader]:
 def _object_file(path: Path) -> None:
     resolve_places([str(path)], [(0, offset) for offset in range(0, 40_000, 1000)])
     find_avx512(path)
+    alternatives(path)
 
 
 def _own_texts(folder: Path) -> list[Reader]:
