@@ -160,6 +160,7 @@ class ThreadReplay:
         self._instructions = np.zeros(counts.shape[1])
         known = log.instructions()
         self._instructions[: len(known)] = known
+        self._inside = log.instructions_inside(counts.shape[1])
         self._touched = touched_lines(trace)
         self._touches = self._touches_by_class(trace)
 
@@ -239,6 +240,10 @@ class ThreadReplay:
         each[0] += (work.rest + work.seconds[idle].sum()) / max(self._instructions[0], 1.0)
         return each
 
+    def _processor_seconds(self, work: _Work, totals: Mapping[str, float]) -> float:
+        """Return the seconds of all intervals of a replay, and of what runs within calls of the runtime."""
+        return float(totals["work"] + self._each(work) @ self._inside)
+
     def _system(self, times: BlockTimes) -> tuple[float, float, float]:
         """Return seconds of a call and of a page after the second thread began, and the system time before."""
         if times.system is None:
@@ -266,7 +271,7 @@ class ThreadReplay:
         draws = self._draws(machine, times, work, node, run.totals)
         spins = self._spins(times)
         if spins:
-            share = sum(one["seconds"] for one in spins) / max(float(run.totals["work"]), 1e-300)
+            share = sum(one["seconds"] for one in spins) / max(self._processor_seconds(work, run.totals), 1e-300)
             notes.append(
                 f"threads wait in a loop of the program, {spins[0]['name']}, for {share:.0%} of the CPU time: it counts as work"
             )
@@ -277,7 +282,7 @@ class ThreadReplay:
             int(run.totals["events"]),
             seconds,
             _ends(seconds, draws, times),
-            float(run.totals["work"]),
+            self._processor_seconds(work, run.totals),
             draws,
             _lost(run, cores, self.threads),
             self._locks(run),
@@ -350,8 +355,9 @@ class ThreadReplay:
         for i in range(replays):
             costs_of_it = {name: cost[i] for name, cost in costs.items()}
             drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it)
-            found = self._run(work.drawn(seconds[:, i], system[i]), drawn).totals
-            stretch[i] = found["elapsed"] / found["work"]
+            drawn_work = work.drawn(seconds[:, i], system[i])
+            found = self._run(drawn_work, drawn).totals
+            stretch[i] = found["elapsed"] / self._processor_seconds(drawn_work, found)
         whole = times.draws + system * (times.system.seconds if times.system is not None else 0.0)
         return np.asarray(whole * np.resize(stretch, count))
 

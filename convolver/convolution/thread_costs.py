@@ -30,14 +30,17 @@ DEFAULT_COSTS = {
     "fault": 0.0,
     "shared": 5.1e-9,
     "shared_atomic": 10e-9,
+    "counter": 0.28e-9,
+    "sum": 2.5e-9,
     "crowded": 4.7,
     "crowded_atomic": 4.7,
 }
-"""Seconds: probed on two CPUs of a Zen 4 cloud machine, ``asleep`` on Zen 5, on Zen 3 what a runtime of OpenMP takes; ``call``
-and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or not."""
+"""Seconds: probed on two CPUs of a Zen 4 cloud machine, ``asleep`` on Zen 5, on Zen 3 ``sum`` and what a runtime of OpenMP takes;
+``call`` and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or
+not."""
 PROBED = (
     *("create", "start", "wake", "asleep", "handover", "pass", "barrier", "lock"),
-    *("shared", "shared_atomic", "crowded", "crowded_atomic"),
+    *("shared", "shared_atomic", "counter", "sum", "crowded", "crowded_atomic"),
 )
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 

@@ -109,3 +109,7 @@ class ThreadLog:
         """Return the instructions of each class, within the runtime's calls included."""
         each = self.records["instructions"].astype(float) + self.records["inside"]
         return np.bincount(self.records["work_class"], weights=each).astype(float)
+
+    def instructions_inside(self, classes: int) -> NDArray[np.float64]:
+        """Return the instructions within the runtime's calls of each of so many classes."""
+        return np.bincount(self.records["work_class"], weights=self.records["inside"], minlength=classes).astype(float)

@@ -33,7 +33,9 @@ typedef struct {
     double fault;    /* a page that the process gets */
     double shared;   /* a load from a line that another core stores to meanwhile */
     double shared_atomic;
-    double crowded;        /* how many times longer each of two threads takes, at most, that do nothing but touch one line ... */
+    double counter;        /* a store to a line of its own and the load of it, where a thread does nothing else ... */
+    double sum;            /* ... an atomic operation */
+    double crowded;        /* how many times longer each of two threads takes, at most, that do this to one line ... */
     double crowded_atomic; /* ... with atomic operations */
 } cv_threads_costs;
 

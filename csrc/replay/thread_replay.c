@@ -547,9 +547,14 @@ static double lost_at(const cv_threads *t, const struct running *th, const cv_th
            fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
 }
 
+/* How many times slower each of two threads is, at most, that want the same line: they have it in turn, each for half of the time; passing
+ * it on takes more where they do little else. `often`: touches in a second alone. */
+static double in_turn(double crowded, double alone, double often) { return fmin(crowded, fmax(2, 1 + (crowded - 1) * alone * often)); }
+
 /* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. */
 static double slowed_by(const cv_threads *t, const struct running *th, double present)
 {
+    const cv_threads_costs *c = &t->machine->costs;
     double lost = 0, crowd = 0, atomics = 0, touched = 0;
     for (uint32_t k = 0; k < th->n_touches; k++) {
         const cv_threads_touch *touch = touch_of(t, th, k);
@@ -558,8 +563,9 @@ static double slowed_by(const cv_threads *t, const struct running *th, double pr
         atomics += touch->atomics;
         touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
     }
-    double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
-    double two = atomic * t->machine->costs.crowded_atomic + (1 - atomic) * t->machine->costs.crowded;
+    const double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
+    const double often = touched * th->per_second;
+    const double two = atomic * in_turn(c->crowded_atomic, c->sum, often) + (1 - atomic) * in_turn(c->crowded, c->counter, often);
     return fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
 }
 

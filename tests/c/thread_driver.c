@@ -16,8 +16,8 @@ static void run_case(const char *name, int number, uint32_t n)
     static const double capacity[] = {1e9, 1.5e9};
     static const cv_threads_touch touches[] = {{0, 1, 0, 0.1, 0, 0.1}, {0, 2, 0, 0, 0.1, 0.1}, {2, 0, 1, 0.2, 0, 0}, {2, 1, 1, 0, 0, 0.5}};
     cv_threads_work work = {CLASSES, seconds, memory, bytes, 4, 2, touches};
-    cv_threads_machine machine = {3, number % 3, 1, 1.5, 2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6, 1e-7, 1e-8,
-                                                                       1e-7, 2e-7, 3e-6, 1e-8, 1e-7, 1e-7, 1e-8, 1e-8, 4,    3}};
+    cv_threads_machine machine = {3, number % 3, 1, 1.5, 2, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-4, 1e-6, 1e-7, 1e-6,  1e-7, 1e-8, 1e-7,
+                                                                       2e-7, 3e-6, 1e-8, 1e-7, 1e-7, 1e-8, 1e-8, 3e-10, 5e-9, 4,    3}};
     cv_threads *threads = NULL;
     cv_threads_totals totals = {0};
     cv_threads_lock locks[4];

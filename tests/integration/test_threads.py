@@ -341,6 +341,47 @@ def test_false_sharing_is_named_by_variable_and_line(tmp_path, convolver, space,
         assert two["lines"] == []
 
 
+CROWDED = """
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t together;
+static volatile long done;
+static void *often(void *nothing)
+{
+    for (int i = 0; i < 20000; i++) {
+        pthread_mutex_lock(&lock);
+        done++;
+        pthread_mutex_unlock(&lock);
+        if (i % 20 == 0)
+            pthread_barrier_wait(&together);
+    }
+    return nothing;
+}
+int main(void)
+{
+    pthread_t other;
+    pthread_barrier_init(&together, 0, 2);
+    pthread_create(&other, 0, often, 0);
+    often(0);
+    pthread_join(other, 0);
+}
+"""
+
+
+def test_processor_time_holds_what_locks_and_barriers_take(tmp_path):
+    (tmp_path / "crowded.c").write_text(CROWDED)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "crowded", tmp_path / "crowded.c"], check=True)
+    found = trace([str(tmp_path / "crowded")], output=tmp_path / "crowded.cvt")
+    machine = find_machine("cloud-epyc-genoa")
+    times = convolve(analyze(found, [machine]), machine)
+    log = found.thread_log
+    assert log.records["inside"].sum() > 0.2 * log.instructions().sum()
+    elapsed = ThreadReplay(found).on(machine, times, cores=2)
+    assert elapsed.processor_seconds == pytest.approx(times.total[0], rel=1e-3)
+    low, high = elapsed.interval
+    assert low < elapsed.seconds < high
+
+
 SPINNING = """
 #include <pthread.h>
 static volatile long turn __attribute__((aligned(64)));

@@ -267,7 +267,11 @@ def test_loads_of_a_line_wait_as_often_as_others_store_to_it():
     assert found.totals["elapsed"] == pytest.approx(15)
     assert found.totals["contended"] == pytest.approx(10)
     assert found.lines == pytest.approx([10])
-    assert elapsed(rows, touches=both, shared=9, crowded=4) == pytest.approx(40)  # each has the line for a while at least
+    # Each has the line for a while at least, for half of the time where they do much else.
+    assert elapsed(rows, touches=both, shared=9, counter=1, crowded=4) == pytest.approx(40)
+    assert elapsed(rows, touches=both, shared=9, counter=0.5, crowded=4) == pytest.approx(25)
+    assert elapsed(rows, touches=both, shared=9, counter=0.1, crowded=4) == pytest.approx(20)
+    assert elapsed(rows, touches=both, shared=9, counter=0.1, crowded=1.5) == pytest.approx(15)
     assert elapsed(rows, touches=both, shared=0.5, crowded=4, cores=1) == pytest.approx(20)
     rarely = touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
     assert elapsed(rows, touches=rarely, shared=0.5, crowded=4) == pytest.approx(10 + 10 * (1 - 1 / 1.05))
@@ -278,9 +282,9 @@ def test_threads_in_turn_lose_only_to_what_runs_beside_them():
     pairs = touching((1, 0, 1, 0, 1), (2, 0, 1, 0, 1), (3, 1, 1, 0, 1), (4, 1, 1, 0, 1))
     assert elapsed(rows, cores=2) == pytest.approx(12)
     # One of the three that may have the other core slows a thread down, to a third: its mean speed is 2/3 + 1/9.
-    assert elapsed(rows, cores=2, touches=pairs, shared=2, crowded=9) == pytest.approx(12 / (2 / 3 + 1 / 9))
+    assert elapsed(rows, cores=2, touches=pairs, shared=2, counter=1, crowded=9) == pytest.approx(12 / (2 / 3 + 1 / 9))
     one_line = touching(*((number, 0, 1, 0, 1) for number in (1, 2, 3, 4)))
-    assert elapsed(rows, cores=2, touches=one_line, shared=2, crowded=9) == pytest.approx(12 * 3)
+    assert elapsed(rows, cores=2, touches=one_line, shared=2, counter=1, crowded=9) == pytest.approx(12 * 3)
 
 
 def test_a_barrier_of_all_cpus_says_what_each_further_one_takes():
@@ -306,14 +310,14 @@ def test_who_only_stores_or_has_a_line_alone_loses_nothing():
 
 def test_atomic_operations_wait_for_all_that_touch_their_line():
     rows, reader = independent(10, 10), touching((1, 0, 0, 0.5, 0.5), (2, 0, 0.5, 0, 0))
-    found = run(rows, touches=reader, shared_atomic=1, crowded=1, crowded_atomic=4)
+    found = run(rows, touches=reader, shared_atomic=1, crowded=1, sum=1, crowded_atomic=4)
     assert found.busy == pytest.approx([0, 10, 10])
     assert found.totals["elapsed"] == pytest.approx(10 + 10 * (1 - 1 / 1.5))  # the reader ends first
 
 
 def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
     both = touching((1, 0, 0, 1, 1), (2, 0, 0, 1, 1))
-    assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, crowded_atomic=3) == pytest.approx(30)
+    assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, sum=1, crowded_atomic=3) == pytest.approx(30)
 
 
 def test_an_interrupt_ends_a_long_replay():
