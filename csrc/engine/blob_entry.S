@@ -79,14 +79,9 @@ enter_after_call: SWITCH cv_after_call
 enter_interrupted: SWITCH cv_interrupted
 enter_outside_asked: SWITCH cv_outside_asked
 
-/* An indirect branch whose target the table does not have, or has another one for (rcx is behind that by -rax). */
-.globl cv_landing_miss, cv_lookup_miss
-cv_landing_miss:
-    not rax
-    lea rcx, [rcx + rax + 1]
+/* An indirect branch whose target the table does not have, or has another one for. */
+.globl cv_lookup_miss
 cv_lookup_miss:
-    mov gs:[TARGET], rcx
-    mov rax, gs:[8]
     mov rcx, gs:[16]
     jmp enter_dispatch
 

@@ -82,7 +82,7 @@ struct cv_blob_superblock {
     uint8_t version; /* 0: by static prediction */
 };
 
-enum cv_blob_spilled { CV_PLACE_RCX = 1, CV_PLACE_BOTH }; /* both: rax and rcx */
+enum cv_blob_spilled { CV_PLACE_RCX = 1 };
 
 /* Where an instruction of the program was copied to. */
 struct cv_blob_place {

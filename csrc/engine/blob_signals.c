@@ -265,8 +265,6 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
     c->rip = place->address;
     if (place->spilled)
         c->rcx = slot->b;
-    if (place->spilled == CV_PLACE_BOTH)
-        c->rax = slot->a;
     /* what the superblock had counted when it would have come to its exit */
     if (slot->mode != CV_RECORDING && place->segments) {
         cv_lock();

@@ -31,7 +31,7 @@ enum {
 #define REGION_BYTES 0x18000000
 #define REGION_ROOM 0x10000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
-#define LANDING_BYTES 40
+#define LANDING_BYTES 48
 
 static struct cv_blob_region *region;
 static uint8_t *out;
@@ -248,6 +248,25 @@ static void jump(uint64_t target)
     }
 }
 
+/* So many bytes that do nothing. */
+static void nothing(int n)
+{
+    static const uint8_t nine[] = {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0};
+    if (n > 2 * (int)sizeof nine) { /* jmp */
+        byte(0xeb);
+        byte((unsigned)n - 2);
+        memset(out, 0x90, (unsigned long)n - 2);
+        out += n - 2;
+        return;
+    }
+    for (; n >= (int)sizeof nine; n -= (int)sizeof nine)
+        bytes(nine, sizeof nine);
+    for (; n > 3; n -= 4)
+        CODE_BYTES("\x0f\x1f\x40\x00");
+    for (; n; n--)
+        byte(0x90);
+}
+
 static void store_constant(uint32_t offset, uint64_t value)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -271,8 +290,12 @@ static struct late {
 } late[256];
 static int n_late;
 
+static void poll(uint64_t address);
+
 static void exit_to(uint64_t target, int mode)
 {
+    if (mode != CV_RECORDING && target <= head)
+        poll(target);
     const uint64_t code = target == head && mode == head_mode ? head_code : cv_known(mode, target);
     while ((((uint64_t)out + 1) & 63) > 60)
         byte(0x90);
@@ -385,34 +408,98 @@ static void count_to(uint32_t counter, uint64_t target)
 
 /* ---- parts ---- */
 
-static void spill(void)
-{
-    store(RAX, O_A);
-    store(RCX, O_B);
-}
-
-/* Goes to the translation of the address in rcx; rax and rcx are spilled. A table says where one may be, by the address's low bits;
- * what is there looks whether it is the right one (landing). No instruction changes the flags. */
+/* Goes to the translation of the address in rcx, which is spilled. A table says where one may be, by the address's low bits; what is
+ * there looks whether it is the right one (landing). No instruction changes the flags. */
 static void indirect(int mode)
 {
-    CODE_BYTES("\x0f\xb7\xc1");     /* movzx eax, cx */
-    CODE_BYTES("\x65\xff\x24\xc5"); /* jmp gs:[rax * 8 + lookup] */
+    store(RCX, O_TARGET);
+    CODE_BYTES("\x0f\xb7\xc9");     /* movzx ecx, cx */
+    CODE_BYTES("\x65\xff\x24\xcd"); /* jmp gs:[rcx * 8 + lookup] */
     word(CV_SLOT_LOOKUP + (uint32_t)mode * CV_LOOKUP_BYTES);
 }
 
-/* Before a superblock's head, for indirect branches: is it the address in rcx? */
+/* Looks whether something is to be done: where a thread comes to a head by an indirect branch, or from a superblock that does not lie
+ * before it, so at least once in each loop. Where nobody sees the flags, this counts the heads of an interval. */
+static struct poll {
+    uint8_t *site;
+    uint64_t target;
+    int spilled; /* rcx */
+} polls[256];
+static int n_polls;
+
+static void poll_with_flags(uint64_t target)
+{
+    const int counts = SHARED->pace.heads != 0;
+    CODE_BYTES("\x65\x48\x83"); /* sub qword gs:[heads], 1; jle; or cmp qword gs:[flag], 0; jne */
+    byte(counts ? 0x2c : 0x3c);
+    byte(0x25);
+    word(counts ? O_HEADS : O_FLAG);
+    byte((unsigned)counts);
+    byte(0x0f);
+    byte(counts ? 0x8e : 0x85);
+    polls[n_polls++] = (struct poll){out, target, 0};
+    word(0);
+}
+
+static void poll_with_rcx(uint64_t target)
+{
+    load(RCX, O_FLAG);
+    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp; on: */
+    polls[n_polls++] = (struct poll){out, target, 1};
+    word(0);
+}
+
+static void poll(uint64_t target)
+{
+    if (flags_live(target, 1)) { /* the carry, too: inc keeps it, sub does not */
+        store(RCX, O_B);
+        poll_with_rcx(target);
+        load(RCX, O_B);
+    } else {
+        poll_with_flags(target);
+    }
+}
+
+static void poll_stubs(void)
+{
+    for (int i = 0; i < n_polls; i++) {
+        patch(polls[i].site, out);
+        if (polls[i].spilled)
+            load(RCX, O_B);
+        store_constant(O_TARGET, polls[i].target);
+        jump(cv_table[ENTER_POLL]);
+    }
+    n_polls = 0;
+}
+
+static uint8_t *landing_missed;
+
+/* Before a superblock's head, for indirect branches: is it the address that they want? The table found it by its lowest 16 bits, here
+ * follow 32. (Whatever has others above does not exist.) rcx is spilled; the flags stay, since what is wanted may be elsewhere. */
 static void landing(uint64_t address)
 {
-    const uint8_t *begin = out;
-    const uint64_t negated = -address;
-    CODE_BYTES("\x48\xb8"); /* mov rax, -address */
-    bytes(&negated, 8);
-    CODE_BYTES("\x48\x8d\x0c\x01\xe3\x06\xff\x25"); /* lea rcx, [rcx + rax]; jrcxz hit; jmp miss */
-    relative(constant((uint64_t)cv_landing_miss));
-    load(RAX, O_A);
+    const int polls_here = head_mode != CV_RECORDING, live = flags_live(address, 1);
+    uint8_t *const begin = out;
+    nothing(LANDING_BYTES - (polls_here ? 48 : 32));
+    CODE_BYTES("\x65\x8b\x0c\x25"); /* mov ecx, gs:[target + 2] */
+    word(O_TARGET + 2);
+    address_of(RCX, RCX, -1, 1, -(int32_t)(address >> 16));
+    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz same; jmp missed; same: */
+    landing_missed = out;
+    word(0);
+    if (polls_here && live)
+        poll_with_rcx(address);
     load(RCX, O_B);
+    if (polls_here && !live)
+        poll_with_flags(address);
     if (out != begin + LANDING_BYTES)
         fail("a landing of another size");
+}
+
+static void landing_stub(void)
+{
+    patch(landing_missed, out);
+    jump((uint64_t)cv_lookup_miss);
 }
 
 static void copy(const struct cv_x86 *x, const uint8_t *code)
@@ -670,6 +757,7 @@ static void load_address(const struct cv_x86 *x, int reference)
 /* ---- filtering code ---- */
 
 #define MOST_HITS 512
+#define MOST_HIT_BYTES 384 /* of code for one */
 #define SET_LINES                                                                                                           \
     128 /* that a test of an address finds: those of the class, and after each the next one, which a reference may straddle \
          */
@@ -984,39 +1072,6 @@ static int flags_dead_at(void)
     return -1;
 }
 
-/* Counts a head, and looks whether something is to be done there; returns the jump to patch. Heads where the flags matter do not count, but
- * look at the slot's flag. */
-static uint8_t *poll_begin(uint64_t address, int *spilled)
-{
-    uint8_t *site;
-    *spilled = flags_live(address, 1); /* sub writes CF, too */
-    if (!*spilled) {
-        CODE_BYTES("\x65\x48\x83\x2c\x25"); /* sub qword gs:[heads], 1; jle */
-        word(O_HEADS);
-        byte(1);
-        CODE_BYTES("\x0f\x8e");
-        site = out;
-        word(0);
-    } else {
-        store(RCX, O_B);
-        load(RCX, O_FLAG);
-        CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp */
-        site = out;
-        word(0);
-        load(RCX, O_B);
-    }
-    return site;
-}
-
-static void poll_end(uint8_t *site, int spilled, uint64_t address)
-{
-    patch(site, out);
-    if (spilled)
-        load(RCX, O_B);
-    store_constant(O_TARGET, address);
-    jump(cv_table[ENTER_POLL]);
-}
-
 /* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled, or where
  * branches are known. */
 static int follow(uint64_t target)
@@ -1067,22 +1122,24 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     case CV_X86_RETURN:
     case CV_X86_JUMP_INDIRECT:
     case CV_X86_CALL_INDIRECT:
-        spill();
+        store(RCX, O_B);
         if (last->kind == CV_X86_RETURN) {
-            place(last->address, n - 1, CV_PLACE_BOTH);
+            place(last->address, n - 1, CV_PLACE_RCX);
             byte(0x59); /* pop rcx */
             if (last->pops)
                 address_of(RSP, RSP, -1, 1, last->pops);
         } else {
-            place(last->address, n - 1, CV_PLACE_BOTH);
+            place(last->address, n - 1, CV_PLACE_RCX);
             load_target(last, code);
             if (last->kind == CV_X86_CALL_INDIRECT)
                 push_return(next);
         }
         if (!counted) {
-            load(RAX, counter);
-            address_of(RAX, RAX, -1, 1, 1);
-            store(RAX, counter);
+            store(RCX, O_TARGET);
+            load(RCX, counter);
+            address_of(RCX, RCX, -1, 1, 1);
+            store(RCX, counter);
+            load(RCX, O_TARGET);
         }
         indirect(head_mode);
         break;
@@ -1099,9 +1156,9 @@ static uint64_t counting(uint64_t address)
 {
     uint8_t *start = out;
     const uint32_t first = (uint32_t)SHARED->listed;
-    int n = 0, total = 0, spilled;
+    int n = 0, total = 0;
     uint64_t at = address;
-    uint8_t *poll = poll_begin(address, &spilled);
+    nothing(9); /* for a jump to code of later, see sever */
     for (;;) {
         const int64_t id = segment_at(at);
         if (id < 0) {
@@ -1193,8 +1250,6 @@ static uint64_t counting(uint64_t address)
         count_to(sides[i].counter, sides[i].target);
         exit_to(sides[i].target, head_mode);
     }
-    hit_stubs();
-    poll_end(poll, spilled, address);
     return (uint64_t)start;
 }
 
@@ -1227,8 +1282,8 @@ static uint64_t recording(uint64_t address)
     store(RAX, O_A);
     store(RCX, O_B);
     load(RCX, O_FLAG);
-    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp */
-    uint8_t *poll = out;
+    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp; on: */
+    uint8_t *asked = out;
     word(0);
     load(RCX, O_LEFT);
     address_of(RCX, RCX, -1, 1, -1);
@@ -1313,8 +1368,8 @@ static uint64_t recording(uint64_t address)
         exit_to(last->target, CV_RECORDING);
         break;
     case CV_X86_RETURN:
-        spill();
-        place(last->address, 0, CV_PLACE_BOTH);
+        store(RCX, O_B);
+        place(last->address, 0, CV_PLACE_RCX);
         byte(0x59);
         if (last->pops)
             address_of(RSP, RSP, -1, 1, last->pops);
@@ -1322,8 +1377,8 @@ static uint64_t recording(uint64_t address)
         break;
     case CV_X86_JUMP_INDIRECT:
     case CV_X86_CALL_INDIRECT:
-        spill();
-        place(last->address, 0, CV_PLACE_BOTH);
+        store(RCX, O_B);
+        place(last->address, 0, CV_PLACE_RCX);
         load_target(last, code);
         if (last->kind == CV_X86_CALL_INDIRECT)
             push_return(next);
@@ -1338,11 +1393,23 @@ static uint64_t recording(uint64_t address)
         patch(sides[i].site, out);
         exit_to(sides[i].target, CV_RECORDING);
     }
-    patch(poll, out);
+    patch(asked, out);
     load(RCX, O_B);
     store_constant(O_TARGET, address);
     jump(cv_table[ENTER_POLL]);
     return (uint64_t)start;
+}
+
+/* What is seldom executed lies elsewhere, so that it takes no room in the caches. */
+static void rare_code(void)
+{
+    const uint64_t most = 64 * (uint64_t)(n_late + n_polls + 1) + MOST_HIT_BYTES * (uint64_t)n_hits;
+    region->pool -= most;
+    out = (uint8_t *)region->pool;
+    poll_stubs();
+    landing_stub();
+    hit_stubs();
+    late_stubs();
 }
 
 /* 0: cannot be, `failed` says why */
@@ -1363,12 +1430,14 @@ static uint64_t translate(int mode, uint64_t address, int version)
     head = address;
     head_mode = mode;
     head_version = version;
-    n_sides = n_late = n_hits = rcx_kept = rcx_away = 0;
+    n_sides = n_late = n_polls = n_hits = rcx_kept = rcx_away = 0;
     const uint64_t pool = region->pool, listed = SHARED->listed, places = SHARED->places;
     begin_block(head_code);
     landing(address);
     const uint64_t code = mode == CV_RECORDING ? recording(address) : counting(address);
-    late_stubs();
+    uint8_t *const end = out;
+    rare_code();
+    out = end;
     if (failed) {
         region->pool = pool;
         SHARED->listed = listed;

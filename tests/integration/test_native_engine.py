@@ -495,7 +495,28 @@ def test_the_carry_lives_across_the_heads_of_superblocks(tmp_path: Path) -> None
         assert counted(tmp_path, [str(program)], *options)[1] == natively
 
 
-def test_a_hundred_threads_arecounted(tmp_path: Path) -> None:
+ALIKE = """
+#include <stdio.h>
+int main(void)
+{
+    unsigned long carries = 0, others = 0, n = 100000;
+    __asm__ volatile("1: lea 2f(%%rip), %%rax; lea 3f(%%rip), %%rdx; test $1, %2; cmovz %%rdx, %%rax; stc; jmp *%%rax;"
+                     ".balign 65536; 3: xor %%ecx, %%ecx; add $1, %1; dec %2; jnz 1b; jmp 4f;"
+                     ".balign 65536; 2: adc $0, %0; dec %2; jnz 1b; 4:"
+                     : "+r"(carries), "+r"(others), "+r"(n) : : "rax", "rcx", "rdx", "cc");
+    printf("%lu %lu\\n", carries, others);
+    return 0;
+}
+"""
+
+
+def test_flags_reach_one_of_two_targets_with_alike_addresses(tmp_path: Path) -> None:
+    program = str(_compiled(tmp_path, ALIKE, "-Wl,-z,max-page-size=65536"))
+    for options in ((), ("--sample=1000", "--interval=20000"), ("--full",)):
+        assert counted(tmp_path, [program], *options)[1] == b"50000 50000\n"
+
+
+def test_a_hundred_threads_are_counted(tmp_path: Path) -> None:
     source = """
     #include <pthread.h>
     static void *work(void *x) { for (volatile int i = 0; i < 10000; i++); return x; }
