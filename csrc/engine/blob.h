@@ -63,8 +63,7 @@ uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for t
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
-extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[],
-    cv_thread_call[];
+extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
 struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
 
