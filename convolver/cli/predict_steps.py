@@ -170,6 +170,7 @@ class Chain:
 
     def _say_other_code(self) -> None:
         """Warn of targets that lack vector instructions which the program executed, and of code that was not traced."""
+        from convolver.tracing.engine_choice import other_code_there
         from convolver.tracing.native_engine import made_code_sentence
 
         if self.trace is not None and (made := made_code_sentence(self.trace.header)):
@@ -182,6 +183,10 @@ class Chain:
                     f"Note: the program executed {' and '.join(missing)}, which {target.name} lacks; libraries that choose their "
                     "code by the processor take another path there."
                 )
+            there = target.cpu.get("vector_sets", ())
+            other = None if self.trace is None else other_code_there(self.trace.header, self.signature, there)
+            if other:
+                say(f"Note: on {target.name} the program may take another path: {other}")
 
     def predict(
         self,

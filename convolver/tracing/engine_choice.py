@@ -26,6 +26,8 @@ LONGEST_SECONDS = 60.0
 """Programs that run longer natively keep Valgrind busy for ten minutes and more."""
 HOT_SHARE = 0.1
 """Share of the instructions that a module must have for its choice of code to matter."""
+CHOICES = frozenset(["avx512f", "sha_ni"])
+"""Sets of instructions for which libraries have other code."""
 _C_LIBRARY = re.compile(r"(libc|libm|libmvec|ld-linux[^/]*|libpthread)([-.][\d.]+)?\.so")
 _FEWEST_SHA, _FEWEST_EVEX, _EVEX_PER_KIB = 32, 256, 0.2
 
@@ -82,24 +84,50 @@ def other_code(plan: SamplingPlan, signature: Signature) -> str | None:
     for AVX-512 or SHA, which this processor can execute and Valgrind's cannot. The C library is left out: its variants of a
     function take about the same time.
     """
+    here = _processor_flags()
+    if plan.engine == "native" or plan.missing_natively():
+        return None
+    found = _hot_library(signature, CHOICES & here)
+    if found is None or refusal():
+        return None
+    module, share, sets = found
+    return f"{module}, where {share} of the instructions ran, has code for {sets}, which Valgrind's processor lacks"
+
+
+def other_code_there(header: Mapping[str, Any], signature: Signature, sets: Sequence[str]) -> str | None:
+    """Return where a traced program takes other code on a processor that has these ``sets``, as a sentence; None: nowhere known.
+
+    These are libraries with code for sets that the traced program could not see. Traces that do not say what it saw, and
+    libraries that are not here, have none.
+    """
+    saw = header.get("processor_sets", [] if header.get("engine") == "valgrind" else None)
+    found = None if saw is None else _hot_library(signature, CHOICES & (set(sets) - set(saw)))
+    if found is None:
+        return None
+    module, share, names = found
+    return f"{module}, where {share} of the instructions ran, has other code for {names}, which the traced program did not see."
+
+
+def _hot_library(signature: Signature, sets: frozenset[str]) -> tuple[str, str, str] | None:
+    """Return the hottest library that has code for some of these sets: its path, its share, and these sets' names."""
     import polars as pl
 
-    here = _processor_flags()
-    if plan.engine == "native" or plan.missing_natively() or not here & {"avx512f", "sha_ni"}:
-        return None
     every = int(signature.totals["instructions"])
     by_module = signature.table.group_by("module").agg(pl.col("instructions").sum()).sort("instructions", descending=True)
-    for module, instructions in by_module.iter_rows():
+    for module, instructions in by_module.iter_rows() if sets else ():
         if not every or instructions < HOT_SHARE * every:
             return None
         if not module or _C_LIBRARY.match(Path(module).name):
             continue
-        sets = sorted(alternatives(Path(module)) & here)
-        if sets and not refusal():
-            share = f"{instructions / every:.0%}".replace("%", " %")
-            code = f"code for {' and '.join(sets)}, which Valgrind's processor lacks"
-            return f"{module}, where {share} of the instructions ran, has {code}"
+        found = sorted(alternatives(Path(module)) & sets)
+        if found:
+            return module, f"{instructions / every:.0%}".replace("%", " %"), " and ".join(found)
     return None
+
+
+def visible_sets(engine: str) -> list[str]:
+    """Return which of :data:`CHOICES` a program sees under an engine on this processor."""
+    return [] if engine == "valgrind" else sorted(CHOICES & _processor_flags())
 
 
 def _processor_flags() -> set[str]:

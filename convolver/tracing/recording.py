@@ -21,6 +21,7 @@ from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.counters import counters_so_far, thin_out, thinned_by_tracer
 from convolver.tracing.definitions import Definitions
+from convolver.tracing.engine_choice import visible_sets
 from convolver.tracing.found_objects import FoundObjects, find_objects
 from convolver.tracing.kernel_use import system_document
 from convolver.tracing.launch import rank
@@ -59,6 +60,7 @@ def describe(argv: Sequence[str], plan: SamplingPlan, environment: Mapping[str, 
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": {"name": platform.node(), "system": platform.release(), "machine": platform.machine()},
         "engine": plan.engine,
+        "processor_sets": visible_sets(plan.engine),
         "rank": rank(environment),
     }
 

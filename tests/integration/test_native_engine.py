@@ -365,6 +365,29 @@ def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path) -> 
     assert "Note: " not in _said("trace", "--engine", "native", *hashing)
 
 
+LIBRARY = """
+long work(long n)
+{
+    for (volatile long i = 0; i < n; i++);
+    if (n < 0)
+        __asm__ volatile(".rept 300; vpaddd %%zmm1, %%zmm2, %%zmm3; .endr" : : : "xmm3");
+    return n;
+}
+"""
+
+
+def test_a_library_with_other_code_for_the_target_is_named(tmp_path: Path) -> None:
+    library = tmp_path / "libwork.so"
+    (tmp_path / "work.c").write_text(LIBRARY)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "work.c"], check=True)
+    source = "long work(long); int main(void) { return work(2000000) != 2000000; }"
+    program = _compiled(tmp_path, source, str(library), f"-Wl,-rpath,{tmp_path}")
+    trace([str(program)], output=tmp_path / "t.cvt", scan=False)  # Valgrind's processor has no AVX-512
+    predict = ["predict", tmp_path / "t.cvt", "-b", "cloud-epyc-milan"]
+    assert f"{library}, where 9" in _said(*predict, "-t", "cloud-epyc-genoa")
+    assert "other code" not in _said(*predict, "-t", "cloud-epyc-milan")
+
+
 def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> None:
     source = """
     #include <string.h>
