@@ -803,6 +803,15 @@ static void bring_rcx(void)
     rcx_away = 0;
 }
 
+/* Other than as part of an address. */
+static int may_change_rcx(const struct cv_x86 *x)
+{
+    struct cv_x86 without = *x;
+    without.base = without.index = -1;
+    without.reads = 0;
+    return cv_x86_touches_rcx(&without);
+}
+
 static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
 {
     bring_rcx();
@@ -1214,7 +1223,7 @@ static uint64_t counting(uint64_t address)
             filter_instruction(&instructions[i], (uint32_t)id, &reference, flags_dead[i]);
             if (rcx_kept && cv_x86_touches_rcx(&instructions[i])) {
                 bring_rcx();
-                rcx_kept = 0;
+                rcx_kept = !may_change_rcx(&instructions[i]);
             }
             place(instructions[i].address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
             copy(&instructions[i], codes[i]);
