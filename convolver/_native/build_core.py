@@ -10,6 +10,7 @@ from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
+RECORD = ROOT / "csrc" / "mpi" / "record.h"
 FOLDERS = ("common", "trace", "sim", "replay", "core")
 FOREIGN = frozenset(("convolver_markers.h",))
 """Headers for other programs: nothing of the core is in them."""
@@ -31,16 +32,15 @@ def _depends() -> list[str]:
     return sorted(os.path.relpath(path, ROOT) for path in (ROOT / "csrc").glob("*/*.h"))
 
 
-def _headers() -> list[str]:
-    """Return the core's headers, each after those that it includes."""
-    texts = {path.name: path.read_text() for path in INCLUDE.glob("*.h") if path.name not in FOREIGN}
-    ordered: list[str] = []
+def _headers() -> dict[str, str]:
+    """Return the texts of the core's headers, each after those that it includes."""
+    texts = {path.name: path.read_text() for path in (RECORD, *INCLUDE.glob("*.h")) if path.name not in FOREIGN}
+    ordered: dict[str, str] = {}
 
     def add(name: str) -> None:
         for needed in _INCLUDE.findall(texts[name]):
             add(needed)
-        if name not in ordered:
-            ordered.append(name)
+        ordered.setdefault(name, texts[name])
 
     for name in sorted(texts):
         add(name)
@@ -65,14 +65,14 @@ ASSERTS: dict[str, list[object]] = (
 """The C code checks its invariants in a build with CONVOLVER_ASSERTS=1; in all others that costs nothing."""
 
 ffibuilder = FFI()
-ffibuilder.cdef("\n".join(declarations((INCLUDE / name).read_text()) for name in _headers()))
+ffibuilder.cdef("\n".join(declarations(text) for text in _headers().values()))
 ffibuilder.cdef('extern "Python" int cv_python_interrupts(void);')
 ffibuilder.set_source(
     "convolver._native._core",
     "\n".join(f'#include "{name}"' for name in _headers()),
     sources=_sources(),
     depends=_depends(),
-    include_dirs=["csrc/include"],
+    include_dirs=["csrc/include", "csrc/mpi"],
     libraries=["m", "pthread"],
     **ASSERTS,
     extra_compile_args=["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"],

@@ -23,6 +23,8 @@ def packed(name: str, **fields: int) -> bytes:
 
 
 def _format(ctype: Any) -> Any:
+    if ctype.kind == "array" and ctype.item.cname == "char":
+        return f"S{ctype.length}"
     if ctype.kind == "array":
         return (_format(ctype.item), (ctype.length,))
     if ctype.kind == "struct":

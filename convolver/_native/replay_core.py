@@ -31,23 +31,23 @@ INTERVAL = layout("cv_replay_interval")
 MESSAGE = layout("cv_replay_message")
 RANK = layout("cv_replay_rank")
 FAULTS = {
-    1: "names a task that does not exist",
-    2: "uses a communicator that the task does not belong to",
-    3: "waits for a non-blocking collective that was never started",
-    4: "calls another operation than the other members of its communicator",
-    5: "has an unknown kind, operation or communicator, or a negative quantity",
+    lib.CV_REPLAY_FAULT_PARTNER: "names a task that does not exist",
+    lib.CV_REPLAY_FAULT_MEMBER: "uses a communicator that the task does not belong to",
+    lib.CV_REPLAY_FAULT_NO_POST: "waits for a non-blocking collective that was never started",
+    lib.CV_REPLAY_FAULT_MISMATCH: "calls another operation than the other members of its communicator",
+    lib.CV_REPLAY_FAULT_KIND: "has an unknown kind, operation or communicator, or a negative quantity",
 }
 DIM_ERRORS = {
-    2: "unknown record kind",
-    3: "a field is not a number",
-    4: "wrong number of fields",
-    5: "no such task",
-    6: "no such thread (traces with more than one thread a task are not supported)",
-    7: "a number is out of range",
-    8: "a wildcard source must be resolved when the trace is made",
-    9: "no such communicator",
-    10: "unknown collective operation",
-    11: "invalid synchronization field",
+    lib.CV_DIM_KIND: "unknown record kind",
+    lib.CV_DIM_NUMBER: "a field is not a number",
+    lib.CV_DIM_FIELDS: "wrong number of fields",
+    lib.CV_DIM_TASK: "no such task",
+    lib.CV_DIM_THREAD: "no such thread (traces with more than one thread a task are not supported)",
+    lib.CV_DIM_RANGE: "a number is out of range",
+    lib.CV_DIM_WILDCARD: "a wildcard source must be resolved when the trace is made",
+    lib.CV_DIM_COMM: "no such communicator",
+    lib.CV_DIM_OP: "unknown collective operation",
+    lib.CV_DIM_SYNC: "invalid synchronization field",
 }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.replay_core import COLUMNS
 from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
@@ -25,19 +26,7 @@ from convolver.mpi.timeline import Timeline
 
 MAGIC = b"CVPLAY01"
 LARGEST = 2**31 - 1
-RECORD = np.dtype(
-    [
-        ("kind", "u1"),
-        ("flags", "u1"),
-        ("op", "u1"),
-        ("unused", "u1"),
-        ("partner", "<i4"),
-        ("tag", "<i4"),
-        ("comm", "<i4"),
-        ("bytes", "<i8"),
-        ("seconds", "<f8"),
-    ]
-)
+RECORD = np.dtype([(name, kind) for name, kind in COLUMNS.items() if name != "extra"], align=True)
 _SPLIT = (Op.ALLTOALL, Op.ALLTOALLV, Op.ALLTOALLW, Op.SCATTER, Op.SCATTERV, Op.REDUCE_SCATTER, Op.REDUCE_SCATTER_BLOCK)
 """Operations in which what a task sends is split among all."""
 _ROOTED = (Op.BCAST, Op.GATHER, Op.GATHERV, Op.SCATTER, Op.SCATTERV)
@@ -145,7 +134,7 @@ def marks_of(timeline: Timeline, events: Events) -> Marks:
 def packed(events: Events) -> bytes:
     """Return the events as csrc/mpi/player/player.c reads them; raises :class:`UsageError` for messages over 2 GiB."""
     records = np.zeros(events.records, RECORD)
-    for name in ("kind", "flags", "op", "partner", "tag", "comm", "bytes", "seconds"):
+    for name in RECORD.names or ():
         records[name] = events.columns[name]
     event = records["kind"] == EventKind.EVENT
     marks = event & (records["bytes"] == MARK_EVENT)

@@ -9,62 +9,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.mpi_record import ENDS, HEADER, HEADER_BYTES, RECORD, SYNCHRONOUS, VERSION, Call
 from convolver._native.replay_core import COLUMNS
 from convolver.errors import FormatError, UnsupportedVersionError
 from convolver.mpi.events import IMMEDIATE, RENDEZVOUS, WORLD, EventKind, Events, Op, Sync, make_events
 from convolver.progress import SILENT, Progress
 
-HEADER_BYTES, RECORD_BYTES, VERSION = 4096, 64, 1
-HEADER = np.dtype(
-    [
-        ("magic", "S8"),
-        ("version", "<u4"),
-        ("rank", "<u4"),
-        ("size", "<u4"),
-        ("pid", "<u4"),
-        ("used", "<u8"),
-        ("begin_ns", "<u8"),
-        ("end_ns", "<u8"),
-        ("end", "<u4"),
-        ("lost", "<u4"),
-        ("host", "S64"),
-        ("library", "S128"),
-        ("own_ns", "<u8"),
-        ("polled_ns", "<u8"),
-        ("counted", "<u4"),
-    ]
-)
-RECORD = np.dtype(
-    [
-        ("call", "u1"),
-        ("flags", "u1"),
-        ("op", "<u2"),
-        ("partner", "<i4"),
-        ("tag", "<i4"),
-        ("comm", "<u4"),
-        ("request", "<u4"),
-        ("polled_ns", "<u4"),
-        ("bytes", "<i8"),
-        ("extra", "<i8"),
-        ("burst_ns", "<u8"),
-        ("burst_cpu_ns", "<u8"),
-        ("call_ns", "<u8"),
-    ]
-)
-SEND, ISEND, RECV, IRECV, DONE_SEND, DONE_RECV, COLLECTIVE, ICOLLECTIVE, DONE_COLLECTIVE, COMM, _, OPAQUE, FREED = range(1, 14)
-CONTINUES, SYNCHRONOUS = 1, 2
-ENDS = {0: "killed", 1: "finalized", 2: "aborted"}
 Clock = Literal["cpu", "wall"]
 _KINDS = {
-    SEND: EventKind.SEND,
-    ISEND: EventKind.SEND,
-    RECV: EventKind.RECV,
-    IRECV: EventKind.IRECV,
-    DONE_SEND: EventKind.SEND_WAIT,
-    DONE_RECV: EventKind.WAIT,
-    COLLECTIVE: EventKind.COLLECTIVE,
-    ICOLLECTIVE: EventKind.COLLECTIVE,
-    DONE_COLLECTIVE: EventKind.COLLECTIVE,
+    Call.SEND: EventKind.SEND,
+    Call.ISEND: EventKind.SEND,
+    Call.RECV: EventKind.RECV,
+    Call.IRECV: EventKind.IRECV,
+    Call.DONE_SEND: EventKind.SEND_WAIT,
+    Call.DONE_RECV: EventKind.WAIT,
+    Call.COLLECTIVE: EventKind.COLLECTIVE,
+    Call.ICOLLECTIVE: EventKind.COLLECTIVE,
+    Call.DONE_COLLECTIVE: EventKind.COLLECTIVE,
 }
 
 
@@ -96,7 +57,7 @@ def read_rank(path: str | Path) -> RankRecording:
         raise UnsupportedVersionError(
             f"{path} has version {header['version']}, but this Convolver reads up to {VERSION}: update it."
         )
-    used = min(header["used"], len(content) - HEADER_BYTES) // RECORD_BYTES
+    used = min(header["used"], len(content) - HEADER_BYTES) // RECORD.itemsize
     if header["rank"] >= header["size"] or not 1 <= header["size"] <= 1 << 24:
         raise FormatError(f"{path} is damaged: rank {header['rank']} of {header['size']}.")
     records = np.frombuffer(content, RECORD, used, HEADER_BYTES)
@@ -108,7 +69,7 @@ def _without_payloads(path: Path, header: dict[str, Any], records: NDArray[Any])
     comms: list[tuple[int, ...]] = []
     at = 0
     # A payload may hold any bytes: walk from one communicator to the next.
-    found = np.flatnonzero(records["call"] == COMM)
+    found = np.flatnonzero(records["call"] == Call.COMM)
     for index in found:
         if index < at:
             continue
@@ -126,7 +87,7 @@ def _without_payloads(path: Path, header: dict[str, Any], records: NDArray[Any])
         comms.append(tuple(members.tolist()))
         keep[index:at] = False
     kept = records[keep]
-    bad = np.flatnonzero((kept["call"] == 0) | (kept["call"] > FREED))
+    bad = np.flatnonzero((kept["call"] == 0) | (kept["call"] > Call.FREED))
     if len(bad):
         raise FormatError(f"{path}: record {bad[0]} has the unknown call {kept['call'][bad[0]]}.")
     if len(comms) < 2 and len(kept):
@@ -212,8 +173,8 @@ def _notes(ranks: list[RankRecording], clock: Clock) -> dict[str, Any]:
 def _resolve_wildcards(records: NDArray[Any]) -> NDArray[Any]:
     """Give each posted receive the partner, tag and size with which it completed; drop those that never did while still wild."""
     records = records.copy()
-    done = records[records["call"] == DONE_RECV]
-    posts = np.flatnonzero(records["call"] == IRECV)
+    done = records[records["call"] == Call.DONE_RECV]
+    posts = np.flatnonzero(records["call"] == Call.IRECV)
     order = np.argsort(done["request"], kind="stable")
     requests = done["request"][order]
     at = np.minimum(np.searchsorted(requests, records["request"][posts]), max(len(requests) - 1, 0))
@@ -221,9 +182,9 @@ def _resolve_wildcards(records: NDArray[Any]) -> NDArray[Any]:
     source = order[at[matched]] if len(requests) else np.empty(0, int)
     for name in ("partner", "tag", "bytes"):
         records[name][posts[matched]] = done[name][source]
-    wild = (records["partner"] == -1) & np.isin(records["call"], [IRECV, RECV])
-    freed = records["request"][records["call"] == FREED]
-    gone = (records["call"] == IRECV) & np.isin(records["request"], freed)
+    wild = (records["partner"] == -1) & np.isin(records["call"], [Call.IRECV, Call.RECV])
+    freed = records["request"][records["call"] == Call.FREED]
+    gone = (records["call"] == Call.IRECV) & np.isin(records["request"], freed)
     records["partner"][wild | gone] = -2
     return records
 
@@ -233,8 +194,8 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
     call, count = records["call"], len(records)
     numbers = np.array(numbering.of_rank(rank.comms) or [WORLD], np.int32)
     known = records["comm"] < len(numbers)
-    point = np.isin(call, [SEND, ISEND, RECV, IRECV, DONE_SEND, DONE_RECV])
-    kinds = np.zeros(FREED + 1, np.uint8)
+    point = np.isin(call, [Call.SEND, Call.ISEND, Call.RECV, Call.IRECV, Call.DONE_SEND, Call.DONE_RECV])
+    kinds = np.zeros(Call.FREED + 1, np.uint8)
     kinds[list(_KINDS)] = list(_KINDS.values())
     kind = kinds[call]
     kind[(point & (records["partner"] < 0)) | ~known] = EventKind.NOOP
@@ -244,7 +205,7 @@ def _convert(rank: RankRecording, numbering: _Numbering, clock: Clock) -> dict[s
         burst = burst + np.minimum(records["polled_ns"] * 1e-9, burst)
         # What happens inside opaque calls cannot be replayed: it counts as computation of its recorded length.
         # Messages to nobody (MPI_PROC_NULL) take their time, too.
-        alone = (call == OPAQUE) | (point & (records["partner"] == -2) & ~np.isin(call, [DONE_SEND, DONE_RECV]))
+        alone = (call == Call.OPAQUE) | (point & (records["partner"] == -2) & ~np.isin(call, [Call.DONE_SEND, Call.DONE_RECV]))
         burst = burst + np.where(alone, records["call_ns"] * 1e-9, 0.0)
     own = _operation_columns(records, kind, numbers[np.where(known, records["comm"], 0)])
     # Each record becomes a burst and an operation; empty ones are dropped.
@@ -261,9 +222,13 @@ def _operation_columns(records: NDArray[Any], kind: NDArray[np.uint8], comm: NDA
     call, collective = records["call"], kind == EventKind.COLLECTIVE
     reduce = collective & (records["op"] == Op.REDUCE)
     sync = np.select(
-        [call == ICOLLECTIVE, call == DONE_COLLECTIVE, reduce], [Sync.NONBLOCKING, Sync.WAIT, Sync.ROOT], default=Sync.BLOCKING
+        [call == Call.ICOLLECTIVE, call == Call.DONE_COLLECTIVE, reduce],
+        [Sync.NONBLOCKING, Sync.WAIT, Sync.ROOT],
+        default=Sync.BLOCKING,
     )
-    send = np.where(np.isin(call, [ISEND, DONE_SEND]), IMMEDIATE, 0) | np.where(records["flags"] & SYNCHRONOUS, RENDEZVOUS, 0)
+    send = np.where(np.isin(call, [Call.ISEND, Call.DONE_SEND]), IMMEDIATE, 0) | np.where(
+        records["flags"] & SYNCHRONOUS, RENDEZVOUS, 0
+    )
     flags = np.where(collective, sync, np.where(np.isin(kind, [EventKind.SEND, EventKind.SEND_WAIT]), send, 0))
     sent = records["bytes"]
     root_flag = (records["partner"] >= 0) & _is_own_root(records)

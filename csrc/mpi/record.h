@@ -1,5 +1,5 @@
-/* The file that the interposer writes: one a rank, `rank-NNNNN.cvm`, little-endian. Shared with no other language: the reader
- * (convolver/mpi/recorded_ranks.py) spells the layout out again, and docs/formats/mpi_recording.md describes it.
+/* The file that the interposer writes: one a rank, `rank-NNNNN.cvm`, little-endian. The C core knows the layout for
+ * the reader (convolver/mpi/recorded_ranks.py), and docs/formats/mpi_recording.md describes it.
  *
  * A header page, then records of 64 bytes. The file is mapped while it is written, and `used` counts the bytes of whole records,
  * so it is complete up to the last finished call after any end of the process, SIGKILL included. */

@@ -329,7 +329,7 @@ def _bundle(path: Path) -> None:
 
 def _recording() -> bytes:
     records = np.zeros(5, recorded_ranks.RECORD)
-    records["call"] = [recorded_ranks.COMM, 0, recorded_ranks.COMM, 0, recorded_ranks.OPAQUE]
+    records["call"] = [recorded_ranks.Call.COMM, 0, recorded_ranks.Call.COMM, 0, recorded_ranks.Call.OPAQUE]
     records["bytes"][:4], records["comm"][2] = [2, 0, 1, 0], 1
     records[1:2] = np.frombuffer(np.array([0, 1], "<i4").tobytes().ljust(records.itemsize, b"\0"), records.dtype)
     records[3:4] = np.zeros(1, records.dtype)

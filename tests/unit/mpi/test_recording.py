@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convolver._native.mpi_record import Call
 from convolver.errors import FormatError, UnsupportedVersionError
 from convolver.mpi import recorded_ranks as rec
 from convolver.mpi.events import IMMEDIATE, EventKind, Sync
@@ -13,7 +14,7 @@ from convolver.mpi.recorded_ranks import read_recording
 
 def comm(number, members):
     head = np.zeros(1 + -(-len(members) // 16), rec.RECORD)
-    head[0]["call"], head[0]["comm"], head[0]["bytes"] = rec.COMM, number, len(members)
+    head[0]["call"], head[0]["comm"], head[0]["bytes"] = Call.COMM, number, len(members)
     payload = np.full(16 * (len(head) - 1), 0x07070707, np.int32)
     payload[: len(members)] = members
     head[1:] = np.frombuffer(payload.tobytes(), rec.RECORD)
@@ -48,10 +49,10 @@ def write(folder, own, size, parts, **header):
 
 
 def test_wildcards_are_resolved_by_their_completions(tmp_path):
-    posts = [call(rec.IRECV, partner=-1, tag=-1, request=n, bytes=800) for n in (1, 2, 3)]
-    done = [call(rec.DONE_RECV, partner=1, tag=n, request=n, bytes=8 * n) for n in (2, 1)]
-    write(tmp_path, 0, 2, [*posts, *done, call(rec.FREED, request=3)])
-    write(tmp_path, 1, 2, [call(rec.ISEND, partner=0, tag=n, request=n, bytes=8 * n) for n in (1, 2)])
+    posts = [call(Call.IRECV, partner=-1, tag=-1, request=n, bytes=800) for n in (1, 2, 3)]
+    done = [call(Call.DONE_RECV, partner=1, tag=n, request=n, bytes=8 * n) for n in (2, 1)]
+    write(tmp_path, 0, 2, [*posts, *done, call(Call.FREED, request=3)])
+    write(tmp_path, 1, 2, [call(Call.ISEND, partner=0, tag=n, request=n, bytes=8 * n) for n in (1, 2)])
     events = read_recording(tmp_path)
     assert [EventKind(k).name for k in events.columns["kind"]] == ["IRECV", "IRECV", "WAIT", "WAIT", "SEND", "SEND"]
     assert events.columns["partner"].tolist() == [1, 1, 1, 1, 0, 0]
@@ -62,7 +63,12 @@ def test_wildcards_are_resolved_by_their_completions(tmp_path):
 
 def test_bursts_are_cpu_or_wall_time_and_opaque_calls_count_as_computation(tmp_path):
     times = {"burst_ns": 3000, "burst_cpu_ns": 2000, "call_ns": 10**6}
-    write(tmp_path, 0, 1, [call(rec.OPAQUE, op=4, **times), call(rec.COLLECTIVE, op=11, partner=-1, bytes=8, extra=8, **times)])
+    write(
+        tmp_path,
+        0,
+        1,
+        [call(Call.OPAQUE, op=4, **times), call(Call.COLLECTIVE, op=11, partner=-1, bytes=8, extra=8, **times)],
+    )
     cpu, wall = (read_recording(tmp_path, clock=clock).columns["seconds"] for clock in ("cpu", "wall"))
     assert cpu.tolist() == pytest.approx([2e-6 + 1e-3, 2e-6, 0])
     assert wall.tolist() == pytest.approx([3e-6 + 1e-3, 3e-6, 0])
@@ -71,7 +77,7 @@ def test_bursts_are_cpu_or_wall_time_and_opaque_calls_count_as_computation(tmp_p
 def test_communicators_get_one_id_on_all_ranks(tmp_path):
     def rank_parts(own):
         halves = [comm(2, [2, 0] if own in (0, 2) else [1]), comm(3, [0, 1, 2])]
-        return [*halves, call(rec.COLLECTIVE, comm=3, op=0), call(rec.COLLECTIVE, comm=2, op=0)]
+        return [*halves, call(Call.COLLECTIVE, comm=3, op=0), call(Call.COLLECTIVE, comm=2, op=0)]
 
     for rank in range(3):
         write(tmp_path, rank, 3, rank_parts(rank))
@@ -84,12 +90,12 @@ def test_communicators_get_one_id_on_all_ranks(tmp_path):
 
 
 def test_messages_to_nobody_leave_only_their_burst(tmp_path):
-    write(tmp_path, 0, 1, [call(rec.SEND, partner=-2, burst_cpu_ns=1000), call(rec.RECV, partner=-2)])
+    write(tmp_path, 0, 1, [call(Call.SEND, partner=-2, burst_cpu_ns=1000), call(Call.RECV, partner=-2)])
     assert read_recording(tmp_path).columns["kind"].tolist() == [EventKind.BURST]
 
 
 def test_a_killed_run_is_read_up_to_its_last_whole_record(tmp_path):
-    path = write(tmp_path, 0, 1, [call(rec.COLLECTIVE, op=0), call(rec.COLLECTIVE, op=0)], end=0, used=1 << 40)
+    path = write(tmp_path, 0, 1, [call(Call.COLLECTIVE, op=0), call(Call.COLLECTIVE, op=0)], end=0, used=1 << 40)
     path.write_bytes(path.read_bytes()[:-1])
     events = read_recording(tmp_path)
     assert events.records == 1
