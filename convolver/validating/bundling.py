@@ -16,7 +16,7 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.schema import write_atomically
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.measuring import CampaignRuns
-from convolver.validating.validation_rows import chosen_runs, taken, timed_by
+from convolver.validating.validation_rows import taken, timed_by
 
 QUIET = 0.2
 """Share of the runs that are taken as quiet: the slowest of them gives a program's time."""
@@ -35,9 +35,8 @@ def write_bundle(
     """
     rows = []
     for job in jobs:
-        found = runs.of(job, condition)
-        if found:
-            seconds = [taken(run, timed_by(condition, threads=job.threads)) for run in chosen_runs(found, runs.alone(condition))]
+        seconds = [taken(run, timed_by(condition, threads=job.threads)) for run in runs.counting(job, condition)]
+        if seconds:
             rows.append((job.program, job.input, f"{np.quantile(seconds, QUIET):.4g}"))
     if not rows:
         raise PredictionError("No program of the campaign ended well here, so there are no times to export.")

@@ -17,7 +17,7 @@ from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.running import NativeRun, background_load, control_group, cpus_of, run_once
 from convolver.validating.sharing import wait_until_alone, watched
-from convolver.validating.validation_rows import undisturbed
+from convolver.validating.validation_rows import chosen_runs, undisturbed
 from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2
@@ -55,6 +55,10 @@ class CampaignRuns:
     def of(self, job: Job, condition: Condition) -> list[NativeRun]:
         """Return the successful runs of a job under a condition."""
         return [run for run in self.all if run.job == job.key and run.condition == condition.name and run.status == job.status]
+
+    def counting(self, job: Job, condition: Condition) -> Sequence[NativeRun]:
+        """Return those of them that count (:func:`chosen_runs`)."""
+        return chosen_runs(self.of(job, condition), self.alone(condition))
 
     def tried(self, job: Job, condition: Condition, number: int) -> bool:
         """Tell whether this round's run was made, whatever came of it."""

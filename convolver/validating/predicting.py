@@ -26,7 +26,7 @@ from convolver.validating.machine_pairs import pair_rows, whole_machines
 from convolver.validating.measuring import CampaignRuns
 from convolver.validating.pages import with_its_pages
 from convolver.validating.tracing import trace_job
-from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, row, timed_by, waited_seconds
+from convolver.validating.validation_rows import measured_fields, paired_ratios, row, timed_by, waited_seconds
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`convolve` is asked for each."""
@@ -135,7 +135,7 @@ class Predictor:
         if condition.profile:
             seconds = self.elsewhere.get(condition.name, {}).get((job.program, job.input))
             return None if seconds is None else measured_fields(condition, [], seconds, threads=job.threads)
-        return measured_fields(condition, self.runs.of(job, condition), None, self.runs.alone(condition), job.threads)
+        return measured_fields(condition, self.runs.counting(job, condition), None, job.threads)
 
     def _processor_seconds(self, job: Job) -> float | None:
         """Return the native processor time of a job under the base condition; None where that is not known."""
@@ -147,17 +147,14 @@ class Predictor:
     def _pairs(self, job: Job, condition: Condition) -> list[float]:
         """Return the measured CPU ratios of single rounds between the base and a condition."""
         base = self.campaign.base_condition
-        found = [(self.runs.of(job, one), self.runs.alone(one)) for one in (base, condition)]
-        if condition is base or not all(runs for runs, _ in found):
-            return []
-        first, own = (chosen_runs(runs, alone) for runs, alone in found)
-        return paired_ratios(first, own, timed_by(base, condition, threads=job.threads))
+        first, own = (self.runs.counting(job, one) for one in (base, condition))
+        return [] if condition is base else paired_ratios(first, own, timed_by(base, condition, threads=job.threads))
 
     def _waited(self, job: Job) -> float:
         """Return how long a job's program waits under the base condition; 0 where that pauses it, too."""
         base = self.campaign.base_condition
         wall = timed_by(base, threads=job.threads) == "wall"
-        return 0.0 if wall else waited_seconds(self.runs.of(job, base), self.runs.alone(base))
+        return 0.0 if wall else waited_seconds(self.runs.counting(job, base))
 
 
 def job_modes(campaign: Campaign, job: Job) -> tuple[Mode, ...]:

@@ -29,7 +29,7 @@ def chosen_runs(runs: Sequence[NativeRun], alone: float = 0.0) -> Sequence[Nativ
     looked at, or with the same sharing, the shortest counts, since disturbances only add time.
     """
     kept = [run for run in runs if undisturbed(run, alone)]
-    return kept or [min(runs, key=lambda run: (run.witness_cycles, run.processor_seconds))]
+    return kept or sorted(runs, key=lambda run: (run.witness_cycles, run.processor_seconds))[:1]
 
 
 def timed_by(*conditions: Condition, threads: int = 1) -> str:
@@ -43,9 +43,9 @@ def taken(run: NativeRun, timed: str) -> float:
 
 
 def measured_fields(
-    condition: Condition, runs: Sequence[NativeRun], elsewhere: float | None, alone: float = 0.0, threads: int = 1
+    condition: Condition, runs: Sequence[NativeRun], elsewhere: float | None, threads: int = 1
 ) -> dict[str, Any] | None:
-    """Return the medians of a job's runs under a condition that count (:func:`chosen_runs`); None where there is none.
+    """Return the medians of a job's runs under a condition that count; None where there is none.
 
     User and system time are compared together, or the elapsed time (:func:`timed_by`).
     """
@@ -54,7 +54,7 @@ def measured_fields(
         return {**times, "timed": timed_by(threads=threads), "spread": 0.0, "runs": 0, "others": None, "steal": None}
     if not runs:
         return None
-    runs, timed = chosen_runs(runs, alone), timed_by(condition, threads=threads)
+    timed = timed_by(condition, threads=threads)
     values = [taken(run, timed) for run in runs]
     return {
         "measured_seconds": median(values),
@@ -69,14 +69,13 @@ def measured_fields(
     }
 
 
-def waited_seconds(base: Sequence[NativeRun], alone: float = 0.0) -> float:
+def waited_seconds(runs: Sequence[NativeRun]) -> float:
     """Return how long a program waits for other things than its processor, which no quota stretches: the median of time on the
     wall less user and system time, over the base's runs that count; 0 without any.
 
     All threads of a run share one CPU, so that this is the time in which none of them had it.
     """
-    waits = [run.wall_seconds - run.processor_seconds for run in chosen_runs(base, alone)] if base else [0.0]
-    return max(0.0, median(waits))
+    return max(0.0, median([run.wall_seconds - run.processor_seconds for run in runs] or [0.0]))
 
 
 def paired_ratios(base: Sequence[NativeRun], runs: Sequence[NativeRun], timed: str) -> list[float]:

@@ -188,7 +188,8 @@ def test_waiting_is_the_median_of_the_runs_that_count_and_never_negative():
     def on_the_wall(wall, others=0.0):
         return msgspec.structs.replace(run(1.0, others), wall_seconds=wall)
 
-    assert waited_seconds([on_the_wall(1.2), on_the_wall(1.3), on_the_wall(1.6), on_the_wall(9.0, 0.5)]) == pytest.approx(0.3)
+    runs = [on_the_wall(1.2), on_the_wall(1.3), on_the_wall(1.6), on_the_wall(9.0, 0.5)]
+    assert waited_seconds(chosen_runs(runs)) == pytest.approx(0.3)
     assert waited_seconds([on_the_wall(0.5)]) == 0.0  # threads on several processors
     assert waited_seconds([]) == 0.0
 
@@ -238,11 +239,13 @@ def run(seconds, others=0.0, number=0, cycles=0.0):
 
 
 def test_disturbed_runs_count_only_where_all_are_and_then_the_shortest_of_those_shared_least():
-    quiet = Condition(name="quiet")
-    assert measured_fields(quiet, [run(1.0, 0.0), run(9.0, 0.5), run(1.2, 0.05)], None)["measured_seconds"] == pytest.approx(1.1)
-    disturbed = measured_fields(quiet, [run(3.0, 0.5), run(2.0, 0.6)], None)
+    def measured(*runs, alone=0.0):
+        return measured_fields(Condition(name="quiet"), chosen_runs(runs, alone), None)
+
+    assert measured(run(1.0, 0.0), run(9.0, 0.5), run(1.2, 0.05))["measured_seconds"] == pytest.approx(1.1)
+    disturbed = measured(run(3.0, 0.5), run(2.0, 0.6))
     assert (disturbed["measured_seconds"], disturbed["runs"]) == (2.0, 1)
-    shared = measured_fields(quiet, [run(3.0, cycles=0.3), run(2.0, cycles=0.4), run(2.5, cycles=0.3)], None, 0.27)
+    shared = measured(run(3.0, cycles=0.3), run(2.0, cycles=0.4), run(2.5, cycles=0.3), alone=0.27)
     assert (shared["measured_seconds"], shared["runs"]) == (2.5, 1)
 
 
