@@ -52,8 +52,6 @@ _NOISE = 0.02  # of a profile that does not say how noisy it is
 _UNSEEN_CORES = 0.2  # deviation of the logarithm of what memory gives to more cores than were measured together
 _CROWDED = {"crowded": ("counter", "counters"), "crowded_atomic": ("sum", "sums")}
 """Costs that are quotients of two that are probed: alone, and together."""
-MOST_PARTIES = 64
-"""CPUs at the barrier of all that is probed."""
 PROPORTIONAL_CORES = 4
 """Bandwidth of more cores than were measured together: that of so many single ones at most."""
 _LINE_LOADS = ("load", "copy")
@@ -68,7 +66,7 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     if measured.get("handover"):
         measured.setdefault("pass", measured["handover"] * DEFAULT_COSTS["pass"] / DEFAULT_COSTS["handover"])
     known = {name: seconds for name, seconds in measured.items() if name in PROBED}
-    parties = min(int(machine.cpu.get("cpus", 1)), MOST_PARTIES)
+    parties = int(machine.cpu.get("cpus", 1))
     if measured.get("barrier") and measured.get("barrier_all") and parties > 2:
         known["barrier_each"] = max(measured["barrier_all"] - measured["barrier"], 0.0) / (parties - 2)
     missing = [name for name in PROBED if name not in known]

@@ -34,7 +34,6 @@ static _Alignas(128) double guarded;
 #define INSIDE 12        /* ... chains with the lock, some 0.5 us, */
 #define OUTSIDE 9        /* ... and without it: longer than it takes to pass, so that it always goes to the other */
 #define CROWD 4          /* threads a CPU */
-#define MOST 64          /* CPUs of a barrier */
 #define ROUND 8          /* other CPUs that are played with, evenly spaced: near ones and far ones */
 #define LOOKS 100        /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
 
@@ -183,9 +182,9 @@ static void *cv_one_of_all(void *argument)
 
 size_t cv_thread_barrier_all(size_t times)
 {
-    pthread_t threads[MOST];
-    const int here = sched_getcpu(), others = cv_other_cpus();
-    const size_t wanted = others < MOST ? (size_t)others : MOST - 1;
+    pthread_t threads[CPU_SETSIZE];
+    const int here = sched_getcpu();
+    const size_t wanted = (size_t)cv_other_cpus();
     size_t made = 0;
     if (wanted < 2)
         return 0;
