@@ -102,10 +102,6 @@ class DetailedSimulator(NativeSimulator):
         check(lib.cv_detailed_counts(self.handle, level, ffi.cast("uint64_t *", rows.ctypes.data)), "Reading the counters")
         return rows
 
-    def resident(self, level: int) -> int:
-        """Lines that a level holds now, in all cores together."""
-        return int(lib.cv_detailed_resident(self.handle, level))
-
 
 AnySimulator = Simulator | DetailedSimulator
 """What references can be fed to."""

@@ -61,8 +61,14 @@ class Walk(NamedTuple):
 
 
 class WalkedCore(NamedTuple):
-    """What was walked, the rows of :func:`core_time`, the relative standard error of the program's cycles (0: nothing was
-    walked), and for each block the cycles in the windows by cause."""
+    """What was walked, the relative standard error of the program's cycles (0: nothing was walked), and for each block the cycles
+    in the windows by cause.
+
+    ``table`` has one row a block of the trace's signature: ``block``, ``cycles_per_execution``, ``how``, ``share``, ``error``.
+    ``how`` is "window" (walked through the core model along executed paths, with predicted branches) or "static" (its code alone:
+    the larger of ports and loop-carried dependence), ``share`` the part of its executions that were walked, ``error``
+    the relative standard error between windows.
+    """
 
     walk: Walk
     table: pl.DataFrame
@@ -80,19 +86,6 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
     return own.shared_by(threads) if threads > 1 else own, how
 
 
-def core_time(
-    trace: Trace, machine: MachineProfile, *, table: CoreTable | None = None, progress: Progress = SILENT
-) -> pl.DataFrame:
-    """Return one row a block of the trace's signature: ``block``, ``cycles_per_execution``, ``how``, ``share``, ``error``.
-
-    ``how`` is "window" (walked through the core model along executed paths, with predicted branches) or "static" (its code alone:
-    the larger of ports and loop-carried dependence), ``share`` the part of its executions that were walked, ``error``
-    the relative standard error between windows. All loads hit the first level. ``table`` replaces the machine's core.
-    """
-    walk = Walk(table or core_table(machine)[0], machine.hierarchy[0].line_bytes)
-    return core_times(trace, [[walk]], progress)[0][0].table
-
-
 def gather_paths(trace: Trace, decoder: Decoder, paths: Paths) -> PathSample:
     """Return a sample of the path that ``decoder`` decodes of a trace from now on: what :func:`core_times` needs of it."""
     branches = Branches(decoder)
@@ -103,7 +96,7 @@ def gather_paths(trace: Trace, decoder: Decoder, paths: Paths) -> PathSample:
 def core_times(
     trace: Trace, machines: Sequence[Sequence[Walk]], progress: Progress = SILENT, *, sample: PathSample | None = None
 ) -> list[list[WalkedCore]]:
-    """Return what :func:`core_time` does for each walk of each machine. Those of one machine have one table, and the last of them
+    """Return what walks of machines find along a trace's paths. Those of one machine have one table, and the last of them
     sees all windows that the others see; what other machines are walked beside it changes nothing.
 
     ``sample`` is what :func:`gather_paths` gathered while all of the trace was decoded; without, the trace is decoded here.

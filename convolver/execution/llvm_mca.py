@@ -90,7 +90,8 @@ def _source() -> str:
     return "".join(f"# LLVM-MCA-BEGIN {name}\n{copies(text)}\n# LLVM-MCA-END\n" for name, text in EXAMPLES.items())
 
 
-def _run(cpu: str, *options: str) -> str:
+def run_llvm_mca(cpu: str, *options: str) -> str:
+    """Return what llvm-mca prints of :data:`EXAMPLES` on ``cpu``; raises as :func:`seeded_core`."""
     tool = shutil.which(TOOL)
     if tool is None:
         raise ToolNotFoundError(f"{TOOL} is not installed; install it (Debian: apt install llvm) or copy a core table by hand.")
@@ -171,19 +172,14 @@ def read_buffers(text: str) -> dict[str, int]:
     return found
 
 
-def model_costs(cpu: str) -> dict[str, Cost]:
-    """Return what llvm-mca's model of ``cpu`` says of each of :data:`EXAMPLES`; raises as :func:`seeded_core`."""
-    return read_costs(_run(cpu, "-json"))[0]
-
-
 def seeded_core(cpu: str, base: CoreTable, name: str, model: tuple[str, int, int]) -> CoreTable:
     """Return the core table that llvm-mca's model of ``cpu`` gives, for CPUs of a vendor, family and model number; ``base`` says
     what it does not.
 
     Raises :class:`ToolNotFoundError` without llvm-mca, :class:`MachineError` for a CPU that it does not know.
     """
-    costs, width = read_costs(_run(cpu, "-json"))
-    report = _run(cpu, "-retire-stats", "-scheduler-stats")
+    costs, width = read_costs(run_llvm_mca(cpu, "-json"))
+    report = run_llvm_mca(cpu, "-retire-stats", "-scheduler-stats")
     vendor, family, number = model
     table = seed_table(costs, width, read_buffers(report), base, name, cpu)
     return msgspec.structs.replace(table, vendor=vendor, families=((family, (number,)),))

@@ -118,9 +118,6 @@ uint64_t cv_detailed_owners(const cv_detailed *d);
  * they are grouped CV_SIM_GROUPS of them. */
 cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *rows);
 
-/* Lines that a level holds now, in all cores. */
-uint64_t cv_detailed_resident(const cv_detailed *d, uint32_t level);
-
 void cv_detailed_free(cv_detailed *d);
 
 #endif

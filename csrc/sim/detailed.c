@@ -209,14 +209,6 @@ cv_status cv_detailed_counts(const cv_detailed *d, uint32_t level, uint64_t *row
     return CV_OK;
 }
 
-uint64_t cv_detailed_resident(const cv_detailed *d, uint32_t level)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < d->n_nodes; i++)
-        count += d->nodes[i].number == level ? cv_node_resident(&d->nodes[i]) : 0;
-    return count;
-}
-
 void cv_detailed_free(cv_detailed *d)
 {
     if (!d)

@@ -110,7 +110,6 @@ cv_bytes cv_next_run(const cv_node *n, uint64_t line, uint64_t *mask);
 /* detailed_node.c; `above`: the level above, NULL for the first. */
 cv_status cv_node_new(cv_node *n, const cv_detailed_level *is, const cv_detailed_level *above);
 void cv_node_free(cv_node *n);
-uint64_t cv_node_resident(const cv_node *n);
 
 /* detailed_index.c */
 uint64_t cv_set_of(const cv_node *n, uint64_t line);

@@ -72,11 +72,3 @@ void cv_node_free(cv_node *n)
     cv_shadow_free(n->shadow);
     cv_combiner_free(n->combiner);
 }
-
-uint64_t cv_node_resident(const cv_node *n)
-{
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < n->is.sets * n->is.ways; i++)
-        count += n->tags[i] != NO_TAG;
-    return count;
-}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from convolver.errors import MachineError
-from convolver.execution.llvm_mca import LOAD, STORE, VECTOR_LOAD, model_costs
+from convolver.execution.llvm_mca import LOAD, STORE, VECTOR_LOAD, read_costs, run_llvm_mca
 from convolver.machine.cores import core_tables
 
 PAIRS = {"skylake": "skylake-avx512", "ice-lake": "icelake-server", "zen3": "znver3", "zen4": "znver4"}
@@ -25,7 +25,7 @@ def main() -> None:
     for name, cpu in pairs.items():
         table = core_tables()[name]
         try:
-            costs = model_costs(cpu)
+            costs = read_costs(run_llvm_mca(cpu, "-json"))[0]
         except MachineError as error:
             print(f"{name}: {error}")
             continue

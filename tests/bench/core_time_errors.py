@@ -21,13 +21,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from result_file import write_result
 
-from convolver.execution import core_time as core
+from convolver.execution.core_time import Walk, core_table, core_times
 from convolver.execution.program import DecodedCode, operations
 from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
@@ -80,9 +79,8 @@ def by_function(trace: Trace, cycles: Any) -> dict[str, float]:
 
 def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str, float], float]:
     """Return the cycles of each function by windows and by code alone, and million instructions walked a second."""
-    machine: Any = SimpleNamespace(cpu={}, hierarchy=[SimpleNamespace(line_bytes=64)])
     begin = time.process_time()
-    walked = core.core_time(trace, machine, table=table)
+    walked = core_times(trace, [[Walk(table, 64)]])[0][0].table
     speed = trace.signature.totals["instructions"] / 1e6 / (time.process_time() - begin)
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
@@ -154,7 +152,7 @@ def main() -> None:
     options = parser.parse_args()
     tables = {"published": choose_core(describe_cpu())[0]}
     if options.machine:
-        tables["with the machine's probes"] = core.core_table(find_machine(options.machine))[0]
+        tables["with the machine's probes"] = core_table(find_machine(options.machine))[0]
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
     with TemporaryDirectory() as folder:
         found = [row for which in sets for row in rows(Path(folder), which, options.calls, options.rounds, tables)]

@@ -11,7 +11,7 @@ import pytest
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.errors import CoverageError
-from convolver.execution.core_time import core_time
+from convolver.execution.core_time import Walk, core_times
 from convolver.machine.cores import find_core
 from convolver.machine.profile import Throughput
 from convolver.tracing.sampling import SamplingPlan
@@ -56,7 +56,7 @@ def test_chains_of_known_latency_take_their_cycles(folder, paths):
     """Four multiplications of three cycles, two loads of five: from paths, and from the code of the loop alone."""
     plan = SamplingPlan(mode="full", paths=paths)
     traced = trace([str(folder / "loops")], output=folder / f"{paths}.cvt", sampling=plan)
-    table = core_time(traced, machine("m"), table=find_core("golden-cove"))
+    table = core_times(traced, [[Walk(find_core("golden-cove"), 64)]])[0][0].table
     signature = traced.signature.table
     hot = signature["executions"].to_numpy() >= TURNS - 1
     assert (table["how"] == ("window" if paths else "static")).to_numpy()[hot].all()

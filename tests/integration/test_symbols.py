@@ -9,18 +9,9 @@ import pytest
 from convolver.tracing.elf import Functions
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
-from convolver.tracing.valgrind import tool_folder
 from tests.integration.conftest import PROGRAMS
 
 COUNTS = SamplingPlan(mode="counts")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tool():
-    try:
-        tool_folder()
-    except Exception as error:
-        pytest.skip(str(error))
 
 
 def hottest(binary, tmp_path, module=None):

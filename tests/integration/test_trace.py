@@ -20,7 +20,6 @@ from convolver.simulation.one_pass import simulate
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import LiveTrace, signature_path, trace
-from convolver.tracing.valgrind import tool_folder
 
 CONVOLVER = [sys.executable, "-m", "convolver"]
 MACHINE = {
@@ -32,14 +31,6 @@ MACHINE = {
         {"level": "L2", "size_bytes": 65536, "ways": 8, "line_bytes": 64},
     ],
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tool():
-    try:
-        tool_folder()
-    except Exception as error:
-        pytest.skip(str(error))
 
 
 def run(*words, **more):

@@ -37,6 +37,11 @@ def _counted(simulator: DetailedSimulator, place: int) -> dict:
     }
 
 
+def _resident(simulator, place):
+    counted = dict(zip(COUNTS, simulator.counts(place).sum(axis=0).tolist(), strict=True))
+    return counted["fills"] - counted["evictions"]
+
+
 def _expected(run: Run, place: int) -> dict:
     return {(name, owner): n for name, by_owner in run.counts[place].items() for owner, n in by_owner.items() if n}
 
@@ -47,7 +52,7 @@ def _same(references, levels, semantics="write-back"):
     run.feed(references)
     for place in range(len(levels)):
         assert _counted(simulator, place) == _expected(run, place)
-        assert simulator.resident(place) == run.resident(place)
+        assert _resident(simulator, place) == run.resident(place)
 
 
 @pytest.mark.slow
@@ -72,7 +77,7 @@ def test_cores_that_share_levels_count_like_the_slow_model(turns, levels):
         run.feed(references, core)
     for place in range(len(levels)):
         assert _counted(simulator, place) == _expected(run, place)
-        assert simulator.resident(place) == run.resident(place)
+        assert _resident(simulator, place) == run.resident(place)
 
 
 @settings(max_examples=100, deadline=None)
@@ -109,8 +114,8 @@ def test_lines_accesses_and_prefetches_are_conserved(references, levels):
     simulator = _made(levels)
     _feed(simulator, references)
     totals = [dict(zip(COUNTS, simulator.counts(place).sum(axis=0).tolist(), strict=True)) for place in range(len(levels))]
-    for place, (own, level) in enumerate(zip(totals, levels, strict=True)):
-        assert own["fills"] - own["evictions"] == simulator.resident(place) <= level.sets * level.ways
+    for own, level in zip(totals, levels, strict=True):
+        assert 0 <= own["fills"] - own["evictions"] <= level.sets * level.ways
         assert own["misses"] <= own["accesses"]
         assert own["useful_prefetches"] + own["unused_prefetches"] <= own["prefetches"]
         if level.classify:
