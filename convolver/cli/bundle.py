@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Json, existing, new_file, print_json, wrote
+from convolver.cli.common import Force, Json, existing, new_file, print_json, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def bundle_command(
     redact: Annotated[bool, typer.Option("--redact", help="Leave out what identifies you and predictions do not need.")] = False,
     unpack: Annotated[Path | None, typer.Option("--unpack", help="Write the files of a bundle into this folder.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Bundle [APP.bundle.zip].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Run the verb."""

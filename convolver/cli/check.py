@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Json, new_file, print_json, say, wrote
+from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.cli.trace_plan import Engine, on_engine
 
 HELP = """Check a program's time on a pinned machine against limits and a baseline, for CI.
@@ -36,7 +36,7 @@ def check_command(
     comment: Annotated[Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown.")] = None,
     suite: Annotated[Path | None, typer.Option("--junit", help="Write the result as JUnit XML.")] = None,
     engine: Engine = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Run the verb."""

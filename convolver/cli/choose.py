@@ -8,7 +8,24 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, Pin, State, existing, new_file, pinning, printed, say, wrote
+from convolver.cli.common import (
+    BASE,
+    Cores,
+    Csv,
+    Dark,
+    Force,
+    Json,
+    Measured,
+    Pin,
+    Plot,
+    State,
+    existing,
+    new_file,
+    pinning,
+    printed,
+    say,
+    wrote,
+)
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
 
@@ -34,19 +51,14 @@ def choose_command(
         typer.Option("--machines", "-m", help="Machines to rank, comma-separated.", autocompletion=completing.machines),
     ],
     prices: Annotated[Path | None, typer.Option("--prices", help="CSV with machine,price_per_hour: adds costs of a run.")] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
-        ),
-    ] = None,
-    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
+    base: Annotated[str | None, BASE] = None,
+    measured: Measured = None,
     cores: Cores = None,
     pin: Pin = None,
     state: State = "machine",
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    plot: Plot = None,
+    dark: Dark = False,
+    force: Force = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

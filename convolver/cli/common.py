@@ -9,9 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
+from convolver.cli import completing
 from convolver.errors import UsageError
 from convolver.foreign_text import json_text
 
+BASE = typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines)
+Hits = Annotated[
+    Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
+]
+Measured = Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")]
+Dark = Annotated[bool, typer.Option("--dark", help="Dark picture.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
 State = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def diff(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 15,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the CPU ratio of one run on two machines.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

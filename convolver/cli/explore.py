@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, existing, new_file, printed, wrote
+from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, wrote
 from convolver.errors import HierarchyError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _explore(
     ] = None,
     json: Json = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from convolver.cli.common import new_file, wrote
+from convolver.cli.common import Force, new_file, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 
 exports = new_group("Write artifacts in other tools' formats.")
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def emit(lines: Iterable[str], output: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, wrote
+from convolver.cli.common import Force, new_file, print_json, wrote
 
 
 def import_command(
@@ -16,7 +16,7 @@ def import_command(
     format: Annotated[
         str | None, typer.Option("--format", "-f", help="lackey, din, drmemtrace, csv or parquet [by the file's name].")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Convert references that another tool recorded into a trace and a signature.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, say, wrote
+from convolver.cli.common import Force, new_file, say, wrote
 from convolver.errors import FormatError
 
 
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--with-mpi", help="Add the MPI and network drivers; --cc must be an MPI wrapper.")
         ] = False,
         fortran: Annotated[str | None, typer.Option("--fc", help="Fortran compiler, to build the module too.")] = None,
-        force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+        force: Force = False,
     ) -> None:
         """Translate CALL's pragmas of a C source into calls and build the runtime library beside it.
 

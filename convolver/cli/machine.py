@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, print_json, printed, say, wrote
+from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed, say, wrote
 from convolver.cli.machine_merge import merge_command
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
@@ -120,7 +120,7 @@ def project_command(
     ] = None,
     note: Annotated[str, typer.Option("--note", help="Why these changes; kept in the profile.")] = "",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Derive a machine from another by stated changes; the result is marked as projected.
@@ -168,7 +168,7 @@ def core_command(
         Path | None,
         typer.Option("--output", "-o", help="With --from-llvm-mca: the table; default in the user's folder of cores."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -209,7 +209,7 @@ def calibrate_command(
             "--like", help="Calibrated profile of the same machine in another state.", autocompletion=completing.machines
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Fit the rate model on a profile's curves, whose kernels are simulated like any program. Nothing is measured again.
@@ -247,7 +247,7 @@ def add_command(
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the machine [that of its host].")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default NAME.machine.json.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Make the profile of another machine from what the bundled probe measured there.

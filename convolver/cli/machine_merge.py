@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
 
 
 def merge_command(
@@ -18,7 +18,7 @@ def merge_command(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Profile to write, NAME.machine.json.")],
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Force, new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 
@@ -32,7 +32,7 @@ def _grouped(traces: list[Path], output: Path, force: bool, json: bool) -> None:
 def merge_command(
     phases: Annotated[list[Path], typer.Argument(help="Trace files of all phases, or of all ranks, in any order.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Trace file to write, for ranks a .sig.parquet.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Join traces that were recorded with --phase 1/N to N/N into the one that a run without phases records.

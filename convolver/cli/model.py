@@ -8,14 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, say, wrote
 from convolver.cli.model_check import check_command
 from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
-
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 models = new_group("Fit, apply and show statistical models.")
 
@@ -173,7 +171,7 @@ def residuals_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture: .png, .svg or .pdf.")],
     feature: Annotated[str | None, typer.Option(help="Feature of the horizontal axis; default the first.")] = None,
     callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    dark: Dark = False,
     force: Force = False,
 ) -> None:
     """Draw a model against measurements: values over a feature, and the errors below.

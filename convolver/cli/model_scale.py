@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Force, new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from convolver.modeling.p3s.slt import ScalableTrace
     from convolver.mpi.time_independent import Trace
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Traces: TypeAlias = Annotated[
     list[Path], typer.Argument(help="Counted traces ('convolver mpi count') or other MPI traces, one a process count.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, new_file, printed, wrote
+from convolver.cli.common import Csv, Dark, Json, new_file, printed, wrote
 from convolver.cli.model_scale import Force, Point, Rate, Size, Traces, scalable_of
 from convolver.errors import UsageError
 
@@ -24,7 +24,7 @@ def speedup_command(
     rate: Rate = 1e9,
     point: Point = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Picture: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    dark: Dark = False,
     force: Force = False,
     json: Json = False,
     csv: Csv = False,

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Dask, Jobs, new_file, say, wrote
+from convolver.cli.common import Dask, Force, Jobs, new_file, say, wrote
 from convolver.cli.model_points import points_command
 from convolver.cli.model_scale import scale_command
 from convolver.cli.model_speedup import speedup_command
 from convolver.errors import UsageError
-
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def sweep_command(

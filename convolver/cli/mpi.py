@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from convolver.cli.common import new_file, print_json, say, wrote
+from convolver.cli.common import Force, new_file, print_json, say, wrote
 from convolver.cli.mpi_play import add
 from convolver.cli.verb_group import new_group
 
@@ -41,7 +41,7 @@ def trace_command(
         typer.Option("--signature", help="Run it a second time, traced: blocks of every burst, for 'convolver predict --mpi'."),
     ] = False,
     engine: Annotated[str, typer.Option(help="What runs it the second time: valgrind, native or auto.")] = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Record the MPI events of an unmodified program; the recording is complete also after an abort or a kill.
@@ -90,7 +90,7 @@ def count_command(
     command: Annotated[list[str], typer.Argument(help="Command with its launcher, after '--'.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Trace to write: .txt with smpirun, else .parquet.")],
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Run a program on real ranks or under SimGrid SMPI and count the instructions between its MPI calls, exactly.
 
@@ -125,7 +125,7 @@ def convert_command(
     config: Annotated[
         Path | None, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Convert MPI events between formats: Convolver, Dimemas, Paraver and OTF2 (reading), SimGrid.
 
@@ -169,7 +169,7 @@ def network_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Machine profile to write.")],
     machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead, what sharing a processor costs.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
+from convolver.cli.common import Dark, Force
 
 HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
 
@@ -34,11 +35,11 @@ def plot(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Picture: .png, .svg or .pdf [default: VIEW.png].")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    dark: Dark = False,
     top: Annotated[int | None, typer.Option("--top", min=0, help="Rows to show.")] = None,
     at: Annotated[list[str] | None, typer.Option("--fix", help="scaling: NAME=VALUE fixes a feature; repeatable.")] = None,
     to: Annotated[float | None, typer.Option("--to", help="scaling: end of the curve.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Run the verb."""
     from convolver.cli.common import new_file, wrote

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, Pin, State, pinning, printed
+from convolver.cli.common import BASE, Cores, Csv, Force, Hits, Json, Measured, Pin, State, pinning, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
 from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
@@ -42,20 +42,13 @@ def predict(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
-    base: Annotated[
-        str,
-        typer.Option(
-            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
-        ),
-    ] = "host",
+    base: Annotated[str, BASE] = "host",
     target: Annotated[
         list[str] | None,
         typer.Option("--target", "-t", help="Machine to predict; repeatable.", autocompletion=completing.machines),
     ] = None,
-    hits: Annotated[
-        Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
-    ] = None,
-    measured: Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")] = None,
+    hits: Hits = None,
+    measured: Measured = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
     interval: Annotated[
         str | None, typer.Option("--interval", help="Record bursts: one in every N memory references [1M].")
@@ -100,7 +93,7 @@ def predict(
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = HOT,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 6 where the check on the base fails.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Csv, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Force, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 
@@ -55,7 +55,7 @@ def probe_command(
         Path | None, typer.Option("--bundle", help="Measure nothing; write the probe as one file to run on other machines.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Csv = False,
 ) -> None:

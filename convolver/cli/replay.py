@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Dask, Jobs, new_file, printed, wrote
+from convolver.cli.common import Csv, Dask, Force, Jobs, new_file, printed, wrote
 from convolver.cli.verb_group import Verbs, new_group
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def run_command(
     ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Csv = False,
 ) -> None:
@@ -263,7 +263,7 @@ def sweep_command(
     design: Annotated[str, typer.Option(help="lhs (Latin hypercube) or random.")] = "lhs",
     jobs: Jobs = None,
     dask: Dask = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Replay over ranges of latency, bandwidth and CPU ratio; an interrupted sweep goes on when started again.
 

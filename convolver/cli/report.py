@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json
+from convolver.cli.common import Csv, Force, Json
 
 if TYPE_CHECKING:
     from convolver.reporting.report_input import Bundle
@@ -37,7 +37,7 @@ def report(
         typer.Option("--sources", help="Folder of source files; repeatable. Default: the command's, if traced here."),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 10,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Json, existing, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _share(
     by: Annotated[str, typer.Option("--turns-in", help="What turns are counted in: references or instructions.")] = "references",
     json: Json = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     from convolver.cli.simulate import print_about, print_totals
     from convolver.machine.catalog import find_machine

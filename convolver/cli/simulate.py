@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, existing, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Force, Jobs, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _simulate(
         ),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = None,
+    jobs: Jobs = None,
     dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask.distributed scheduler to run on.")] = None,
     causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
     pages: Annotated[
@@ -118,7 +118,7 @@ def _simulate(
     ] = "block",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Csv = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
 ) -> None:
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.reporting.console import terminal_progress

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import new_file, say, wrote
+from convolver.cli.common import Force, Jobs, new_file, say, wrote
 from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
 
@@ -261,7 +261,7 @@ def trace_command(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Set OMP_NUM_THREADS, GOMAXPROCS and the like to N, where unset.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers at a time [one a processor].")] = None,
+    jobs: Jobs = None,
     children: Annotated[
         bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
     ] = False,
@@ -269,7 +269,7 @@ def trace_command(
     engine: Engine = None,
     attach: Annotated[int | None, typer.Option("--attach", help="Trace this running process, by the native engine.")] = None,
     seconds: Annotated[str | None, typer.Option("--for", help="--attach: so long, like 30s [until it ends].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
 ) -> None:
     """Run a program and record what it executes and which memory it touches.

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli import completing
-from convolver.cli.common import Cores, Csv, Json, Pin, existing, new_file, pinning, printed, wrote
+from convolver.cli.common import BASE, Cores, Csv, Dark, Force, Hits, Json, Pin, Plot, existing, new_file, pinning, printed, wrote
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -26,20 +25,13 @@ WIDTH = 124
 
 def what_if_command(
     program: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program, or a signature with --hits.")],
-    base: Annotated[
-        str,
-        typer.Option(
-            "--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines
-        ),
-    ] = "host",
-    hits: Annotated[
-        Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
-    ] = None,
+    base: Annotated[str, BASE] = "host",
+    hits: Hits = None,
     cores: Cores = None,
     pin: Pin = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    plot: Plot = None,
+    dark: Dark = False,
+    force: Force = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
