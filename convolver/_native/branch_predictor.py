@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from convolver._native._core import ffi, lib
 from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths, PathWindow
-from convolver._native.status import check
-from convolver._native.trace_decoder import Decoder, copied
+from convolver._native.status import check, owned
+from convolver._native.trace_decoder import Decoder, column
 
 CONDITIONAL: int = lib.CV_END_CONDITIONAL
 CALL: int = lib.CV_END_CALL
@@ -36,11 +36,8 @@ class Branches:
     """Predicts the branches of paths one after another: one predictor, whose state goes on from piece to piece."""
 
     def __init__(self, decoder: Decoder) -> None:
-        handle = lib.cv_branches_new(decoder.handle)
-        if handle == ffi.NULL:
-            raise MemoryError
         self._trace = decoder.handle  # not the decoder: it keeps this, and a cycle would keep both
-        self.handle: Any = ffi.gc(handle, lib.cv_branches_free)
+        self.handle: Any = owned(lib.cv_branches_new(decoder.handle), lib.cv_branches_free)
 
     def attach(self, paths: Paths) -> None:
         """Walk all that is built from now on, in C. Readers in C that are added later find the flags of each piece."""
@@ -57,19 +54,14 @@ class Branches:
         check(lib.cv_branches_walk(self.handle, path, ffi.from_buffer("uint8_t[]", flags)), "Predicting branches")
         return flags
 
-    def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        pointer = ffi.new(f"const {ctype} **")
-        count = getter(self.handle, pointer)
-        return copied(pointer[0], count, dtype)
-
     def counts(self) -> NDArray[Any]:
         """Return what the branches of each segment did (:data:`COUNTS`), for the segments known at the last walk."""
-        return self._array(lib.cv_branches_counts, "cv_branch_counts", COUNTS)
+        return column(lib.cv_branches_counts, self.handle, COUNTS)
 
     def ends(self) -> NDArray[Any]:
         """Return how each segment ends (:data:`END`)."""
-        return self._array(lib.cv_branches_ends, "cv_segment_end", END)
+        return column(lib.cv_branches_ends, self.handle, END)
 
     def edges(self) -> NDArray[Any]:
         """Return which segment followed which how often (:data:`EDGE`)."""
-        return self._array(lib.cv_branches_edges, "cv_edge", EDGE)
+        return column(lib.cv_branches_edges, self.handle, EDGE)

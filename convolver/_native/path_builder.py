@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.status import check
+from convolver._native.status import check, owned
 from convolver._native.trace_decoder import Decoder, copied
 
 UNKNOWN: int = lib.CV_PATH_UNKNOWN
@@ -42,10 +42,7 @@ class Paths:
     """
 
     def __init__(self, decoder: Decoder, max_visits: int, *, warmup: bool = False) -> None:
-        handle = lib.cv_paths_new(max(1, max_visits), warmup)
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_paths_free)
+        self.handle: Any = owned(lib.cv_paths_new(max(1, max_visits), warmup), lib.cv_paths_free)
         self._kept: list[Any] = []
         decoder.build_paths(self)
 
@@ -69,10 +66,7 @@ class PathCollector:
     """Keeps pieces until they are taken."""
 
     def __init__(self) -> None:
-        handle = lib.cv_path_collector_new()
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_path_collector_free)
+        self.handle: Any = owned(lib.cv_path_collector_new(), lib.cv_path_collector_free)
 
     def take(self) -> list[PathWindow]:
         """Return the pieces kept since the last call, as copies."""

@@ -12,8 +12,8 @@ from convolver._native.branch_predictor import Branches
 from convolver._native.core_walk import Core
 from convolver._native.layouts import layout
 from convolver._native.path_builder import Paths
-from convolver._native.status import check
-from convolver._native.trace_decoder import Decoder, copied
+from convolver._native.status import check, owned
+from convolver._native.trace_decoder import Decoder, column, copied
 
 ABOUT, FOUND = layout("cv_sample_window"), layout("cv_block_cycles")
 
@@ -39,10 +39,10 @@ class PathSample:
     ) -> None:
         numbers = np.ascontiguousarray(owners, dtype=np.uint32)
         of_sites = ffi.new("cv_site_owners *", (len(numbers), blocks, ffi.cast("void *", numbers.__array_interface__["data"][0])))
-        handle = lib.cv_path_sample_new(decoder.handle, branches.handle, ffi.new("cv_sample_plan *", plan._asdict()), of_sites)
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_path_sample_free)
+        self.handle: Any = owned(
+            lib.cv_path_sample_new(decoder.handle, branches.handle, ffi.new("cv_sample_plan *", plan._asdict()), of_sites),
+            lib.cv_path_sample_free,
+        )
         self._kept = (decoder.handle, branches)
         paths.add_sink(lib.cv_path_sample_sink, self.handle)
 
@@ -84,10 +84,10 @@ class SampleWalk:
     ) -> None:
         arrays = np.ascontiguousarray(blocks, dtype=np.uint32), np.ascontiguousarray(counted, dtype=np.uint8)
         pointers = [ffi.cast("void *", array.__array_interface__["data"][0]) for array in arrays]
-        handle = lib.cv_sample_walk_new(sample.handle, core.handle, ffi.new("cv_block_map *", (len(arrays[0]), total, *pointers)))
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_sample_walk_free)
+        self.handle: Any = owned(
+            lib.cv_sample_walk_new(sample.handle, core.handle, ffi.new("cv_block_map *", (len(arrays[0]), total, *pointers))),
+            lib.cv_sample_walk_free,
+        )
         self._core, self._kept = core, (sample, arrays)
         core.blame(arrays[0], total)
 
@@ -104,6 +104,4 @@ class SampleWalk:
 
     def found(self) -> NDArray[Any]:
         """Return what all windows walked so far show of blocks (:data:`FOUND`), window by window."""
-        pointer = ffi.new("const cv_block_cycles **")
-        count = lib.cv_sample_walk_found(self.handle, pointer)
-        return copied(pointer[0], count, FOUND)
+        return column(lib.cv_sample_walk_found, self.handle, FOUND)

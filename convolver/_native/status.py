@@ -34,6 +34,13 @@ def cv_python_interrupts() -> int:
 lib.cv_ask_for_interrupts(lib.cv_python_interrupts)
 
 
+def owned(handle: Any, free: Any) -> Any:
+    """Return a new handle of the C core, which ``free`` frees when nobody holds it; raises :class:`MemoryError` for NULL."""
+    if handle == ffi.NULL:
+        raise MemoryError
+    return ffi.gc(handle, free)
+
+
 @contextmanager
 def abort_says(sentence: str, status: int) -> Iterator[None]:
     """Let ``abort()`` write a sentence and end the process with an exit status."""

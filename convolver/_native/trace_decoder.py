@@ -15,7 +15,7 @@ from convolver._native.detailed_engine import DetailedSimulator
 from convolver._native.layouts import layout
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
-from convolver._native.status import check
+from convolver._native.status import check, owned
 from convolver.errors import ConvolverError, FormatError
 
 WINDOW: int = lib.CV_BATCH_WINDOW
@@ -95,6 +95,13 @@ def copied(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype).copy()
 
 
+def column(getter: Any, handle: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a copy of the array that a function of the C core points to, whose length it returns."""
+    pointer = ffi.new(ffi.typeof(getter).args[1])
+    count = getter(handle, pointer)
+    return copied(pointer[0], count, dtype)
+
+
 class Decoder:
     """Decodes a tracer's stream or recorded chunks; memory is bounded by the code seen, not by the length of the run.
 
@@ -103,10 +110,7 @@ class Decoder:
 
     def __init__(self, where: str = "The tracer's stream") -> None:
         self._where = where
-        handle = lib.cv_trace_new()
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_trace_free)
+        self.handle: Any = owned(lib.cv_trace_new(), lib.cv_trace_free)
         self._kept: list[Any] = []
         self.attributes = False
         """True when references are attributed to data objects."""
@@ -225,7 +229,7 @@ class Decoder:
 
     def units(self) -> NDArray[Any]:
         """Return where in the addresses and set samples recorded since :meth:`take` each interval begins (:data:`UNIT`)."""
-        return self._array(lib.cv_trace_units, "const cv_recorded_unit", UNIT)
+        return column(lib.cv_trace_units, self.handle, UNIT)
 
     def coarsen(self, sets: bytes, classes: int, set_class: int) -> bytes:
         """Return the set samples of a unit with those of one of ``classes`` alone."""
@@ -260,17 +264,12 @@ class Decoder:
         size = lib.cv_trace_system(self.handle, pointer)
         return bytes(ffi.buffer(pointer[0], size)[:]) if size else b""
 
-    def _array(self, getter: Any, ctype: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        pointer = ffi.new(f"{ctype} **")
-        count = getter(self.handle, pointer)
-        return copied(pointer[0], count, dtype)
-
     def _texts(self, getter: Any, count: int) -> list[str]:
         return [os.fsdecode(ffi.string(getter(self.handle, i))) for i in range(count)]
 
     def modules(self) -> NDArray[Any]:
         """Return the modules seen so far (:data:`MODULE`)."""
-        return self._array(lib.cv_trace_modules, "const struct cv_wire_module", MODULE)
+        return column(lib.cv_trace_modules, self.handle, MODULE)
 
     def module_paths(self) -> list[str]:
         """Return the path of each module, empty for code outside every file."""
@@ -278,27 +277,27 @@ class Decoder:
 
     def segments(self) -> NDArray[Any]:
         """Return the segments seen so far (:data:`SEGMENT`)."""
-        return self._array(lib.cv_trace_segments, "const struct cv_wire_segment", SEGMENT)
+        return column(lib.cv_trace_segments, self.handle, SEGMENT)
 
     def instructions(self) -> NDArray[Any]:
         """Return the instructions of all segments, one segment after another (:data:`INSTRUCTION`)."""
-        return self._array(lib.cv_trace_instructions, "const struct cv_wire_instruction", INSTRUCTION)
+        return column(lib.cv_trace_instructions, self.handle, INSTRUCTION)
 
     def sites(self) -> NDArray[Any]:
         """Return the sites (:data:`SITE`)."""
-        return self._array(lib.cv_trace_sites, "const struct cv_wire_site", SITE)
+        return column(lib.cv_trace_sites, self.handle, SITE)
 
     def code(self) -> NDArray[np.uint8]:
         """Return the instruction bytes of all segments, one segment after another."""
-        return self._array(lib.cv_trace_code, "const uint8_t", np.dtype(np.uint8))
+        return column(lib.cv_trace_code, self.handle, np.dtype(np.uint8))
 
     def features(self) -> NDArray[Any]:
         """Return the features of the sites (:data:`FEATURES`)."""
-        return self._array(lib.cv_trace_features, "const cv_site_features", FEATURES)
+        return column(lib.cv_trace_features, self.handle, FEATURES)
 
     def objects(self) -> NDArray[Any]:
         """Return the data objects (:data:`OBJECT`); the first stands for what nothing is known of."""
-        return self._array(lib.cv_trace_objects, "const cv_object", OBJECT)
+        return column(lib.cv_trace_objects, self.handle, OBJECT)
 
     def object_texts(self) -> list[str]:
         """Return the text of each data object: function, symbol or path."""
@@ -306,7 +305,7 @@ class Decoder:
 
     def pairs(self) -> NDArray[Any]:
         """Return which sites referred to which data objects (:data:`PAIR`)."""
-        return self._array(lib.cv_trace_pairs, "const cv_pair", PAIR)
+        return column(lib.cv_trace_pairs, self.handle, PAIR)
 
     def visits(self) -> NDArray[np.uint64]:
         """Return how often each segment was recorded."""
@@ -330,10 +329,7 @@ class Collector:
     """Keeps batches until they are taken."""
 
     def __init__(self) -> None:
-        handle = lib.cv_collector_new()
-        if handle == ffi.NULL:
-            raise MemoryError
-        self.handle: Any = ffi.gc(handle, lib.cv_collector_free)
+        self.handle: Any = owned(lib.cv_collector_new(), lib.cv_collector_free)
 
     def take(self) -> list[Batch]:
         """Return the batches kept since the last call, as copies."""
