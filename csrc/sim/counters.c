@@ -62,7 +62,7 @@ static cv_status reserve(cv_sim *sim, uint64_t owners)
         if (cv_tally_reserve(&f->accesses, owners) != CV_OK)
             return CV_ERROR_MEMORY;
         for (uint32_t s = 0; s < f->n_stages; s++)
-            if (cv_tally_reserve(&f->stages[s].level->counts, 2 * owners) != CV_OK)
+            if (cv_tally_reserve(&f->stages[s].level->all.counts, 2 * owners) != CV_OK)
                 return CV_ERROR_MEMORY;
     }
     sim->owners_capacity = owners;

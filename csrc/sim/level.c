@@ -21,11 +21,11 @@ void *cv_table_alloc(size_t count, size_t size)
 static cv_status learn_regions(cv_level *l, const cv_regions *r)
 {
     uint64_t end = cv_regions_end(r);
-    uint32_t *offsets = realloc(l->offsets, end * sizeof *offsets);
+    uint32_t *offsets = realloc(l->all.offsets, end * sizeof *offsets);
     if (!offsets)
         return CV_ERROR_MEMORY;
-    l->offsets = offsets;
-    for (uint64_t id = l->offsets_end; id < end; id += 2) {
+    l->all.offsets = offsets;
+    for (uint64_t id = l->all.offsets_end; id < end; id += 2) {
         uint64_t offset = 0;
         if (id >= REGIONS_DIRECT) {
             unsigned __int128 true_line = (unsigned __int128)r->region_of[(id - REGIONS_DIRECT) / 2] << REGION_BITS;
@@ -35,7 +35,7 @@ static cv_status learn_regions(cv_level *l, const cv_regions *r)
         /* The empty number above a region is where lines near its end lie after the offset was added. */
         offsets[id] = offsets[id + 1] = (uint32_t)offset;
     }
-    l->offsets_end = end;
+    l->all.offsets_end = end;
     return CV_OK;
 }
 
@@ -61,7 +61,7 @@ static cv_status widen(cv_level *l)
 
 cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end)
 {
-    if (!l->power_of_two && cv_regions_end(r) > l->offsets_end && learn_regions(l, r) != CV_OK)
+    if (!l->power_of_two && cv_regions_end(r) > l->all.offsets_end && learn_regions(l, r) != CV_OK)
         return CV_ERROR_MEMORY;
     return line_end > l->line_limit ? widen(l) : CV_OK;
 }
@@ -105,33 +105,18 @@ static void free_lines(cv_level *l)
     free(l->ages);
 }
 
-/* Exchange all but what is one for all threads. */
-static void exchange(cv_level *l, cv_level *kept)
-{
-    cv_level other = *kept;
-    *kept = *l;
-    other.offsets = l->offsets;
-    other.offsets_end = l->offsets_end;
-    other.n_threads = l->n_threads;
-    other.threads = l->threads;
-    other.unknown = l->unknown;
-    other.fills = l->fills;
-    other.counts = l->counts;
-    *l = other;
-}
-
 cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd *simd)
 {
     const uint32_t most = (from > to ? from : to) + 1;
-    if (most > l->n_threads) {
-        cv_level *grown = realloc(l->threads, most * sizeof *grown);
+    if (most > l->all.n_threads) {
+        cv_level *grown = realloc(l->all.threads, most * sizeof *grown);
         if (!grown)
             return CV_ERROR_MEMORY;
-        memset(grown + l->n_threads, 0, (most - l->n_threads) * sizeof *grown);
-        l->threads = grown;
-        l->n_threads = most;
+        memset(grown + l->all.n_threads, 0, (most - l->all.n_threads) * sizeof *grown);
+        l->all.threads = grown;
+        l->all.n_threads = most;
     }
-    cv_level *next = &l->threads[to];
+    cv_level *next = &l->all.threads[to];
     if (!next->rows) {
         const cv_sim_level geometry = {.sets = l->sets, .ways = l->ways, .policy = l->policy, .own = 1};
         cv_status status = cv_level_new(next, &geometry, l->first, simd);
@@ -140,18 +125,19 @@ cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd
     }
     cv_level now = *next;
     *next = (cv_level){0};
-    exchange(l, &now);
-    l->threads[from] = now;
+    l->all.threads[from] = *l;
+    now.all = l->all;
+    *l = now;
     return CV_OK;
 }
 
 void cv_level_free(cv_level *l)
 {
-    for (uint32_t i = 0; i < l->n_threads; i++)
-        free_lines(&l->threads[i]);
-    free(l->threads);
+    for (uint32_t i = 0; i < l->all.n_threads; i++)
+        free_lines(&l->all.threads[i]);
+    free(l->all.threads);
     free_lines(l);
-    free(l->offsets);
-    cv_tally_free(&l->counts);
-    cv_tally_free(&l->unknown);
+    free(l->all.offsets);
+    cv_tally_free(&l->all.counts);
+    cv_tally_free(&l->all.unknown);
 }

@@ -19,7 +19,7 @@ static inline __attribute__((always_inline)) cv_place cv_place_of(const cv_level
 {
     if (power_of_two)
         return (cv_place){line & (l->sets - 1), line >> l->shift};
-    uint64_t x = line + l->offsets[line >> REGION_BITS];
+    uint64_t x = line + l->all.offsets[line >> REGION_BITS];
     uint64_t q = (uint64_t)(((unsigned __int128)x * l->magic) >> 64);
     uint64_t set = x - q * l->sets;
     /* For x up to 2^48 the rounded-up reciprocal can give one too much. */
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level 
     if (power_of_two)
         return (tag << l->shift) | set;
     uint64_t x = tag * l->sets + set;
-    return x - l->offsets[x >> REGION_BITS];
+    return x - l->all.offsets[x >> REGION_BITS];
 }
 
 /* The record that writes a victim (a 32-bit tag) of `record`'s set back; any word where the victim is not dirty. */

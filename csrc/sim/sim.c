@@ -210,10 +210,10 @@ cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, u
     if (hierarchy >= sim->hierarchies || level >= sim->hierarchy[hierarchy].n_levels)
         return CV_ERROR_ARGUMENT;
     const cv_hierarchy *h = &sim->hierarchy[hierarchy];
-    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->counts, *unknowns = &h->levels[level]->unknown;
+    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->all.counts, *unknowns = &h->levels[level]->all.unknown;
     for (uint64_t i = 0; i < sim->owners; i++) {
         if (accesses)
-            accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1]->counts, 2 * i) : cv_tally_get(lines, i);
+            accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1]->all.counts, 2 * i) : cv_tally_get(lines, i);
         if (misses)
             misses[i] = cv_tally_get(own, 2 * i);
         if (write_backs)

@@ -70,25 +70,27 @@ struct cv_level {
     cv_level_run run_hits; /* with a branch, for first levels where most records hit */
     void *rows;            /* sets x stride tags of 32 or 64 bits */
     uint64_t sets;
-    uint64_t magic;    /* ceil(2^64 / sets): division by multiplication */
-    uint32_t *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line */
-    uint64_t offsets_end;
+    uint64_t magic;        /* ceil(2^64 / sets): division by multiplication */
     uint64_t line_limit;   /* lines below it have tags that fit */
     uint32_t ways, stride; /* stride: tags from one row to the next */
     uint32_t shift;        /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
-    bool own;           /* by thread */
-    uint32_t n_threads; /* in `threads` */
-    cv_level *threads;  /* lines of those that do not run; empty without any yet, and for the one that runs */
-    uint32_t policy;    /* enum cv_sim_policy */
-    uint64_t *state;    /* of each set, of other policies than LRU */
-    uint8_t *ages;      /* of each way, of some policies */
-    uint64_t seed;      /* of policies that choose at random */
-    int32_t selector;   /* of DRRIP: who wins the duel */
-    uint32_t bimodal;   /* of DRRIP: bimodal fills */
-    cv_tally unknown;   /* per owner: accesses that may have hit, of references with gaps */
-    uint32_t fills;     /* misses of such references in sets with room, so far */
-    cv_tally counts;    /* number 2 owner: misses; 2 owner + 1: write-backs */
+    bool own;         /* by thread */
+    uint32_t policy;  /* enum cv_sim_policy */
+    uint64_t *state;  /* of each set, of other policies than LRU */
+    uint8_t *ages;    /* of each way, of some policies */
+    uint64_t seed;    /* of policies that choose at random */
+    int32_t selector; /* of DRRIP: who wins the duel */
+    uint32_t bimodal; /* of DRRIP: bimodal fills */
+    struct {
+        uint32_t *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line */
+        uint64_t offsets_end;
+        uint32_t n_threads; /* in `threads` */
+        uint32_t fills;     /* misses of references with gaps in sets with room, so far */
+        cv_level *threads;  /* lines of those that do not run; empty without any yet, and for the one that runs */
+        cv_tally unknown;   /* per owner: accesses that may have hit, of references with gaps */
+        cv_tally counts;    /* number 2 owner: misses; 2 owner + 1: write-backs */
+    } all;                  /* threads share it */
 };
 
 typedef struct cv_simd cv_simd;
@@ -155,7 +157,7 @@ struct cv_simd {
     void (*level)(cv_level *l);
     /* Add one to the counter of each number, of which none is above `largest`. */
     void (*tally)(cv_tally *t, const uint32_t *id, size_t n, uint32_t largest);
-    /* Count (in cv_level.counts) the records that leave a level. `owner`: of the batch's references, where labels are indices. */
+    /* Count (in cv_level.all.counts) the records that leave a level. `owner`: of the batch's references, where labels are indices. */
     void (*charge)(cv_tally *t, const uint32_t *owner, const uint64_t *out, size_t n);
 };
 

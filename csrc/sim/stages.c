@@ -56,9 +56,9 @@ static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const ui
 {
     if (f->warm)
         return CV_OK;
-    if (cv_tally_expect(&l->counts, n) != CV_OK)
+    if (cv_tally_expect(&l->all.counts, n) != CV_OK)
         return CV_ERROR_MEMORY;
-    f->simd->charge(&l->counts, owner, out, n);
+    f->simd->charge(&l->all.counts, owner, out, n);
     return CV_OK;
 }
 
@@ -76,7 +76,7 @@ static bool has_room(const cv_level *l, uint64_t record)
 /* One record after another where a set has room: most of the misses there are not known to be some (cv_sim_gaps). */
 static cv_status run_with_gaps(cv_front *f, cv_level *l, const uint64_t *in, size_t n, const uint32_t *owner, uint64_t *out, size_t *left)
 {
-    if (cv_tally_reserve(&l->unknown, l->counts.used / 2) != CV_OK || cv_tally_expect(&l->unknown, n) != CV_OK)
+    if (cv_tally_reserve(&l->all.unknown, l->all.counts.used / 2) != CV_OK || cv_tally_expect(&l->all.unknown, n) != CV_OK)
         return CV_ERROR_MEMORY;
     for (size_t at = 0; at < n;) {
         const size_t end = at + LOOK_AHEAD < n ? at + LOOK_AHEAD : n;
@@ -91,8 +91,8 @@ static cv_status run_with_gaps(cv_front *f, cv_level *l, const uint64_t *in, siz
             const bool fills = (l->first || !(in[at] & FLAG)) && has_room(l, in[at]);
             const size_t more = l->run(l, in + at, 1, out + *left);
             const uint64_t label = in[at] >> LABEL_SHIFT;
-            if (fills && more && l->fills++ % f->gaps)
-                l->unknown.lanes[owner ? owner[label] : label][0]++;
+            if (fills && more && l->all.fills++ % f->gaps)
+                l->all.unknown.lanes[owner ? owner[label] : label][0]++;
             *left += more;
         }
     }
