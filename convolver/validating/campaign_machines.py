@@ -112,7 +112,7 @@ def measured_elsewhere(condition: Condition, here: Path) -> dict[tuple[str, str]
         rows = table.select("program", pl.col("input").fill_null(""), "seconds").rows()
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         first = (str(error).strip().splitlines() or ["no reason"])[0]
         raise SchemaError(f"{path} needs the columns program, input and seconds: {first}") from error
     return {(program, name): seconds for program, name, seconds in rows if seconds is not None and seconds > 0}

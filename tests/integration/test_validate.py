@@ -13,7 +13,7 @@ import pytest
 
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
-from convolver.errors import TracerError, UsageError
+from convolver.errors import SchemaError, TracerError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
@@ -301,6 +301,14 @@ def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
     assert not any(point.samples_seconds for curve in machine.maps for point in curve.points)
     condition = Condition(name="mine", profile="out/mine.machine.json", times="out/times-mine.csv")
     assert measured_elsewhere(condition, folder).keys() == {("spin", "short")}
+
+
+@pytest.mark.parametrize("text", ["program,seconds\na,1\n", 'program,input,seconds\na,small,"', "\0"])
+def test_times_of_another_kind_are_refused_with_one_sentence(text, tmp_path):
+    (tmp_path / "times.csv").write_text(text)
+    condition = Condition(name="mine", profile="mine.machine.json", times="times.csv")
+    with pytest.raises(SchemaError, match="needs the columns program, input and seconds"):
+        measured_elsewhere(condition, tmp_path)
 
 
 def test_another_machine_is_not_exported(folder):
