@@ -99,6 +99,8 @@ struct cv_core {
     uint64_t decoded_line;  /* of the instruction that was fetched last */
     uint32_t decoded_slots; /* since it was entered */
     int decodes;            /* it is not in the cache of decoded code */
+    uint32_t line_slots;    /* fetched of the last line of code since control came to it */
+    int entered;            /* by a taken branch */
     uint64_t window;        /* piece of code_window bytes in which the last instruction that was fetched ends */
     uint32_t taken;         /* cycles from a branch's fetch to its target's, after a taken branch; 0: after another */
     uint64_t block_fetched; /* cycle in which the last target was fetched */

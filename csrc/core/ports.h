@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     calendar_entry entry[CALENDAR];
     uint32_t uses[32], turns; /* of each port lately */
+    uint32_t taken;           /* the port that was taken last */
 } port_calendar;
 
 static inline void ports_clear(port_calendar *ports) { memset(ports->entry, 0xff, sizeof ports->entry); }
@@ -66,7 +67,7 @@ static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t 
     assert(mask && busy < CALENDAR);
     while (!(free = mask & ~(e = ports_at(ports, cycle))->taken))
         cycle++;
-    const uint32_t port = ports_choose(ports, free);
+    const uint32_t port = ports->taken = ports_choose(ports, free);
     ports->uses[port] += busy;
     e->taken |= UINT32_C(1) << port;
     for (uint32_t i = 1; i < busy; i++)

@@ -1,7 +1,8 @@
 /* The scheduler: instructions that were issued and wait for their operands or for a port.
  *
  * Each is bound to one of its ports when it is issued, to the one with the fewest that wait there, and keeps to it: cores do not ask which
- * port will be free once the operands are there, so that one may queue beside an idle one (docs/theory.md, "Core time"). */
+ * port will be free once the operands are there, so that one may queue beside an idle one (docs/theory.md, "Core time"). Cores with
+ * late_ports do ask, and bind none. */
 #ifndef CV_CORE_SCHEDULER_H
 #define CV_CORE_SCHEDULER_H
 

@@ -59,6 +59,21 @@ static void follow(cv_core *c, uint32_t late)
         c->block_fetched = c->fetched;
     c->group = 0;
     c->taken = 0;
+    c->line_slots = 0;
+    c->entered = 1;
+}
+
+/* The code goes on in the next line: with the second entry of this cycle, where cycles bring two and this one has brought one. */
+static void follow_line(cv_core *c)
+{
+    if (c->line_slots && c->line_slots <= c->params.entry_slots && c->group <= c->params.entry_slots) {
+        c->group = c->params.entry_slots;
+    } else {
+        c->fetched++;
+        c->group = 0;
+    }
+    c->line_slots = 0;
+    c->entered = 0;
 }
 
 /* Does the loop buffer have the loop? Then it is fetched no more, and none of its branches are predicted. */
@@ -81,6 +96,13 @@ static void look_up_decoded(cv_core *c, uint64_t line, uint32_t slots)
         c->decodes = !near_use(&c->decoded, line, line << 4 | (part & 15));
 }
 
+/* What one cycle brings is fetched. Where entries are, a line's third takes a cycle more if a branch went to that line. */
+static void fetch_more(cv_core *c)
+{
+    c->fetched += c->params.entry_slots && c->entered && !c->decodes ? 2 : 1;
+    c->group = 0;
+}
+
 /* Fetch groups end at taken branches; the queue after them lets fetch run ahead of issue. */
 static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 {
@@ -94,11 +116,13 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
     const uint32_t late = code_cycles(c);
     if (c->taken || late) {
         follow(c, late);
-    } else if (c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width) || (new_line && c->params.code_window)) {
-        c->fetched++;
-        c->group = 0;
+    } else if (new_line && c->params.code_window) {
+        follow_line(c);
+    } else if (c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width)) {
+        fetch_more(c);
     }
     c->group += slots;
+    c->line_slots += slots;
     const uint64_t room = queue_room(&c->fetch_queue);
     if (room > c->fetched) {
         c->fetched = room;
@@ -210,9 +234,10 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     if (folded) {
         latency = ++c->folded % c->params.folded_period ? 0 : 1;
     } else if (kind->ports && waits) {
-        port = scheduler_bind(&c->waiting, kind->ports);
+        const uint32_t ports = c->params.late_ports ? kind->ports : UINT32_C(1) << scheduler_bind(&c->waiting, kind->ports);
         const uint64_t ready = start;
-        start = ports_take(&c->ports, UINT32_C(1) << port, kind->half ? kind->busy + (c->odd[op->class_] ^= 1) : kind->busy, start);
+        start = ports_take(&c->ports, ports, kind->half ? kind->busy + (c->odd[op->class_] ^= 1) : kind->busy, start);
+        port = c->ports.taken;
         waited_for_port(c, start - ready, port);
         if (kind->also)
             ports_take(&c->ports, kind->also, 1, start);
@@ -359,10 +384,8 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
     const size_t end = path->first_reference[i + 1];
     const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
     if (c->params.code_window && first < last) {
-        if (!c->taken && c->window != c->address[segment] / c->params.code_window) {
-            c->fetched++;
-            c->group = 0;
-        }
+        if (!c->taken && c->window != c->address[segment] / c->params.code_window)
+            follow_line(c);
         c->window = (c->next_address[segment] - 1) / c->params.code_window;
     }
     fetch_lines(c, c->address[segment], c->next_address[segment]);

@@ -69,6 +69,12 @@ def test_an_instruction_keeps_to_the_port_that_it_was_bound_to(pairs):
     assert _walk([slow, *[choosing] * 2 * pairs, *[bound] * pairs], 1, ports=2).sum() == 9 + 2 * pairs
 
 
+@given(st.integers(1, 200), st.integers(0, 4))
+def test_late_ports_never_delay_a_chain_while_one_is_free(length, others):
+    chain, beside = _op(reads=(3,), writes=(3,)), [_op(writes=(4,))] * others
+    assert _walk([chain, *beside], length, ports=1 + others, params=PARAMS | {"late_ports": 1}).sum() == length
+
+
 @given(st.integers(1, 15), st.integers(1, 30))
 def test_ports_are_chosen_by_those_that_wait_not_by_those_that_were(pairs, before):
     """What has left the scheduler long ago counts no more."""

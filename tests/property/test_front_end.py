@@ -73,40 +73,55 @@ def test_a_line_behind_a_mispredicted_branch_is_waited_for_from_beginning_to_end
     assert _steady(params, jumps, flags=MISPREDICTED, slots=6) == near + jumps * latency
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.booleans())
-def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
-    new = [native.NEW_LINE * (i > 0 and i % each == 0) for i in range(lines * each)]
+def _turn(params, lines):
+    """Return the cycles of a turn of a loop over lines of code with so many instructions of one slot each."""
+    new = [native.NEW_LINE * (line > 0 and i == 0) for line, slots in enumerate(lines) for i in range(slots)]
     op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
     none, address = np.zeros(0, dtype=np.uint16), np.array([LINE], dtype=np.uint64)
-    code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * lines), op, none, none, none)
-    params = NEAR | {"near_targets": 1024, "code_window": LINE * ends}
+    code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * len(lines)), op, none, none, none)
 
     def cycles(rounds):
         core = Core(params, [PortClass(0, 0, 0, 1)], code)
         core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(rounds), np.zeros(rounds + 1), none, none), None)
         return int(core.cycles.sum())
 
-    steady = (cycles(72) - cycles(12)) / 60
+    return (cycles(72) - cycles(12)) / 60
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.booleans())
+def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
+    steady = _turn(NEAR | {"near_targets": 1024, "code_window": LINE * ends}, [each] * lines)
     assert steady == (lines if ends else max(1, lines * each / PARAMS["issue_width"]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "cycles"),
+    [
+        ([1], 1),
+        ([12], 1),
+        ([13], 3),
+        ([24], 3),
+        ([25], 5),
+        ([30], 5),
+        ([6, 6], 1),
+        ([6, 7], 2),
+        ([10, 9], 2),
+        ([9, 9, 9, 9], 4),
+        ([16, 1], 4),
+    ],
+)
+def test_two_entries_of_decoded_code_come_in_a_cycle(lines, cycles):
+    """Loops timed on Zen 5: instructions by line, and cycles a turn."""
+    wide = {"issue_width": 1000, "fetch_width": 12, "entry_slots": 6, "code_window": LINE}
+    assert _turn(NEAR | {"near_targets": 1024, **wide}, lines) == cycles
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_code_that_is_not_decoded_yet_comes_through_the_decoders(power, width, fits):
     """A loop over lines of four slots, each of which takes an entry of eight."""
     lines = 8 << power
-    new = [native.NEW_LINE * (number > 0 and number % 4 == 0) for number in range(4 * lines)]
-    op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
-    none, address = np.zeros(0, dtype=np.uint16), np.array([LINE], dtype=np.uint64)
-    code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * lines), op, none, none, none)
     params = NEAR | {"near_targets": 1024, "decoded_ops": 8 * lines if fits else 4 * lines, "decode_width": width}
-
-    def cycles(rounds):
-        core = Core(params, [PortClass(0, 0, 0, 1)], code)
-        core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(rounds), np.zeros(rounds + 1), none, none), None)
-        return int(core.cycles.sum())
-
-    steady = (cycles(72) - cycles(12)) / 60
-    assert abs(steady - lines * 4 / (PARAMS["issue_width"] if fits else width)) <= 1
+    assert abs(_turn(params, [4] * lines) - lines * 4 / (PARAMS["issue_width"] if fits else width)) <= 1
 
 
 def _probe(targets, lines, far, line):
