@@ -36,6 +36,8 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     base: str
+    base_id: str = ""
+    """Of the base's profile that the changes are relative to."""
     cpu: dict[str, Any]
     sizes: dict[str, int] = {}
     latencies: dict[str, float] = {}

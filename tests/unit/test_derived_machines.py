@@ -119,3 +119,9 @@ def test_latencies_and_capacity_come_back_from_their_curve(deriving):
     found = deriving.latencies(row)
     assert (found.l1, found.l2, found.l3, found.memory) == pytest.approx((l1, l2, l3, memory), rel=0.05)
     assert found.capacity == pytest.approx(capacity, rel=0.06)
+
+
+@pytest.mark.parametrize("entry", BUNDLED, ids=lambda entry: entry.name)
+def test_a_bundled_derivation_is_relative_to_the_present_base(entry):
+    derivation = Derivation.load(entry.path)
+    assert derivation.base_id == find_machine(derivation.base).id

@@ -193,6 +193,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     return Derivation(
         name=slug(row["cpu"]),
         base=base_name,
+        base_id=base.id,
         cpu=cpu,
         sizes={"L1": int(row["l1d_bytes"]), "L2": int(row["l2_bytes"]), "L3": int(round(c3 / step) * step)},
         latencies={"L3": round(own.l3 / last, 3), MEMORY: round(far / memory, 3)},
