@@ -12,27 +12,31 @@
 #include <stdint.h>
 
 enum cv_thread_event {
-    CV_THREAD_PROGRESS = 0,  /* no event: more work of an interval that goes on */
-    CV_THREAD_START = 1,     /* the thread's first record; object: the thread that made it, argument: 1 for one of a runtime's pool */
-    CV_THREAD_EXIT = 2,      /* its last */
-    CV_THREAD_CREATE = 3,    /* object: the new thread */
-    CV_THREAD_JOIN = 4,      /* object: the thread that has ended */
-    CV_THREAD_LOCK = 5,      /* object: the lock that the thread has from here; argument: 1 where those that wait for it spin first */
-    CV_THREAD_UNLOCK = 6,    /* object: the lock */
-    CV_THREAD_WAIT = 7,      /* object: the condition, argument: its mutex, which is unlocked */
-    CV_THREAD_WOKEN = 8,     /* ... and locked again; argument: the mutex */
-    CV_THREAD_SIGNAL = 9,    /* object: the condition, argument: 1 for all that wait */
-    CV_THREAD_BARRIER = 10,  /* object: the barrier, or the team with bit 63 set; argument: parties, 0: the team's */
-    CV_THREAD_ACQUIRE = 11,  /* object: the semaphore, one taken */
-    CV_THREAD_RELEASE = 12,  /* object: the semaphore, one given */
-    CV_THREAD_FORK = 13,     /* object: the team that a parallel region begins with */
-    CV_THREAD_BODY = 14,     /* object: the team; the thread begins the region's work */
-    CV_THREAD_BODY_END = 15, /* object: the team */
-    CV_THREAD_JOINED = 16,   /* object: the team; all members have ended */
-    CV_THREAD_CHUNK = 17,    /* object: the team; argument: 1, a part of a loop that is shared out follows, 0: none was left */
-    CV_THREAD_SLEPT = 18,    /* object: the word of memory whose futex woke the thread */
-    CV_THREAD_WAKE = 19,     /* object: the word; its sleepers are woken */
-    CV_THREAD_KINDS = 20,
+    CV_THREAD_PROGRESS = 0,    /* no event: more work of an interval that goes on */
+    CV_THREAD_START = 1,       /* the thread's first record; object: the thread that made it, argument: 1 for one of a runtime's pool */
+    CV_THREAD_EXIT = 2,        /* its last */
+    CV_THREAD_CREATE = 3,      /* object: the new thread */
+    CV_THREAD_JOIN = 4,        /* object: the thread that has ended */
+    CV_THREAD_LOCK = 5,        /* object: the lock that the thread has from here; argument: 1 where those that wait for it spin first */
+    CV_THREAD_UNLOCK = 6,      /* object: the lock */
+    CV_THREAD_WAIT = 7,        /* object: the condition, argument: its mutex, which is unlocked */
+    CV_THREAD_WOKEN = 8,       /* ... and locked again; argument: the mutex */
+    CV_THREAD_SIGNAL = 9,      /* object: the condition, argument: 1 for all that wait */
+    CV_THREAD_BARRIER = 10,    /* object: the barrier, or the team with bit 63 set; argument: parties, 0: the team's */
+    CV_THREAD_ACQUIRE = 11,    /* object: the semaphore, one taken */
+    CV_THREAD_RELEASE = 12,    /* object: the semaphore, one given */
+    CV_THREAD_FORK = 13,       /* object: the team that a parallel region begins with */
+    CV_THREAD_BODY = 14,       /* object: the team; the thread begins the region's work */
+    CV_THREAD_BODY_END = 15,   /* object: the team */
+    CV_THREAD_JOINED = 16,     /* object: the team; all members have ended */
+    CV_THREAD_CHUNK = 17,      /* object: the team; argument: 1, a part of a loop that is shared out follows, 0: none was left */
+    CV_THREAD_SLEPT = 18,      /* object: the word of memory whose futex woke the thread */
+    CV_THREAD_WAKE = 19,       /* object: the word; its sleepers are woken */
+    CV_THREAD_TASK = 20,       /* object: number of a task that the thread makes */
+    CV_THREAD_TASK_BEGIN = 21, /* object: the task; argument: 1 where the thread that made it runs it at once */
+    CV_THREAD_TASK_END = 22,   /* object: the task */
+    CV_THREAD_TASK_WAIT = 23,  /* all tasks that the one which the thread is in has made have ended */
+    CV_THREAD_KINDS = 24,
     CV_THREADS_CLASS = 32, /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
     CV_THREADS_NAME = 33   /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
 };

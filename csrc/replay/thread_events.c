@@ -7,7 +7,7 @@
 /* Objects of different uses at one address are distinguished. */
 #define TEAM (UINT64_C(1) << 63) /* of a barrier */
 
-enum space { LOCKS = 1, CONDITIONS, BARRIERS, SEMAPHORES, FUTEXES, TEAMS, POOLS, STARTS, ENDS };
+enum space { LOCKS = 1, CONDITIONS, BARRIERS, SEMAPHORES, FUTEXES, TEAMS, POOLS, STARTS, ENDS, TASKS };
 
 static uint64_t mix(uint64_t key, enum space space) { return (key ^ (uint64_t)space << 56) * UINT64_C(0x9E3779B97F4A7C15) + space; }
 
@@ -47,7 +47,7 @@ static uint32_t object_of(cv_threads *t, uint64_t object, enum space space)
         if (t->objects[t->table[at % t->table_size]].key == key)
             return t->table[at % t->table_size];
     t->table[at % t->table_size] = t->n_objects;
-    t->objects[t->n_objects] = (struct sync_object){.key = key, .sums = {.object = object}};
+    t->objects[t->n_objects] = (struct sync_object){.key = key, .barrier = NOBODY, .sums = {.object = object}};
     return t->n_objects++;
 }
 
@@ -76,12 +76,18 @@ static enum space space_of(const struct cv_thread_record *r)
 
 /* What a thread has met so far, in the pass over the records. */
 struct met {
-    uint32_t filled; /* records packed */
     uint32_t waits;  /* record of the last WAIT */
     uint32_t forked; /* object of the team that it began last */
     uint64_t loop;   /* loops of the team so far */
     uint32_t made;   /* pool's threads since the last fork */
+    uint32_t team;   /* object of the team in whose region it is, or NOBODY */
 };
+
+static struct packed *next_packed(cv_threads *t, uint32_t record)
+{
+    struct stream *stream = &t->streams[t->stream_of[record]];
+    return &t->packed[stream->first + stream->filled++];
+}
 
 static void pack_team(cv_threads *t, const struct cv_thread_record *r, struct met *met, uint32_t object)
 {
@@ -90,7 +96,10 @@ static void pack_team(cv_threads *t, const struct cv_thread_record *r, struct me
     if (r->kind == CV_THREAD_BODY) {
         t->objects[object].parties++;
         met->loop = 0;
+        met->team = object;
     }
+    if (r->kind == CV_THREAD_BODY_END)
+        met->team = NOBODY;
 }
 
 static void pack_start(cv_threads *t, const struct cv_thread_record *r, struct met *met)
@@ -116,7 +125,7 @@ static bool pack_one(cv_threads *t, uint32_t number, struct met *met)
 {
     const struct cv_thread_record *r = &t->records[number];
     struct met *mine = &met[r->thread];
-    struct packed *p = &t->packed[t->streams[r->thread].first + mine->filled++];
+    struct packed *p = next_packed(t, number);
     *p = (struct packed){number, NOBODY, NEVER, NOBODY, 0};
     enum space space = space_of(r);
     if (space && (p->object = object_of(t, r->object, space)) == NOBODY)
@@ -129,6 +138,8 @@ static bool pack_one(cv_threads *t, uint32_t number, struct met *met)
         return false;
     if (r->kind == CV_THREAD_BARRIER && !r->argument && (p->second = object_of(t, r->object & ~TEAM, TEAMS)) == NOBODY)
         return false;
+    if (r->kind == CV_THREAD_TASK && mine->team != NOBODY)
+        t->objects[mine->team].tasks = true;
     if (r->kind == CV_THREAD_LOCK && r->argument)
         t->objects[p->object].spins = true;
     if (r->kind == CV_THREAD_CHUNK) {
@@ -162,8 +173,8 @@ static bool pack_order(cv_threads *t, struct met *met)
     if (!last)
         return false;
     memset(last, 0xff, (t->n_objects + 1) * sizeof *last);
-    for (uint32_t i = 0; i < t->n_threads; i++)
-        met[i].filled = 0;
+    for (uint32_t i = 0; i < t->n_streams; i++)
+        t->streams[i].filled = 0;
     uint32_t chunks = 0;
     for (uint32_t i = 0; i < t->n_objects; i++)
         if (t->objects[i].n) {
@@ -174,8 +185,8 @@ static bool pack_order(cv_threads *t, struct met *met)
     for (uint64_t number = 0; number < t->n_records; number++) {
         const struct cv_thread_record *r = &t->records[number];
         struct met *mine = &met[r->thread];
-        uint32_t at = mine->filled++;
-        struct packed *p = &t->packed[t->streams[r->thread].first + at];
+        struct packed *p = next_packed(t, number);
+        const uint32_t stream = t->stream_of[number], at = t->streams[stream].filled - 1;
         struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
         pack_condition(p, number, r, mine, last);
         if (r->kind == CV_THREAD_LOCK && o->ordered)
@@ -185,10 +196,12 @@ static bool pack_order(cv_threads *t, struct met *met)
         if (r->kind == CV_THREAD_BARRIER) {
             o->parties = r->argument ? r->argument : t->objects[p->second].parties;
             o->own = r->argument != 0;
+            if (!o->own)
+                t->objects[p->second].barrier = p->object;
         }
         if (r->kind == CV_THREAD_CHUNK && r->argument) {
             struct sync_object *pool = &t->objects[p->second];
-            t->chunks[pool->first + pool->n++] = (struct chunk){r->thread, at + 1};
+            t->chunks[pool->first + pool->n++] = (struct chunk){stream, at + 1};
         }
     }
     free(last);
@@ -198,7 +211,7 @@ static bool pack_order(cv_threads *t, struct met *met)
 /* A thread that comes to a loop goes on in its own stream after the record that says that nothing was left. */
 static void pack_loop_ends(cv_threads *t)
 {
-    for (uint32_t i = 0; i < t->n_threads; i++) {
+    for (uint32_t i = 0; i < t->n_streams; i++) {
         uint32_t end = t->streams[i].n;
         for (uint32_t k = t->streams[i].n; k-- > 0;) {
             struct packed *p = &t->packed[t->streams[i].first + k];
@@ -212,6 +225,40 @@ static void pack_loop_ends(cv_threads *t)
     }
 }
 
+/* Gives each task a stream of its own, but those that are run at once. The record that begins one belongs to what was done before. */
+static cv_status part_tasks(cv_threads *t)
+{
+    uint32_t *now = calloc(t->n_threads + 1, sizeof *now); /* by thread: its stream */
+    for (uint64_t i = 0; i < t->n_records; i++)
+        if (t->records[i].kind == CV_THREAD_TASK && t->records[i].object <= t->n_records && t->records[i].object >= t->n_tasks)
+            t->n_tasks = (uint32_t)t->records[i].object + 1;
+    t->tasks = calloc(t->n_tasks + 1, sizeof *t->tasks);
+    if (!now || !t->tasks) {
+        free(now);
+        return CV_ERROR_MEMORY;
+    }
+    for (uint32_t i = 0; i < t->n_tasks; i++)
+        t->tasks[i].stream = NOBODY;
+    for (uint32_t i = 0; i < t->n_threads; i++)
+        now[i] = i;
+    t->n_streams = t->n_threads;
+    for (uint64_t i = 0; i < t->n_records; i++) {
+        const struct cv_thread_record *r = &t->records[i];
+        struct task *task = r->object < t->n_tasks ? &t->tasks[r->object] : NULL;
+        t->stream_of[i] = now[r->thread];
+        if (r->kind == CV_THREAD_TASK_BEGIN && !r->argument && task && task->stream == NOBODY &&
+            t->n_streams < t->n_threads + t->n_records / 2) {
+            task->stream = t->n_streams++;
+            t->streams[task->stream].outer = now[r->thread];
+            now[r->thread] = task->stream;
+        } else if (r->kind == CV_THREAD_TASK_END && task && task->stream == now[r->thread]) {
+            now[r->thread] = t->streams[task->stream].outer;
+        }
+    }
+    free(now);
+    return CV_OK;
+}
+
 static cv_status count_records(cv_threads *t)
 {
     for (uint64_t i = 0; i < t->n_records; i++) {
@@ -220,18 +267,22 @@ static cv_status count_records(cv_threads *t)
         if (t->records[i].thread >= t->n_threads)
             t->n_threads = t->records[i].thread + 1;
     }
-    t->streams = calloc(t->n_threads + 1, sizeof *t->streams);
+    t->streams = calloc(t->n_threads + t->n_records / 2 + 1, sizeof *t->streams);
+    t->stream_of = calloc(t->n_records + 1, sizeof *t->stream_of);
     t->packed = calloc(t->n_records + 1, sizeof *t->packed);
     t->threads = calloc(t->n_threads + 1, sizeof *t->threads);
     t->runs = calloc(t->n_threads + 1, sizeof *t->runs);
     t->ready = calloc(t->n_threads + 1, sizeof *t->ready);
     t->sleeps = calloc(t->n_threads + 1, sizeof *t->sleeps);
     t->signaled = calloc(t->n_records + 1, 1);
-    if (!t->streams || !t->packed || !t->threads || !t->signaled || !t->runs || !t->ready || !t->sleeps)
+    if (!t->streams || !t->stream_of || !t->packed || !t->threads || !t->signaled || !t->runs || !t->ready || !t->sleeps)
         return CV_ERROR_MEMORY;
+    cv_status status = part_tasks(t);
+    if (status != CV_OK)
+        return status;
     for (uint64_t i = 0; i < t->n_records; i++)
-        t->streams[t->records[i].thread].n++;
-    for (uint32_t i = 0, first = 0; i < t->n_threads; i++) {
+        t->streams[t->stream_of[i]].n++;
+    for (uint32_t i = 0, first = 0; i < t->n_streams; i++) {
         t->streams[i].first = first;
         first += t->streams[i].n;
     }
@@ -247,8 +298,8 @@ static cv_status pack(cv_threads *t)
     if (!met)
         return CV_ERROR_MEMORY;
     for (uint32_t i = 0; i < t->n_threads; i++)
-        met[i].forked = NOBODY;
-    bool packed = grow_objects(t);
+        met[i].forked = met[i].team = NOBODY;
+    bool packed = grow_objects(t) && (t->task_waits = object_of(t, 0, TASKS)) != NOBODY;
     for (uint64_t i = 0; packed && i < t->n_records; i++)
         packed = pack_one(t, i, met);
     for (uint32_t i = 0; packed && i < t->n_threads; i++) /* who joins waits, whether or not the trace says that it ended */
@@ -286,6 +337,8 @@ void cv_threads_free(cv_threads *t)
     if (!t)
         return;
     free(t->streams);
+    free(t->stream_of);
+    free(t->tasks);
     free(t->packed);
     free(t->objects);
     free(t->chunks);

@@ -34,6 +34,22 @@ struct sync_object {
     double begun;   /* ... when */
     cv_threads_lock sums;
     cv_threads_region region; /* `seconds` 0: has not ended */
+    bool tasks;               /* a team: its members make some */
+    uint32_t barrier;         /* a team: object of its barrier, or NOBODY */
+    uint32_t unfinished;      /* in a run: tasks of a team */
+};
+
+/* A task that threads of a team deal among each other. */
+struct task {
+    uint32_t stream; /* what it executes; NOBODY: stays with the thread that makes it, or was not seen to run */
+    /* in a run */
+    bool made;
+    uint32_t team, parent, maker;             /* parent NOBODY: the thread `maker` itself */
+    uint32_t runner;                          /* thread */
+    uint32_t unfinished;                      /* tasks that it made */
+    uint32_t before, after;                   /* tasks that are ready, in the order in which they were made */
+    uint32_t back_stream, back_at, back_task; /* where its thread goes on after it */
+    bool back_arrived;
 };
 
 struct chunk {
@@ -51,6 +67,8 @@ struct packed {
 
 struct stream {
     uint32_t first, n; /* in `packed` */
+    uint32_t filled;   /* while they are packed */
+    uint32_t outer;    /* of a task: that in which it was begun */
 };
 
 /* A line, in a run: what all that run at the moment do to it, a second. */
@@ -70,8 +88,12 @@ struct running {
     uint32_t stream, at; /* what it executes: a position in a thread's stream */
     uint32_t back;       /* where it goes on in its own stream when the pool is empty; NEVER: in no loop */
     uint32_t pool;
-    uint32_t waits_for; /* object */
-    uint32_t team;      /* object: it works in this one's region */
+    uint32_t waits_for;  /* object */
+    uint32_t team;       /* object: it works in this one's region */
+    uint32_t task;       /* ... in this task; NOBODY: in none */
+    uint32_t unfinished; /* tasks that it made outside of tasks */
+    bool arrived;        /* counted at the barrier at which it looks for tasks */
+    bool began;          /* a task, instead of waiting */
     uint32_t next;
     double since, until;               /* WAITING, ASLEEP */
     double owed;                       /* seconds of a core before it goes on */
@@ -90,8 +112,12 @@ struct running {
 struct cv_threads {
     const struct cv_thread_record *records;
     uint64_t n_records;
-    uint32_t n_threads, n_objects, objects_room, n_chunks;
+    uint32_t n_threads, n_streams, n_objects, objects_room, n_chunks, n_tasks;
     struct stream *streams;
+    uint32_t *stream_of;              /* by record */
+    struct task *tasks;               /* by number */
+    uint32_t first_ready, last_ready; /* tasks */
+    uint32_t task_waits;              /* object: threads that wait for tasks which they made */
     struct packed *packed;
     struct sync_object *objects;
     struct chunk *chunks;

@@ -201,21 +201,158 @@ static bool wait_open(cv_threads *t, struct running *th, uint32_t object, enum c
     return false;
 }
 
-static bool arrive(cv_threads *t, struct running *th, uint32_t object, double *cost)
+/* ---- tasks: those that are ready go to who waits, at a barrier the oldest first, as in libgomp ---- */
+
+static uint32_t *unfinished_of(cv_threads *t, uint32_t task, uint32_t maker)
 {
-    struct sync_object *o = &t->objects[object];
-    if (th->granted) {
+    return task == NOBODY ? &t->threads[maker].unfinished : &t->tasks[task].unfinished;
+}
+
+static void make_task(cv_threads *t, struct running *th, uint64_t number)
+{
+    struct task *task = number < t->n_tasks ? &t->tasks[number] : NULL;
+    if (!task || task->made || task->stream == NOBODY)
+        return;
+    task->made = true;
+    task->team = th->team;
+    task->parent = th->task;
+    task->maker = number_of(t, th);
+    task->before = t->last_ready;
+    task->after = NOBODY;
+    *(t->last_ready == NOBODY ? &t->first_ready : &t->tasks[t->last_ready].after) = (uint32_t)number;
+    t->last_ready = (uint32_t)number;
+    ++*unfinished_of(t, task->parent, task->maker);
+    if (task->team == NOBODY)
+        return;
+    struct sync_object *team = &t->objects[task->team];
+    team->unfinished++;
+    uint32_t idle = team->barrier == NOBODY ? NOBODY : t->objects[team->barrier].head;
+    idle = idle == NOBODY ? team->head : idle;
+    if (idle != NOBODY)
+        resume_waiting(t, &t->threads[idle], t->machine->costs.handover, false);
+}
+
+static void begin_task(cv_threads *t, struct running *th, uint32_t number)
+{
+    struct task *task = &t->tasks[number];
+    *(task->before == NOBODY ? &t->first_ready : &t->tasks[task->before].after) = task->after;
+    *(task->after == NOBODY ? &t->last_ready : &t->tasks[task->after].before) = task->before;
+    task->runner = number_of(t, th);
+    task->back_stream = th->stream;
+    task->back_at = th->at;
+    task->back_task = th->task;
+    task->back_arrived = th->arrived;
+    th->arrived = false;
+    th->stream = task->stream;
+    th->at = 0;
+    th->task = number;
+    th->began = true;
+}
+
+static bool begin_oldest(cv_threads *t, struct running *th, uint32_t team)
+{
+    for (uint32_t i = t->first_ready; i != NOBODY; i = t->tasks[i].after)
+        if (t->tasks[i].team == team) {
+            begin_task(t, th, i);
+            return true;
+        }
+    return false;
+}
+
+/* Of a trace that was cut off, or outside of parallel regions: what nobody waits for any more. */
+static bool begin_left(cv_threads *t, struct running *th)
+{
+    for (uint32_t i = t->first_ready; i != NOBODY; i = t->tasks[i].after)
+        if (t->tasks[i].team == NOBODY || t->objects[t->tasks[i].team].region.seconds > 0) {
+            begin_task(t, th, i);
+            return true;
+        }
+    return false;
+}
+
+static bool runs_task(const cv_threads *t, const struct running *th)
+{
+    return th->task != NOBODY && t->tasks[th->task].stream == th->stream;
+}
+
+/* Goes on with what the thread waits for. */
+static void end_task(cv_threads *t, struct running *th)
+{
+    const struct task *task = &t->tasks[th->task];
+    uint32_t *left = unfinished_of(t, task->parent, task->maker);
+    struct running *maker = &t->threads[task->parent == NOBODY ? task->maker : t->tasks[task->parent].runner];
+    if (!--*left && maker->state == WAITING && maker->waits_for == t->task_waits && maker->task == task->parent)
+        resume_waiting(t, maker, t->machine->costs.handover, false);
+    if (task->team != NOBODY)
+        t->objects[task->team].unfinished--;
+    th->stream = task->back_stream;
+    th->at = task->back_at;
+    th->task = task->back_task;
+    th->arrived = task->back_arrived;
+    th->worked = true;
+}
+
+/* A task that the thread which makes it runs at once begins or ends. */
+static void run_at_once(const cv_threads *t, struct running *th, const struct cv_thread_record *r)
+{
+    struct task *task = r->object < t->n_tasks ? &t->tasks[r->object] : NULL;
+    if (!task || task->stream != NOBODY)
+        return;
+    if (r->kind == CV_THREAD_TASK_END && th->task == r->object) {
+        th->task = task->back_task;
+    } else if (r->kind == CV_THREAD_TASK_BEGIN && !task->made) {
+        task->made = true;
+        task->runner = number_of(t, th);
+        task->back_task = th->task;
+        th->task = (uint32_t)r->object;
+    }
+}
+
+/* libgomp gives those that wait for their own tasks no others, the newest first. */
+static bool wait_for_tasks(cv_threads *t, struct running *th)
+{
+    const uint32_t me = number_of(t, th);
+    if (th->granted || !*unfinished_of(t, th->task, me)) {
         th->granted = false;
         return true;
     }
-    double each = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
-    if (++o->arrived < o->parties) {
+    for (uint32_t i = t->last_ready; i != NOBODY; i = t->tasks[i].before)
+        if (t->tasks[i].parent == th->task && (th->task != NOBODY || t->tasks[i].maker == me)) {
+            begin_task(t, th, i);
+            return false;
+        }
+    block(t, th, t->task_waits, CV_THREADS_CONDITION);
+    return false;
+}
+
+/* Whether all are at a barrier, or at a team's end, and no task is left; else the thread does one, or waits. */
+static bool all_there(cv_threads *t, struct running *th, uint32_t object, uint32_t team)
+{
+    struct sync_object *o = &t->objects[object];
+    const bool tasks = team != NOBODY && t->objects[team].unfinished;
+    if (!th->arrived)
+        o->arrived++;
+    th->arrived = true;
+    if (tasks && begin_oldest(t, th, team))
+        return false;
+    if (tasks || o->arrived < o->parties) {
         block(t, th, object, CV_THREADS_BARRIER);
         return false;
     }
-    o->arrived = 0;
-    *cost = each;
-    resume_all(t, o, each, o->own);
+    return true;
+}
+
+static bool arrive(cv_threads *t, struct running *th, const struct packed *p, double *cost)
+{
+    struct sync_object *o = &t->objects[p->object];
+    if (!th->granted) {
+        if (!all_there(t, th, p->object, p->second))
+            return false;
+        o->arrived = 0;
+        *cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+        resume_all(t, o, *cost, o->own);
+    }
+    th->granted = th->arrived = false;
     return true;
 }
 
@@ -272,12 +409,22 @@ static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
     return true;
 }
 
-static void end_body(cv_threads *t, struct running *th, struct sync_object *o)
+/* Those of a team that makes tasks stay until all are done. */
+static bool end_body(cv_threads *t, struct running *th, uint32_t object)
 {
+    struct sync_object *o = &t->objects[object];
+    const double cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+    if (!o->tasks) {
+        if (++o->arrived >= o->parties)
+            resume_all(t, o, cost, false);
+    } else if (!th->granted) {
+        if (!all_there(t, th, object, object))
+            return false;
+        resume_all(t, o, cost, false);
+    }
+    th->granted = th->arrived = false;
     th->team = o->outer;
-    if (++o->arrived < o->parties)
-        return;
-    resume_all(t, o, of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties), false);
+    return true;
 }
 
 static bool joined(cv_threads *t, struct running *th, uint32_t object)
@@ -331,13 +478,17 @@ static bool happens(cv_threads *t, struct running *th, const struct packed *p, d
     case CV_THREAD_SIGNAL:
     case CV_THREAD_WAKE: signal_given(t, p->record, p->object); return true;
     case CV_THREAD_SLEPT: return wait_for_signal(t, th, p);
-    case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p->object, cost);
+    case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p, cost);
     case CV_THREAD_ACQUIRE: return acquire(t, th, p->object, cost);
     case CV_THREAD_RELEASE: give(t, o); return true;
     case CV_THREAD_FORK: fork_team(t, th, p, cost); return true;
     case CV_THREAD_BODY: return begin_body(t, th, p->object);
-    case CV_THREAD_BODY_END: end_body(t, th, o); return true;
+    case CV_THREAD_BODY_END: return end_body(t, th, p->object);
     case CV_THREAD_JOINED: return joined(t, th, p->object);
+    case CV_THREAD_TASK: make_task(t, th, r->object); return true;
+    case CV_THREAD_TASK_BEGIN:
+    case CV_THREAD_TASK_END: run_at_once(t, th, r); return true;
+    case CV_THREAD_TASK_WAIT: return wait_for_tasks(t, th);
     default: return true;
     }
 }
@@ -404,7 +555,15 @@ static void proceed(cv_threads *t, struct running *th)
     for (;;) {
         double cost = 0;
         if (th->at >= t->streams[th->stream].n) {
+            if (runs_task(t, th)) {
+                end_task(t, th);
+                continue;
+            }
             if (th->back == NEVER) {
+                if (begin_left(t, th)) {
+                    th->began = th->worked = false;
+                    continue;
+                }
                 end_thread(t, th);
                 return;
             }
@@ -418,11 +577,17 @@ static void proceed(cv_threads *t, struct running *th)
         if (t->records[p->record].kind == CV_THREAD_CHUNK) {
             cost = t->machine->costs.chunk;
             next_chunk(t, th, p);
+        } else if (t->records[p->record].kind == CV_THREAD_TASK_END && runs_task(t, th)) {
+            end_task(t, th);
+            continue;
         } else if (happens(t, th, p, &cost)) {
             th->at++;
+        } else if (th->began) {
+            cost = t->machine->costs.chunk;
         } else {
             return;
         }
+        th->began = false;
         th->worked = false;
         if (cost > 0) {
             run_for(t, th, cost);
@@ -700,20 +865,23 @@ static void reset(cv_threads *t)
     for (uint32_t i = 0; i < t->n_objects; i++) {
         struct sync_object *o = &t->objects[i];
         o->holder = o->last = o->head = o->tail = NOBODY;
-        o->arrived = o->next_turn = o->next_chunk = 0;
+        o->arrived = o->next_turn = o->next_chunk = o->unfinished = 0;
         o->count = o->at_first;
         o->open = false;
         o->sums = (cv_threads_lock){.object = o->sums.object};
         o->region = (cv_threads_region){0};
         o->outer = NOBODY;
     }
+    for (uint32_t i = 0; i < t->n_tasks; i++)
+        t->tasks[i] = (struct task){.stream = t->tasks[i].stream};
+    t->first_ready = t->last_ready = NOBODY;
     memset(t->signaled, 0, t->n_records);
     t->n_ready = t->n_runs = t->n_sleeps = 0;
     t->n_intervals = 0;
     t->short_of_memory = false;
     t->now = 0;
     for (uint32_t i = 0; i < t->n_threads; i++) { /* the first thread comes last, when those that it makes wait for it */
-        t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY, .team = NOBODY, .does = GONE};
+        t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY, .team = NOBODY, .task = NOBODY, .does = GONE};
         make_ready(t, &t->threads[i]);
     }
 }

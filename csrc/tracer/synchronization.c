@@ -14,6 +14,7 @@
 #define MOST_THREADS 2048 /* Valgrind has 500 unless it was asked for more */
 #define MOST_TEAMS 64
 #define MOST_BODIES 1024
+#define MOST_TASKS 4096 /* that have not begun */
 #define MOST_SERIALS 65535
 #define NOT_AWAITED (~0ULL)
 #define TEAM (1ULL << 63)
@@ -42,8 +43,9 @@ enum kind {
     CRITICAL_END,
     LOCK_SECOND, /* (place, thread, lock): LLVM */
     UNLOCK_SECOND,
-    TASK,     /* (function) */
-    RUNTIME,  /* nothing but the runtime's own work and waiting */
+    TASK,      /* (function, data, copies it, bytes of data): OpenMP, GCC */
+    TASK_LOOP, /* (function): tasks of a loop, which stay with who runs them */
+    TASK_WAIT,
     BODY,     /* never by name */
     TASK_BODY /* never by name */
 };
@@ -90,8 +92,8 @@ static const struct known functions[] = {
     {"GOMP_critical_name_start", SPINNING_LOCK},
     {"GOMP_critical_name_end", UNLOCK},
     {"GOMP_task", TASK},
-    {"GOMP_taskwait", RUNTIME},
-    {"GOMP_taskgroup_end", RUNTIME},
+    {"GOMP_taskwait", TASK_WAIT},
+    {"GOMP_taskgroup_end", TASK_WAIT},
     {"kmpc_fork_call", FORK_CALL},
     {"kmpc_barrier", TEAM_BARRIER},
     {"kmpc_dispatch_next_4", CHUNK_INT},
@@ -123,12 +125,21 @@ struct team {
     ULong number; /* 0: an empty place */
 };
 
+struct task {
+    ULong number; /* 0: an empty place */
+    Addr function;
+    ULong bytes, sum; /* of its data */
+};
+
 static ULong awaited = NOT_AWAITED; /* stack pointer after the return of the innermost function of this thread that is followed */
 static struct followed *threads[MOST_THREADS];
 static ULong *handles; /* pthread_t of the thread with this serial number, while it may be joined */
 static UInt n_serials, handles_room;
 static struct team teams[MOST_TEAMS];
 static ULong n_teams;
+static struct task *tasks;
+static ULong n_tasks;
+static UInt tasks_end;           /* places that were ever used */
 static Addr bodies[MOST_BODIES]; /* functions of parallel regions and tasks; a hash table */
 static UInt n_bodies;
 static Bool discard;
@@ -230,12 +241,15 @@ static void close_team(ULong number)
 }
 
 /* Frames that lie no higher on the stack were left without a return (longjmp, an exception), and those whose return address is no longer
- * there returned before there was a second thread. */
-static void drop_left(struct followed *f, Addr sp)
+ * there returned before there was a second thread. A body goes on in the function that it jumps to at its end. */
+static void drop_left(struct followed *f, Addr sp, Bool jumps)
 {
-    for (struct frame *frame; (frame = top(f)) && (frame->sp <= sp || *(Addr *)frame->sp - 1 != frame->site); f->depth--)
+    for (struct frame *frame; (frame = top(f)); f->depth--) {
+        if (frame->sp > sp - (jumps && is_body(frame)) && *(Addr *)frame->sp - 1 == frame->site)
+            break;
         if (frame->kind == PARALLEL)
             close_team(frame->object);
+    }
     look(f);
 }
 
@@ -266,18 +280,77 @@ static void parallel(struct followed *f, Addr sp, Addr function, Addr data)
     cv_threads_event(&f->thread, CV_THREAD_FORK, team, 0, cv_threads_place(*(Addr *)sp - 1));
 }
 
+/* ---- tasks ---- */
+
+/* The runtime copies a task's data: its bytes tell which one of a function's tasks begins. */
+static ULong sum_of(Addr data, ULong bytes)
+{
+    ULong sum = bytes;
+    for (ULong i = 0; i < bytes; i++)
+        sum = (sum ^ ((const UChar *)data)[i]) * 0x100000001B3ULL;
+    return sum;
+}
+
+/* Returns the task's number, 0 where too many wait. Data that the program copies by a function of its own is not compared. */
+static ULong make_task(Addr function, Addr data, Addr copies, ULong bytes)
+{
+    UInt i = 0;
+    if (!tasks)
+        tasks = VG_(calloc)("cv.tasks", MOST_TASKS, sizeof *tasks);
+    while (i < tasks_end && tasks[i].number)
+        i++;
+    if (i == MOST_TASKS)
+        return 0;
+    tasks_end = i == tasks_end ? i + 1 : tasks_end;
+    bytes = copies ? 0 : bytes;
+    tasks[i] = (struct task){++n_tasks, function, bytes, sum_of(data, bytes)};
+    return n_tasks;
+}
+
+/* Takes the oldest task of this function with this data, or the one with a number, off the list. */
+static ULong take_task(Addr function, Addr data, ULong number)
+{
+    struct task *found = NULL;
+    ULong bytes = 0, sum = sum_of(data, 0);
+    for (UInt i = 0; i < tasks_end; i++) {
+        struct task *task = &tasks[i];
+        if (!task->number || task->function != function || (number && task->number != number) || (found && found->number < task->number))
+            continue;
+        if (!number && task->bytes != bytes)
+            sum = sum_of(data, bytes = task->bytes);
+        if (number || task->sum == sum)
+            found = task;
+    }
+    if (!found)
+        return 0;
+    number = found->number;
+    found->number = 0;
+    return number;
+}
+
+static void begin_task(struct followed *f, Addr function, Addr sp, Addr data)
+{
+    const struct frame *frame = top(f);
+    ULong made = frame && frame->kind == TASK ? frame->object : 0, task = made ? take_task(function, data, made) : 0;
+    const Bool at_once = task != 0;
+    if (!at_once)
+        task = take_task(function, data, 0);
+    if (push(f, TASK_BODY, sp, task, 0) && task)
+        cv_threads_event(&f->thread, CV_THREAD_TASK_BEGIN, task, at_once, cv_threads_place(function));
+}
+
 void cv_synchronization_body(HWord function, HWord sp, HWord data)
 {
     if (!cv_threads_active())
         return;
     struct followed *f = followed(cv_current_thread());
     cv_threads_attribute(&f->thread);
-    drop_left(f, sp);
+    drop_left(f, sp, False);
     ULong team = find_team(function, data);
     if (team && push(f, BODY, sp, team, 0))
         cv_threads_event(&f->thread, CV_THREAD_BODY, team, 0, cv_threads_place(function));
     else if (!team)
-        push(f, TASK_BODY, sp, 0, 0);
+        begin_task(f, function, sp, data);
 }
 
 /* ---- functions ---- */
@@ -300,7 +373,7 @@ static Bool tell(struct followed *f, enum kind kind, Addr sp, ULong a, ULong c)
     return True;
 }
 
-void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c)
+void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c, HWord d)
 {
     enum kind kind = function;
     Bool begins = kind == CREATE || kind == PARALLEL || kind == FORK_CALL;
@@ -308,13 +381,19 @@ void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWor
         return;
     struct followed *f = followed(cv_current_thread());
     cv_threads_attribute(&f->thread);
-    drop_left(f, sp);
+    drop_left(f, sp, True);
     if (f->thread.in_runtime || tell(f, kind, sp, a, c))
         return;
     switch (kind) {
     case PARALLEL: parallel(f, sp, a, b); break;
     case FORK_CALL: parallel(f, sp, c, 0); break;
     case TASK:
+        add_body(a);
+        b = make_task(a, b, c, d);
+        if (push(f, kind, sp, b, 0) && b)
+            cv_threads_event(&f->thread, CV_THREAD_TASK, b, 0, cv_threads_place(*(Addr *)sp - 1));
+        break;
+    case TASK_LOOP:
         add_body(a);
         push(f, kind, sp, 0, 0);
         break;
@@ -328,6 +407,7 @@ void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWor
     case TEAM_BARRIER: push(f, BARRIER, sp, team_of(f), 0); break;
     case CHUNK:
     case CHUNK_INT: push(f, kind, sp, team_of(f), 0); break;
+    case TASK_WAIT: push(f, kind, sp, 0, 0); break;
     case BARRIER: push(f, kind, sp, a, ((UInt *)a)[2]); break; /* its parties, in glibc from 2.25 on */
     default: push(f, kind, sp, a, 0);
     }
@@ -374,6 +454,12 @@ static void returned(struct followed *f, const struct frame *frame, ULong result
     case CHUNK: event = CV_THREAD_CHUNK, argument = (result & 0xff) != 0; break;
     case CHUNK_INT: event = CV_THREAD_CHUNK, argument = status != 0; break;
     case BODY: event = CV_THREAD_BODY_END; break;
+    case TASK_WAIT: event = CV_THREAD_TASK_WAIT; break;
+    case TASK_BODY:
+        if (!object)
+            return;
+        event = CV_THREAD_TASK_END;
+        break;
     default: return;
     }
     if (event == CV_THREAD_LOCK)
@@ -384,11 +470,14 @@ static void returned(struct followed *f, const struct frame *frame, ULong result
 void cv_synchronization_left(HWord result, HWord target)
 {
     struct followed *f = followed(cv_current_thread());
+    struct frame frame;
     cv_threads_attribute(&f->thread);
-    struct frame frame = f->frame[--f->depth];
-    look(f);
-    if (target == frame.site + 1 && cv_threads_active())
-        returned(f, &frame, result);
+    do { /* the body, too, that jumped to it */
+        frame = f->frame[--f->depth];
+        look(f);
+        if (target == frame.site + 1 && cv_threads_active())
+            returned(f, &frame, result);
+    } while (top(f) && top(f)->sp == frame.sp);
 }
 
 /* ---- the life of threads ---- */
@@ -463,6 +552,7 @@ void cv_synchronization_fork(ThreadId thread)
         }
     n_serials = 0;
     VG_(memset)(teams, 0, sizeof teams);
+    tasks_end = 0;
     awaited = NOT_AWAITED;
     cv_threads_log_fork();
 }
@@ -535,7 +625,7 @@ static enum kind kind_of(const HChar *name)
     if (begins_with(plain, "GOMP_loop") && (ends_with(plain, "_start") || ends_with(plain, "_next")) && !VG_(strstr)(plain, "ordered"))
         return CHUNK;
     if (begins_with(plain, "GOMP_taskloop"))
-        return TASK;
+        return TASK_LOOP;
     for (UInt i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!VG_(strcmp)(functions[i].name, plain))
             return functions[i].kind;
@@ -558,7 +648,7 @@ void cv_synchronization_instrument_entry(IRSB *out, Addr start)
     enum kind kind = kind_of(name);
     if (kind != NOTHING)
         cv_ir_call(out, "cv_synchronization_entered", cv_synchronization_entered,
-                   mkIRExprVec_5(cv_ir_u64(kind), GUEST(RSP), GUEST(RDI), GUEST(RSI), GUEST(RDX)), NULL);
+                   mkIRExprVec_6(cv_ir_u64(kind), GUEST(RSP), GUEST(RDI), GUEST(RSI), GUEST(RDX), GUEST(RCX)), NULL);
 }
 
 void cv_synchronization_instrument_end(IRSB *out)

@@ -398,7 +398,7 @@ void cv_synchronization_end(void);
 /* Throws translations away where others are needed; only between blocks. */
 void cv_synchronization_discard(void);
 /* The function entered is one of those that synchronize, or a body of a parallel region. */
-void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c);
+void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c, HWord d);
 void cv_synchronization_body(HWord function, HWord sp, HWord data);
 void cv_synchronization_left(HWord result, HWord target);
 

@@ -78,12 +78,19 @@ def serial(threads):
     return (1 / 4 + 3 / 4) / (1 / 4 + 3 / 4 / threads)
 
 
+def joined(threads):
+    """Four leaves, two halves, their sum. Who waits for tasks of its own does no others: of four threads, three do the leaves."""
+    return (1 + 3 * 4) / (1 + (2 if threads == 4 else 1) + 2 + 4)
+
+
 @pytest.mark.parametrize("threads", [4, 16, 64])
 @pytest.mark.parametrize(
     ("what", "rounds", "speedup"),
     [
         ("triangle", 12, triangle),
         ("dynamic", 12, dealt),
+        ("tasks", 12, dealt),
+        ("tree", 60, joined),
         ("serial", 60, serial),
         ("unequal", 6, lambda n: (n + 1) / 2),
         ("locked", 40, saturated),
@@ -91,7 +98,7 @@ def serial(threads):
     ],
 )
 def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads):
-    if threads == 64 and what in ("triangle", "dynamic"):
+    if threads == 64 and what in ("triangle", "dynamic", "tasks"):
         rounds = 40  # work beside which making 64 threads is little
     log = traced(what, rounds, threads).thread_log
     assert log.threads in (threads, threads + 1)

@@ -21,6 +21,7 @@ from convolver.machine.kernel_costs import KernelCost
 KINDS = (
     *("progress", "start", "exit", "create", "join", "lock", "unlock", "wait", "woken", "signal", "barrier", "acquire"),
     *("release", "fork", "body", "body_end", "joined", "chunk", "slept", "wake"),
+    *("task", "task_begin", "task_end", "task_wait"),
 )
 FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1e9}
 TEAM = 1 << 63
@@ -230,6 +231,60 @@ def test_regions_end_with_their_longest_thread():
     assert found.regions["seconds"].tolist() == pytest.approx([4, 9])
     assert found.regions["work"].tolist() == pytest.approx([9, 11])
     assert found.regions["threads"].tolist() == [3, 3]
+
+
+def team_of_tasks(threads, work, runner, barrier=False):
+    """The first thread makes tasks, all of which one thread runs in the trace, at a barrier or at the region's end."""
+    rows = [*pool(threads), (0, "fork", 0, 1), *((number, "body", 0, 1) for number in range(threads))]
+    rows += [(0, "task", 0, 1 + number) for number in range(len(work))]
+    done = [(runner, *one) for n, each in enumerate(work) for one in (("task_begin", 0, 1 + n), ("task_end", each, 1 + n))]
+    together = [(number, "barrier", 0, TEAM | 1) for number in range(threads)]
+    ends = [(number, "body_end", 1, 1) for number in range(threads)]
+    rows += [*done, *together, *ends] if barrier else [*ends, *done]
+    return [*rows, (0, "joined", 0, 1)]
+
+
+@pytest.mark.parametrize("runner", [0, 1])
+@pytest.mark.parametrize("barrier", [False, True])
+def test_tasks_go_to_who_waits_whoever_ran_them(runner, barrier):
+    for threads, cores, seconds in ((2, 8, 10), (2, 1, 20), (3, 8, 10), (4, 8, 5)):
+        found = run(team_of_tasks(threads, [5, 5, 5, 5], runner, barrier), cores=cores)
+        ends = 1 if cores > 1 else threads
+        assert found.totals["elapsed"] == pytest.approx(seconds + ends)
+        assert found.totals["work"] == pytest.approx(20 + threads)
+        assert found.totals["forced"] == 0
+
+
+def family(runner, after):
+    """The first thread makes a task, works for 3, waits for it and works on."""
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (0, "task", 0, 1)]
+    rows += [(1, "body_end", 0, 1)] + ([(0, "progress", 3)] if runner else [])
+    rows += [(runner, "task_begin", 0 if runner else 3, 1), (runner, "task_end", 8, 1)]
+    return [*rows, (0, "task_wait", 0), (0, "body_end", after, 1), (0, "joined", 0, 1)]
+
+
+@pytest.mark.parametrize("runner", [0, 1])
+def test_who_waits_for_its_tasks_goes_on_when_they_have_ended(runner):
+    found = run(family(runner, 2))
+    assert found.totals["elapsed"] == pytest.approx(8 + 2)
+    assert found.waited["condition"] == pytest.approx(8 - 3)
+    assert elapsed(family(runner, 2), cores=1) == pytest.approx(3 + 8 + 2)
+
+
+def test_a_task_that_is_run_at_once_stays_with_its_maker():
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (1, "body_end", 0, 1)]
+    rows += [(0, "task", 0, 1), (0, "task_begin", 1, 1, 1), (0, "task", 0, 2), (0, "task_end", 6, 1)]
+    rows += [(1, "task_begin", 0, 2), (1, "task_end", 5, 2), (0, "body_end", 0, 1), (0, "joined", 0, 1)]
+    found = run(rows)
+    assert found.busy == pytest.approx([1 + 6, 5])
+    assert found.totals["elapsed"] == pytest.approx(7)
+
+
+def test_tasks_of_a_trace_that_was_cut_off_are_done():
+    rows = team_of_tasks(2, [5, 5, 5], 1)
+    for end in range(len(rows)):
+        found = run(rows[:end])
+        assert found.totals["work"] == pytest.approx(sum(row[2] for row in rows[:end]))
 
 
 def test_a_dynamic_loop_deals_its_parts_to_who_asks():

@@ -64,6 +64,22 @@ static void *in_turn(void *number)
     return NULL;
 }
 
+#ifdef _OPENMP
+/* The work of each level of a tree is the same: what joins two halves comes after both. */
+static double tree(int parts)
+{
+    double left = 0, right = 0;
+    if (parts > 1) {
+#pragma omp task shared(left)
+        left = tree(parts / 2);
+#pragma omp task shared(right)
+        right = tree(parts / 2);
+#pragma omp taskwait
+    }
+    return left + right + spin(20000 * parts);
+}
+#endif
+
 static void with_threads(void *(*work)(void *))
 {
     pthread_t made[MOST];
@@ -96,6 +112,21 @@ int main(int count, char **words)
 #pragma omp parallel for reduction(+ : mine) schedule(dynamic)
             for (int i = 0; i < PARTS; i++)
                 mine += spin(100 * (i + 1));
+        }
+        if (!strcmp(words[1], "tasks")) {
+            static double of[PARTS];
+#pragma omp parallel
+#pragma omp single
+            for (int i = 0; i < PARTS; i++) {
+#pragma omp task
+                of[i] = spin(100 * (i + 1));
+            }
+            mine += of[PARTS / 2];
+        }
+        if (!strcmp(words[1], "tree")) {
+#pragma omp parallel
+#pragma omp single
+            mine += spin(20000) + tree(4); /* when the others wait for tasks */
         }
         if (!strcmp(words[1], "serial")) {
             mine += spin(PARTS * 3000);
