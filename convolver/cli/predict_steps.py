@@ -176,6 +176,8 @@ class Chain:
         if self.trace is not None and (made := made_code_sentence(self.trace.header)):
             say(f"Note: {made}")
         used = set() if self.trace is None else set(self.trace.header.get("vector_sets", ()))
+        sets = {target.name: target.cpu.get("vector_sets", ()) for target in self.targets}
+        other = {} if self.trace is None else other_code_there(self.trace.header, self.signature, sets)
         for target in self.targets:
             missing = sorted(used - set(target.cpu.get("vector_sets", used)))
             if missing:
@@ -183,10 +185,8 @@ class Chain:
                     f"Note: the program executed {' and '.join(missing)}, which {target.name} lacks; libraries that choose their "
                     "code by the processor take another path there."
                 )
-            there = target.cpu.get("vector_sets", ())
-            other = None if self.trace is None else other_code_there(self.trace.header, self.signature, there)
-            if other:
-                say(f"Note: on {target.name} the program may take another path: {other}")
+            if target.name in other:
+                say(f"Note: on {target.name} the program may take another path: {other[target.name]}")
 
     def predict(
         self,

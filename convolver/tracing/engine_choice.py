@@ -94,18 +94,22 @@ def other_code(plan: SamplingPlan, signature: Signature) -> str | None:
     return f"{module}, where {share} of the instructions ran, has code for {sets}, which Valgrind's processor lacks"
 
 
-def other_code_there(header: Mapping[str, Any], signature: Signature, sets: Sequence[str]) -> str | None:
-    """Return where a traced program takes other code on a processor that has these ``sets``, as a sentence; None: nowhere known.
+def other_code_there(header: Mapping[str, Any], signature: Signature, machines: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return for those machines, given by the sets that they have, on which a traced program takes other code: where, a sentence.
 
     These are libraries with code for sets that the traced program could not see. Traces that do not say what it saw, and
     libraries that are not here, have none.
     """
     saw = header.get("processor_sets", [] if header.get("engine") == "valgrind" else None)
-    found = None if saw is None else _hot_library(signature, CHOICES & (set(sets) - set(saw)))
-    if found is None:
-        return None
-    module, share, names = found
-    return f"{module}, where {share} of the instructions ran, has other code for {names}, which the traced program did not see."
+    new = {} if saw is None else {name: CHOICES & (set(sets) - set(saw)) for name, sets in machines.items()}
+    found = {sets: _hot_library(signature, sets) for sets in set(new.values())}  # a library may take a tenth of a second
+    sentences = {}
+    for name, sets in new.items():
+        if (hot := found[sets]) is not None:
+            module, share, names = hot
+            code = f"has other code for {names}, which the traced program did not see."
+            sentences[name] = f"{module}, where {share} of the instructions ran, {code}"
+    return sentences
 
 
 def _hot_library(signature: Signature, sets: frozenset[str]) -> tuple[str, str, str] | None:
