@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Force, new_file, print_json, wrote
+from convolver.cli.common import Force, Json, new_file, print_json, wrote
 
 
 def import_command(
@@ -17,7 +17,7 @@ def import_command(
         str | None, typer.Option("--format", "-f", help="lackey, din, drmemtrace, csv or parquet [by the file's name].")
     ] = None,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Convert references that another tool recorded into a trace and a signature.
 

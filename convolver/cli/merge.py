@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Force, new_file, print_json, say, wrote
+from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 
@@ -33,7 +33,7 @@ def merge_command(
     phases: Annotated[list[Path], typer.Argument(help="Trace files of all phases, or of all ranks, in any order.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Trace file to write, for ranks a .sig.parquet.")],
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Join traces that were recorded with --phase 1/N to N/N into the one that a run without phases records.
 

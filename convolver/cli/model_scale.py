@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from convolver.cli.common import Force, new_file, print_json, say, wrote
+from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def scale_command(
     ] = False,
     turns: Annotated[int, typer.Option(help="Turns of a long loop that a signature keeps.", min=3)] = 4,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Relate the phases of traces over process counts and make the trace for a count that was never run (P3S).
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Dark, Json, new_file, printed, wrote
-from convolver.cli.model_scale import Force, Point, Rate, Size, Traces, scalable_of
+from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, wrote
+from convolver.cli.model_scale import Point, Rate, Size, Traces, scalable_of
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from convolver.cli.common import Force, new_file, print_json, say, wrote
+from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.cli.mpi_play import add
 from convolver.cli.verb_group import new_group
 
@@ -42,7 +42,7 @@ def trace_command(
     ] = False,
     engine: Annotated[str, typer.Option(help="What runs it the second time: valgrind, native or auto.")] = "auto",
     force: Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Record the MPI events of an unmodified program; the recording is complete also after an abort or a kill.
 
@@ -170,7 +170,7 @@ def network_command(
     machine: Annotated[Path | None, typer.Option(help="Profile that gets the network (default: a bare one).")] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     force: Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure the network with an MPI ping-pong: latency, bandwidth, eager limit, overhead, what sharing a processor costs.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Csv, Force, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 
@@ -56,7 +56,7 @@ def probe_command(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     csv: Csv = False,
 ) -> None:
     """Measure this machine's caches, memory and instructions and write its profile.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Dask, Force, Jobs, new_file, printed, wrote
+from convolver.cli.common import Csv, Dask, Force, Jobs, Json, new_file, printed, wrote
 from convolver.cli.verb_group import Verbs, new_group
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def run_command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
     force: Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
     from convolver.mpi.network_replay import replay
@@ -200,7 +200,7 @@ def analyze_command(
     config: Config,
     cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
     eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
     """Say what limits the run: critical path by activity, rank and phase, parallel efficiency, sensitivity to the machine.

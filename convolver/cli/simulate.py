@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Force, Jobs, existing, new_file, printed, say, wrote
+from convolver.cli.common import Csv, Dask, Force, Jobs, Json, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _simulate(
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: APP.hits.parquet.")] = None,
     jobs: Jobs = None,
-    dask: Annotated[str | None, typer.Option("--dask", help="Address of a dask.distributed scheduler to run on.")] = None,
+    dask: Dask = None,
     causes: Annotated[bool, typer.Option("--causes", help="Tell misses by cause (slower).")] = False,
     pages: Annotated[
         Literal["4K", "2M", "1G"] | None, typer.Option("--page-size", help="Size of the program's pages.", show_default=False)
@@ -116,7 +116,7 @@ def _simulate(
         Literal["block", "object"],
         typer.Option(help="object: also tell what each data object has of the counts, of a trace with --data-objects."),
     ] = "block",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     csv: Csv = False,
     force: Force = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from convolver.cli.common import Csv, printed, say, wrote
+from convolver.cli.common import Csv, Json, printed, say, wrote
 from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
 
@@ -34,7 +34,7 @@ def validate_command(
         str | None,
         typer.Option("--export", metavar="NAME", help="Measure only, and write NAME.machine.json and times-NAME.csv."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     csv: Csv = False,
 ) -> None:
     """Predict and measure programs under several conditions and say how good the predictions are.
