@@ -180,8 +180,9 @@ def _followed(job: _Job, pattern: str | None) -> int:
         recorded = Trace.load(child.path)
         wrote(child.path)
         wrote(signature_path(child.path))
-        documents.append({"trace": str(child.path), **recorded.summary()})
-        if not job.json:
+        if job.json:
+            documents.append({"trace": str(child.path), **recorded.summary()})
+        else:
             say(f"Process {child.process.pid}, {' '.join(child.process.command)}:")
             _report(recorded.signature, recorded.header, False)
     if job.json:

@@ -57,6 +57,11 @@ class _Reader(threading.Thread):
         self.problem: ConvolverError | None = None
 
     @property
+    def stream(self) -> str:
+        """Name of its stream."""
+        return self._stream.name
+
+    @property
     def process(self) -> Process:
         return self._process
 
@@ -65,7 +70,7 @@ class _Reader(threading.Thread):
         return self._decoder.totals["words"]
 
     def remove_counters(self) -> None:
-        """Remove the counters of a process that has ended, which are memory; the name of its stream stays taken."""
+        """Remove the counters of a program that has ended, which are memory."""
         self._counters.unlink(missing_ok=True)
 
     def run(self) -> None:
@@ -162,6 +167,8 @@ class _Family:
         self.stopped_by: int | None = None
         self._stopped_at = 0.0
         self._seen: set[str] = set()
+        self._read: list[tuple[int, str]] = []
+        """Processes, and the names of their streams that were read."""
         self.turn = threading.Lock()
         """Who has it finishes a file: that takes far more memory than to read a stream, and no less time beside others."""
 
@@ -191,6 +198,7 @@ class _Family:
         """Start readers of the streams that came; returns whether there were any. While many are being finished they wait."""
         if sum(reader.ended for reader in self._readers) >= MOST_ENDED:
             return True
+        self._forget_gone()
         found = [name for name in os.listdir(self._folder) if _STREAM.fullmatch(name) and name not in self._seen]
         for pid, program in sorted(tuple(map(int, name.split("."))) for name in found):
             name = f"{pid}.{program}"
@@ -203,6 +211,15 @@ class _Family:
                 reader.start()
         return bool(found)
 
+    def _forget_gone(self) -> None:
+        """Remove the streams of processes that are gone, or looking for new ones takes longer with each: until then the names
+        number a process's programs."""
+        here = [one for one in self._read if Path(f"/proc/{one[0]}").exists()]
+        for _, name in set(self._read) - set(here):
+            (self._folder / name).unlink(missing_ok=True)
+            self._seen.discard(name)
+        self._read = here
+
     def _part_with_ended(self) -> None:
         """Keep what is known of ended processes and nothing else: a reader takes ten megabytes."""
         for reader in [one for one in self._readers if not one.is_alive()]:
@@ -211,6 +228,7 @@ class _Family:
             self.problem = self.problem or reader.problem
             self.traces += [] if reader.result is None else [reader.result]
             reader.remove_counters()
+            self._read.append((reader.process.pid, reader.stream))
             self._ended += 1
             if self._ended % MOST_ENDED == 0:
                 gc.collect()  # decoders are parts of cycles

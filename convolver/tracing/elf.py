@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -67,25 +67,34 @@ def content_id(file: BinaryIO) -> str:
     return "sha1-" + digest.hexdigest()
 
 
-def _moved(elf: ELFFile, values: NDArray[np.uint64], here: str, there: str) -> NDArray[np.uint64]:
+def loaded_segments(elf: ELFFile) -> list[Mapping[str, int]]:
+    """Return the headers of the segments that are mapped."""
+    return [segment.header for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+
+
+def _moved(segments: list[Mapping[str, int]], values: NDArray[np.uint64], here: str, there: str) -> NDArray[np.uint64]:
     """Return where values that lie at ``here`` in mapped segments lie when these begin at ``there``; 0 for others."""
     result = np.zeros(len(values), dtype=np.uint64)
-    for segment in elf.iter_segments():
-        if segment["p_type"] == "PT_LOAD":
-            first, size = np.uint64(segment[here]), np.uint64(segment["p_filesz"])
-            inside = (values >= first) & (values < first + size)
-            result[inside] = values[inside] - first + np.uint64(segment[there])
+    for segment in segments:
+        first, size = np.uint64(segment[here]), np.uint64(segment["p_filesz"])
+        inside = (values >= first) & (values < first + size)
+        result[inside] = values[inside] - first + np.uint64(segment[there])
     return result
 
 
-def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def addresses_in(segments: list[Mapping[str, int]], offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the addresses, as the symbol table counts them, of file offsets; 0 for those that are never mapped."""
-    return _moved(elf, offsets, "p_offset", "p_vaddr")
+    return _moved(segments, offsets, "p_offset", "p_vaddr")
+
+
+def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return :func:`addresses_in` for the segments of an object."""
+    return addresses_in(loaded_segments(elf), offsets)
 
 
 def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_of`."""
-    return _moved(elf, addresses, "p_vaddr", "p_offset")
+    return _moved(loaded_segments(elf), addresses, "p_vaddr", "p_offset")
 
 
 def executable_sections(elf: ELFFile) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -135,19 +144,23 @@ def _string(text: bytes, at: int) -> str:
     return text[at : end if end >= 0 else len(text)].decode(errors="replace")
 
 
-def debug_file(path: Path, identity: str, elf: ELFFile) -> Path | None:
+def debug_link(elf: ELFFile) -> str:
+    """Return the name that an object gives the file with its debug information, empty where it gives none."""
+    section = elf.get_section_by_name(".gnu_debuglink")
+    return "" if section is None else _string(section.data(), 0)
+
+
+def debug_file(path: Path, identity: str, link: str) -> Path | None:
     """Return the separate file with the debug information of an object, found by build-id or by its debug link."""
     if identity and not identity.startswith("sha1-"):
         for folder in DEBUG_FOLDERS:
             candidate = folder / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
             if candidate.is_file():
                 return candidate
-    section = elf.get_section_by_name(".gnu_debuglink")
-    if section is None:
+    if not link:
         return None
-    name = _string(section.data(), 0)
-    places = [path.parent / name, path.parent / ".debug" / name]
-    places += [folder / path.parent.relative_to("/") / name for folder in DEBUG_FOLDERS if path.is_absolute()]
+    places = [path.parent / link, path.parent / ".debug" / link]
+    places += [folder / path.parent.relative_to("/") / link for folder in DEBUG_FOLDERS if path.is_absolute()]
     return next((place for place in places if place.is_file() and place != path), None)
 
 

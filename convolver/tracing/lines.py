@@ -133,9 +133,12 @@ def decode_program(data: bytes, header: Mapping[str, Any]) -> list[tuple[int, in
 
 
 def _read_unit(dwarf: Any, unit: Any, seconds: float) -> _Rows | None:
+    """Return the lines of a unit; raises TimeoutError where reading them would take longer than so many seconds."""
     program = dwarf.line_program_for_CU(unit)
-    if program is None or program.program_end_offset - program.program_start_offset > seconds * PROGRAM_BYTES_A_SECOND:
+    if program is None:
         return None
+    if program.program_end_offset - program.program_start_offset > seconds * PROGRAM_BYTES_A_SECOND:
+        raise TimeoutError
     names = _file_names(program, unit)
     program.stream.seek(program.program_start_offset)
     data = program.stream.read(program.program_end_offset - program.program_start_offset)
@@ -178,6 +181,8 @@ class LineTable:
     def __init__(self, elf: ELFFile) -> None:
         self._dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
         self._until = time.monotonic() + BUDGET_SECONDS
+        self.complete = True
+        """Whether nothing was left out for want of time."""
 
     def _described(self) -> list[tuple[int, int, int]]:
         """Return the ranges of all units, from their own descriptions, as (first address, end, unit)."""
@@ -185,6 +190,7 @@ class LineTable:
         for unit in self._dwarf.iter_CUs():
             found += [(low, high, int(unit.cu_offset)) for low, high in _ranges(self._dwarf, unit)]
             if time.monotonic() > self._until:
+                self.complete = False
                 break
         return found
 
@@ -207,10 +213,13 @@ class LineTable:
         for mine in sorted(groups, key=lambda group: int(group[0])):
             left = self._until - time.monotonic()
             unit = int(units[mine[0]])
-            if unit < 0 or left <= 0:
+            if unit < 0:
                 continue
             try:
                 rows = _read_unit(self._dwarf, self._dwarf.get_CU_at(unit), left)
+            except TimeoutError:
+                self.complete = False
+                continue
             except MALFORMED:
                 continue
             if rows is not None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions
-from convolver.tracing.elf import MALFORMED, addresses_of, build_id, content_id, debug_file, open_elf, read_functions
-from convolver.tracing.lines import LineTable
+from convolver.tracing.elf import MALFORMED
+from convolver.tracing.known_objects import KnownObject, known_object
 from convolver.tracing.names import BlockNames
 
 OWN_SHARE, SYSTEM_SHARE = 1e-6, 1e-3
@@ -68,41 +66,36 @@ def _resolve_module(
     weights_of_all: NDArray[np.uint64],
     names: BlockNames,
 ) -> None:
-    with ExitStack() as stack:
-        file: BinaryIO = stack.enter_context(open(path, "rb"))
-        elf = open_elf(file)
-        if elf is None:
-            return
-        identity = build_id(elf) or content_id(file)
-        names.build_ids[module] = identity
-        addresses = addresses_of(elf, offsets[mine])
-        separate = debug_file(path, identity, elf)
-        debug = open_elf(stack.enter_context(open(separate, "rb"))) if separate is not None else None
-        _name_functions([elf for elf in (debug, elf) if elf is not None], addresses, mine, names)
-        weights = weights_of_all[mine]
-        total = float(weights_of_all.sum())
-        if elf.has_dwarf_info(strict=True):
-            _name_lines(elf, addresses, mine, weights, max(1, int(OWN_SHARE * total)), names)
-        elif debug is not None and debug.has_dwarf_info(strict=True):
-            _name_lines(debug, addresses, mine, weights, max(1, int(SYSTEM_SHARE * total)), names)
-
-
-def _name_functions(elves: list[Any], addresses: NDArray[np.uint64], mine: NDArray[np.int64], names: BlockNames) -> None:
-    for elf in elves:
-        for place, name in zip(mine.tolist(), read_functions(elf).at(addresses), strict=True):
-            names.functions[place] = names.functions[place] or name
+    own = known_object(path)
+    names.build_ids[module] = own.identity
+    addresses = own.addresses_of(offsets[mine])
+    separate = own.debug_file()
+    debug = known_object(separate) if separate is not None else None
+    for known in (debug, own):
+        if known is not None:
+            for place, name in zip(mine.tolist(), known.functions.at(addresses), strict=True):
+                names.functions[place] = names.functions[place] or name
+    weights, total = weights_of_all[mine], float(weights_of_all.sum())
+    if own.has_lines:
+        _name_lines(own, addresses, mine, weights, max(1, int(OWN_SHARE * total)), names)
+    elif debug is not None and debug.has_lines:
+        _name_lines(debug, addresses, mine, weights, max(1, int(SYSTEM_SHARE * total)), names)
 
 
 def _name_lines(
-    elf: Any, addresses: NDArray[np.uint64], mine: NDArray[np.int64], weights: NDArray[np.uint64], least: int, names: BlockNames
+    known: KnownObject,
+    addresses: NDArray[np.uint64],
+    mine: NDArray[np.int64],
+    weights: NDArray[np.uint64],
+    least: int,
+    names: BlockNames,
 ) -> None:
     """Fill in file and line of the blocks with at least a weight of ``least``, the heaviest first."""
     wanted = np.argsort(weights)[::-1]
     wanted = wanted[weights[wanted] >= least]
-    if len(wanted):
-        files, lines = LineTable(elf).find(addresses[wanted])
-        for place, file, line in zip(mine[wanted].tolist(), files.tolist(), lines.tolist(), strict=True):
-            names.files[place], names.lines[place] = file, line
+    lines = known.lines(addresses[wanted].tolist())
+    for place, (file, line) in zip(mine[wanted].tolist(), lines, strict=True):
+        names.files[place], names.lines[place] = file, line
 
 
 def demangle(functions: list[str], *, names: bool = True) -> list[str]:

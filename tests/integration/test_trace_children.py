@@ -54,6 +54,16 @@ def test_what_is_kept_of_children_leaves_their_environment_out(build, tmp_path, 
     assert len(pickle.dumps(children)) < 10_000
 
 
+def test_streams_of_gone_processes_are_removed_while_others_run(tmp_path, monkeypatch):
+    listed, list_folder = [], os.listdir
+    monkeypatch.setattr(os, "listdir", lambda *folder: listed.append(list_folder(*folder)) or listed[-1])
+    many = 40
+    script = f"i=0; while [ $i -lt {many} ]; do /bin/true; i=$((i+1)); done"
+    _, children, _ = followed(tmp_path, "sh", "-c", script, mode="counts")
+    assert len(children) == many + 1
+    assert max(map(len, listed)) < many  # two streams a child, of which at most eight wait
+
+
 def test_sampling_begins_anew_in_a_forked_process(build, tmp_path):
     plan = SamplingPlan(interval=1000, sample=100, sets=4)
     _, children = trace_children([str(build("family"))], output=f"{tmp_path}/%p.cvt", sampling=plan)
