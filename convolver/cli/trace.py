@@ -44,8 +44,8 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
         say(f"Note: the program ran on untraced, because of {place}.")
     if made := made_code_sentence(ended):
         say(f"Note: {made}")
-    if ended["engine"] == "native" and (forks := ended["system"]["forks"]):
-        say(f"Note: the processes that it started ({forks}) ran untraced.")
+    if untraced := ended["untraced"]:
+        say(f"Note: processes that it started ({untraced}) ran untraced.")
     say(
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
         f"{totals['blocks']} blocks; {share:.2%} of the references were recorded."
@@ -320,8 +320,8 @@ def trace_command(
         budget=budget,
     )
     plan = changed(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
-    if children and (simulate or addresses or engine == "native"):
-        raise UsageError("--trace-children records under Valgrind; it contradicts --simulate, --addresses and --engine native.")
+    if children and (simulate or addresses or bursts_only):
+        raise UsageError("--trace-children contradicts --simulate, --addresses and --bursts-only.")
     if bursts_only:
         if attachment is not None:
             raise UsageError("--bursts-only runs a command; leave it out with --attach.")
@@ -331,8 +331,7 @@ def trace_command(
             plan, bursts_only=True, sets=sets or 0, budget=budget_bytes, engine="valgrind" if engine == "valgrind" else "native"
         )
         plan = plan.check()
-    if not children:
-        plan = on_engine(engine, command, plan)
+    plan = on_engine(engine, command, plan)
     job = _Job(
         command=command,
         plan=plan,

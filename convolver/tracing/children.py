@@ -2,6 +2,7 @@
 
 Every process makes a FIFO and a counter file in one folder (csrc/tracer/stream.c) and waits there for its reader, a thread of
 this one. A process that replaces itself by another program (exec) makes another FIFO: programs are distinguished, not processes.
+The native engine does so for them (csrc/engine/engine_family.c).
 """
 
 from __future__ import annotations
@@ -24,13 +25,24 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
-from convolver.tracing.launch import descriptors, passive_waiting
+from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
+from convolver.tracing.native_engine import engine_options, engine_program
 from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, finish
 from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.session import EXECED, EXITED, GRACE_SECONDS, Outcome, last_words, outcome_of, raise_signal, stop_signals
+from convolver.tracing.session import (
+    EXECED,
+    EXITED,
+    GRACE_SECONDS,
+    Outcome,
+    last_words,
+    outcome_of,
+    raise_signal,
+    stop_signals,
+    with_engines_words,
+)
 from convolver.tracing.thread_log import log_pieces
 from convolver.tracing.valgrind import tool_command, tool_environment
 from convolver.tracing.writer import TraceWriter
@@ -69,13 +81,15 @@ class _Reader(threading.Thread):
     def words(self) -> int:
         return self._decoder.totals["words"]
 
-    def remove_counters(self) -> None:
-        """Remove the counters of a program that has ended, which are memory."""
+    def remove_files(self) -> None:
+        """Remove what a program that has ended left beside its stream, which is memory."""
         self._counters.unlink(missing_ok=True)
+        for suffix in (".about", ".log") if self._family.native else ():
+            self._stream.with_name(self._stream.name + suffix).unlink(missing_ok=True)
 
     def run(self) -> None:
         try:
-            if self._family.scan and self._process.program > 0:
+            if self._family.scan and not self._family.native and self._process.program > 0:
                 check_child(self._process.pid, self._process.command[0])
         except ConvolverError as error:
             self.problem = error
@@ -131,14 +145,18 @@ class _Reader(threading.Thread):
             state = self._decoder.pump(self._descriptor, STEP_MILLISECONDS)
             if self._decoder.chunk_full:
                 recording.chunk()
-            if state == native.END or (not self.words and not Path(f"/proc/{self._process.pid}").exists()):
+            if state == native.END or (
+                not self.words and not Path(f"/proc/{self._process.tracer or self._process.pid}").exists()
+            ):
                 return
             recording.tick()
 
     def _is_stub(self) -> bool:
         """A forked child that became another program: what it ran in between is nobody's program."""
         totals, ended = self._decoder.totals, self._decoder.totals["ended"]
-        forked = self._process.program == 0 and self._process.parent in self._family.known
+        forked = self._process.forked
+        if forked is None:
+            forked = self._process.program == 0 and self._process.parent in self._family.known
         return bool(forked and ended and totals["end_reason"] == EXECED)
 
     def _outcome(self) -> Outcome:
@@ -146,9 +164,12 @@ class _Reader(threading.Thread):
         code = totals["end_code"]
         status = 137 if not totals["ended"] else 0 if totals["end_reason"] == EXECED else code
         status = status if totals["end_reason"] in (EXITED, EXECED) or not totals["ended"] else 128 + code
-        outcome = outcome_of(self._decoder, status, self._family.stopped_by, self._family.log)
+        native = self._family.native
+        log = self._stream.with_name(f"{self._stream.name}.log") if native else self._family.log
+        outcome = outcome_of(self._decoder, status, self._family.stopped_by, log)
+        outcome = with_engines_words(outcome, log) if native else outcome
         if outcome.complete and totals["end_reason"] == EXECED:
-            return Outcome(status, True, "the program replaced itself by another one (exec), which has a trace of its own")
+            return replace(outcome, reason="the program replaced itself by another one (exec), which has a trace of its own")
         return outcome
 
 
@@ -158,6 +179,7 @@ class _Family:
     def __init__(self, argv: Sequence[str], plan: SamplingPlan, names: FileNames, folder: Path, scan: bool) -> None:
         self.plan, self.names, self._argv, self._folder, self.scan = plan, names, argv, folder, scan
         self.log = folder / "log"
+        self.native = plan.engine == "native"
         self.known: set[int] = set()
         self.started = 0
         self.traces: list[ChildTrace] = []
@@ -174,10 +196,7 @@ class _Family:
 
     def run(self, progress: Progress) -> int:
         """Run the command until all its processes have ended; return its exit status."""
-        options = ["--trace-children=yes", f"--streams={self._folder}", *self.plan.options(self._argv[0])]
-        options += ["--command-line-only=yes", f"--log-file={self.log}"]
-        command = [*tool_command(options), *self._argv]
-        environment = {**tool_environment(), **passive_waiting(self._argv[0])}
+        command, environment = self._command()
         root = subprocess.Popen(command, env=environment, pass_fds=descriptors())
         try:
             words = 0
@@ -194,6 +213,16 @@ class _Family:
             code = root.wait()
         return code if code >= 0 else 128 - code
 
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        options = [f"--streams={self._folder}", f"--log-file={self.log}"]
+        if self.native:
+            return [str(engine_program()), *options, *engine_options(self.plan), "--", *self._argv], inherited_environment()
+        options = ["--trace-children=yes", *options, *self.plan.options(self._argv[0]), "--command-line-only=yes"]
+        return [*tool_command(options), *self._argv], {**tool_environment(), **passive_waiting(self._argv[0])}
+
+    def _process(self, pid: int, program: int) -> Process:
+        return Process.told(pid, program, self._folder / f"{pid}.{program}") if self.native else Process.of(pid, program)
+
     def _look(self) -> bool:
         """Start readers of the streams that came; returns whether there were any. While many are being finished they wait."""
         if sum(reader.ended for reader in self._readers) >= MOST_ENDED:
@@ -204,7 +233,7 @@ class _Family:
             name = f"{pid}.{program}"
             self._seen.add(name)
             with contextlib.suppress(OSError, IndexError):
-                reader = _Reader(self, Process.of(pid, program), self._folder / name)
+                reader = _Reader(self, self._process(pid, program), self._folder / name)
                 self.known.add(pid)
                 self._readers.append(reader)
                 self.started += 1
@@ -227,7 +256,7 @@ class _Family:
             self._words += reader.words
             self.problem = self.problem or reader.problem
             self.traces += [] if reader.result is None else [reader.result]
-            reader.remove_counters()
+            reader.remove_files()
             self._read.append((reader.process.pid, reader.stream))
             self._ended += 1
             if self._ended % MOST_ENDED == 0:
@@ -270,7 +299,7 @@ def trace_children(
     finishes the files, then raises KeyboardInterrupt.
     """
     plan = (sampling or SamplingPlan()).check()
-    command = check_command(argv, scan=scan)
+    command = check_command(argv, scan=scan and plan.engine == "valgrind")
     with RunFolder() as folder:
         family = _Family(command, plan, FileNames(output, force), folder, scan)
         progress.start(f"Tracing {Path(argv[0]).name} and its children")

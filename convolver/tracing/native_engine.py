@@ -17,6 +17,8 @@ REFUSED = 125
 """Its exit status where the program has not run."""
 WENT_NATIVE = "native: "
 """How the lines of its log begin that say why a program ran on without the engine."""
+UNTRACED = "untraced: "
+"""How the line begins that says how many processes ran without the engine."""
 VECTOR_SETS = "vector sets:"
 """How the line begins that names sets of vector instructions."""
 OUTSIDE = re.compile(r"outside: (\d+) entries ([\d.]+) s of ([\d.]+) s$")
@@ -121,3 +123,8 @@ def made_code_sentence(header: Mapping[str, Any]) -> str | None:
 def vector_sets(log: Path) -> list[str]:
     """Return which sets of vector instructions the program executed, of those that not every x86-64 processor has."""
     return [name for line in _said(log, VECTOR_SETS) for name in line.split()]
+
+
+def untraced(log: Path) -> int:
+    """Return how many processes the program made that ran natively."""
+    return sum(int(number) for number in _said(log, UNTRACED))

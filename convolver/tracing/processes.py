@@ -25,6 +25,10 @@ class Process:
     environment: Mapping[str, str]
     started: float
     """Seconds from the machine's start to that of the process, or until a program that replaced another one was found."""
+    forked: bool | None = None
+    """Whether it begins in the middle of its parent's program; None: that is not known."""
+    tracer: int | None = None
+    """Process that writes its stream; None: itself."""
 
     @classmethod
     def of(cls, pid: int, program: int) -> Process:
@@ -38,6 +42,17 @@ class Process:
         if program > 0:
             started = time.clock_gettime(time.CLOCK_BOOTTIME)
         return cls(pid, program, parent, rank(environment), words or ["?"], environment, started)
+
+    @classmethod
+    def told(cls, pid: int, program: int, stream: Path) -> Process:
+        """Read what the native engine knows of a process, which may have ended (``write_about`` in engine_family.c)."""
+        head, _, words = stream.with_name(f"{stream.name}.about").read_bytes().partition(b"\n")
+        parent, started, tracer, forked, size = head.split()
+        command = [os.fsdecode(word) for word in words[: int(size)].split(b"\0")[:-1]]
+        entries = (os.fsdecode(entry).partition("=") for entry in words[int(size) :].split(b"\0")[:-1])
+        environment = {name: value for name, _, value in entries}
+        known = int(parent), rank(environment), command or ["?"], environment, float(started)
+        return cls(pid, program, *known, forked == b"1", int(tracer))
 
     @property
     def order(self) -> tuple[float, int, int]:

@@ -81,6 +81,7 @@ def ending_of(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, A
         "went_native": list(outcome.went_native),
         "vector_sets": list(outcome.vector_sets),
         "made_code": outcome.made_code,
+        "untraced": outcome.untraced,
     }
 
 

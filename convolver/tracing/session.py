@@ -20,7 +20,15 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import counters_so_far, read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
-from convolver.tracing.native_engine import Attachment, engine_options, engine_program, made_code, vector_sets, went_native
+from convolver.tracing.native_engine import (
+    Attachment,
+    engine_options,
+    engine_program,
+    made_code,
+    untraced,
+    vector_sets,
+    went_native,
+)
 from convolver.tracing.pace import Pace
 from convolver.tracing.run_folder import RunFolder
 from convolver.tracing.sampling import SamplingPlan
@@ -50,6 +58,8 @@ class Outcome:
     """Which of avx and avx512f it executed (the native engine only)."""
     made_code: dict[str, float] | None = None
     """How much ran natively in code that the program made itself (the native engine only)."""
+    untraced: int = 0
+    """Processes that it made and that ran natively (the native engine only)."""
 
 
 @contextlib.contextmanager
@@ -202,8 +212,13 @@ class Session:
             outcome = replace(outcome, reason="only what ran while the engine was attached was traced")
         if self._plan.bursts_only and outcome.complete:
             outcome = replace(outcome, reason="only bursts were traced, and counts are theirs unless --from has all")
-        outcome = replace(outcome, went_native=tuple(went_native(self._log)), made_code=made_code(self._log))
-        return replace(outcome, vector_sets=tuple(vector_sets(self._log)))
+        return with_engines_words(outcome, self._log)
+
+
+def with_engines_words(outcome: Outcome, log: Path) -> Outcome:
+    """Return how a run ended, with what the native engine says of it in its log."""
+    sets, places = tuple(vector_sets(log)), tuple(went_native(log))
+    return replace(outcome, went_native=places, made_code=made_code(log), vector_sets=sets, untraced=untraced(log))
 
 
 def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path) -> Outcome:

@@ -33,6 +33,7 @@ int cv_read(uint64_t from, void *to, uint64_t bytes); /* bytes that are readable
 int cv_write(uint64_t to, const void *from, uint64_t bytes);
 int cv_fetch(uint64_t address, uint8_t *code); /* up to 15 bytes of code */
 void cv_forget_pages(void);
+void cv_forget_mappings(void); /* all of them, as a new process does */
 /* The mapping with code at an address: its number, or -1 where code must not be translated; `why` says why. */
 int cv_mapping_of(uint64_t address, const char **why);
 /* Opens /proc/self/maps for the program, without what the engine mapped; -1: the path is another one. */
@@ -84,6 +85,13 @@ uint64_t cv_time_now(void); /* nanoseconds of the thread's processor time */
 
 /* blob_bursts.c */
 void cv_bursts_asked(const uint64_t *arguments, uint64_t *answer);
+void cv_forget_bursts(void);
+
+/* blob_family.c */
+int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate); /* in a forked child: memory of its own; 0: it cannot be traced */
+int cv_family_exec(const struct cv_slot *slot, uint64_t directory, uint64_t path); /* 1: the next program is traced, too */
+void cv_family_failed(void);                                                       /* the exec did */
+void cv_family_forks(int more);                                                    /* processes that will ask */
 
 /* blob_signals.c */
 extern const char cv_signal_entry[], cv_signal_return[];
@@ -92,9 +100,9 @@ void cv_load_vectors(const void *area, uint64_t features);
 void cv_signals_begin(struct cv_slot *slot, int take_over); /* of a thread */
 int64_t cv_signal_action(uint64_t number, uint64_t new, uint64_t old, uint64_t size);
 int64_t cv_alternate_stack(struct cv_slot *slot, uint64_t new, uint64_t old);
-void cv_signals_end(struct cv_slot *slot);
-void cv_keep_faults(void); /* from now on the engine sees all of SIGSEGV */
-void cv_signals_of_child(struct cv_slot *slot, uint64_t mask);
+void cv_signals_end(const uint64_t *alternate); /* the program's stack, flags and size, as in the slot */
+void cv_keep_faults(void);                      /* from now on the engine sees all of SIGSEGV */
+void cv_signals_of_child(const uint64_t *alternate, uint64_t mask);
 void cv_keep_stack(struct cv_slot *slot, uint64_t *stack); /* of a frame that the kernel is about to take */
 void cv_block_signals(struct cv_slot *slot);
 void cv_unblock_signals(struct cv_slot *slot);

@@ -18,11 +18,21 @@ static int make_room(void)
     return sums != 0;
 }
 
+void cv_forget_bursts(void)
+{
+    if (sums)
+        cv_system(11, (uint64_t)sums, 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS), 0, 0, 0, 0); /* munmap */
+    sums = by_segment = 0;
+    taken = 0;
+}
+
 static uint64_t add_counters(int sign)
 {
     const uint64_t n = SHARED->exits;
     uint64_t total = 0;
     for (uint64_t t = 0; t < SHARED->slots; t++) {
+        if (((const struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES))->guest)
+            continue;
         const int64_t *counter = (const int64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_COUNTERS);
         for (uint64_t i = 1; i < n; i++)
             sums[i] += sign * counter[i];

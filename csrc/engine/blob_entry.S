@@ -76,6 +76,7 @@ enter_resume: SWITCH cv_resume
 enter_request: SWITCH cv_request
 enter_call: SWITCH cv_before_call /* goes on at one of the following */
 enter_after_call: SWITCH cv_after_call
+enter_called: SWITCH cv_called
 enter_interrupted: SWITCH cv_interrupted
 enter_outside_asked: SWITCH cv_outside_asked
 
@@ -96,8 +97,11 @@ cv_call_begin:
 1:
 cv_call_end:
     syscall
-cv_done_call:
-    mov rcx, gs:[TARGET]
+cv_done_call: /* a signal that interrupted the call, or that it let through, comes before the program goes on */
+    mov rcx, gs:[FLAG]
+    jrcxz 1f
+    jmp enter_called
+1:  mov rcx, gs:[TARGET]
     jmp qword ptr gs:[NEXT]
 cv_watched_call:
 cv_watched_begin:

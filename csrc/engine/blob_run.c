@@ -11,7 +11,8 @@ enum {
     SYS_mprotect,
     SYS_munmap,
     SYS_sigaction = 13,
-    SYS_sigreturn = 15,
+    SYS_sigprocmask,
+    SYS_sigreturn,
     SYS_yield = 24,
     SYS_mremap = 25,
     SYS_nanosleep = 35,
@@ -27,6 +28,9 @@ enum {
     SYS_gettid = 186,
     SYS_exit_group = 231,
     SYS_tgkill = 234,
+    SYS_getrusage = 98,
+    SYS_unshare = 272,
+    SYS_setns = 308,
     SYS_openat = 257,
     SYS_seccomp = 317,
     SYS_execveat = 322,
@@ -56,7 +60,7 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
             cv_unlock();
             cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0); /* faults that are on their way are still the engine's */
         }
-        cv_signals_end(slot); /* threads that are made from now on have no slot */
+        cv_signals_end(&slot->alternate_stack); /* threads that are made from now on have no slot */
     }
     slot->mode = CV_NATIVE;
     __atomic_fetch_and(&slot->flag, (uint64_t)CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
@@ -66,7 +70,7 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 /* What cannot be translated: this thread goes native, and so do all others, since they would not learn of code that it changes. */
 static uint64_t give_up(struct cv_slot *slot, uint64_t target)
 {
-    if (SHARED->bursts_only)
+    if (SHARED->bursts_only || slot->guest)
         return cv_go_native(slot, target);
     slot->went_native = 1;
     SHARED->leave = 1;
@@ -248,7 +252,7 @@ uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
 static void do_requests(struct cv_slot *slot)
 {
     const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
-    if (slot->mode != CV_COUNTING && slot->mode != CV_FILTERING)
+    if ((slot->mode != CV_COUNTING && slot->mode != CV_FILTERING) || slot->guest)
         return;
     if (flag & CV_WANT_BETTER && __atomic_exchange_n(&SHARED->better, 0, __ATOMIC_ACQ_REL)) {
         cv_lock();
@@ -272,7 +276,9 @@ uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
     if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target);
     do_requests(slot);
-    if (ended && (slot->mode == CV_COUNTING || slot->mode == CV_FILTERING) && cv_heads_ended(slot))
+    if (ended && slot->guest)
+        slot->heads = CV_HEADS;
+    else if (ended && (slot->mode == CV_COUNTING || slot->mode == CV_FILTERING) && cv_heads_ended(slot))
         return begin_burst(slot);
     return cv_find(slot, slot->target);
 }
@@ -322,7 +328,7 @@ struct cv_slot *cv_new_slot(void)
     for (uint64_t i = 0; i < SHARED->slots; i++) { /* of a thread that has ended */
         struct cv_slot *old = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
         uint64_t ending = 2;
-        if (old->in_use == 2 && old->handed == __atomic_load_n(&old->taken, __ATOMIC_ACQUIRE) &&
+        if (old->in_use == 2 && !old->guest && old->handed == __atomic_load_n(&old->taken, __ATOMIC_ACQUIRE) &&
             cv_system(SYS_tgkill, (uint64_t)cv_system(39, 0, 0, 0, 0, 0, 0), old->tid, 0, 0, 0, 0) == -3 &&
             __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = old->heads = 0;
@@ -343,6 +349,23 @@ struct cv_slot *cv_new_slot(void)
     return slot;
 }
 
+/* Those of guests have counts that are nobody's. */
+static struct cv_slot *new_guest(void)
+{
+    for (uint64_t i = 0; i < SHARED->slots; i++) {
+        struct cv_slot *old = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+        uint64_t ended = 2;
+        if (old->guest && __atomic_compare_exchange_n(&old->in_use, &ended, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = old->child = 0;
+            return old;
+        }
+    }
+    struct cv_slot *slot = cv_new_slot();
+    if (slot)
+        slot->guest = 1;
+    return slot;
+}
+
 struct cv_slot *cv_adopt(uint64_t thread)
 {
     struct cv_slot *slot = cv_new_slot();
@@ -357,38 +380,71 @@ struct cv_slot *cv_adopt(uint64_t thread)
     return slot;
 }
 
+static void begin_thread(struct cv_slot *slot)
+{
+    slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    map_lookups(slot);
+    if (slot->guest)
+        cv_signals_of_child(&slot->alternate_stack, ~UINT64_C(0));
+    else
+        cv_signals_begin(slot, 0);
+    __atomic_store_n(&slot->started, 1, __ATOMIC_RELEASE);
+    if (slot->guest)
+        slot->heads = slot->interval_heads = CV_HEADS;
+    else if (slot->mode != CV_NATIVE)
+        go_on_as(slot, SHARED->mode);
+}
+
 uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
 {
     registers[RCX_] = slot->target;
-    slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    map_lookups(slot);
-    cv_signals_begin(slot, 0);
-    __atomic_store_n(&slot->started, 1, __ATOMIC_RELEASE);
-    if (slot->mode != CV_NATIVE)
-        go_on_as(slot, SHARED->mode);
+    begin_thread(slot);
     cv_unblock_signals(slot);
     return cv_find(slot, slot->target);
 }
 
-/* In the child of a fork, on its own stack: it goes on natively, as if the engine had never been there. Its parent uses the slot on: only
- * what was set before the call may be read, and nothing written. Returns where it goes on. */
-static uint64_t fork_targets[CV_MOST_SLOTS], fork_masks[CV_MOST_SLOTS];
+/* In the child of a fork, on its own stack. Its parent uses the slot on: only what was set before the call may be read, and nothing
+ * written. */
+static struct {
+    uint64_t target, mask, alternate[3], natively;
+} forks[CV_MOST_SLOTS];
 
 static uint64_t slot_number(const struct cv_slot *slot) { return ((uint64_t)slot - CV_SHARED_BASE - CV_OFF_SLOTS) / CV_SLOT_BYTES; }
 
-uint64_t cv_child(struct cv_slot *slot)
+/* In the engine, with memory of its own; 0: it cannot. */
+static uint64_t traced_child(uint64_t n)
 {
-    const uint64_t target = fork_targets[slot_number(slot)], zero = 0;
-    cv_signals_of_child(slot, fork_masks[slot_number(slot)]);
-    __asm__ volatile("wrgsbase %0" : : "r"(zero));
-    return target;
+    struct cv_slot *slot = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS);
+    if (!SHARED->family || forks[n].natively || !cv_family_begins(slot, forks[n].alternate))
+        return 0;
+    slot->self = (uint64_t)slot;
+    slot->in_use = SHARED->slots = 1;
+    slot->mode = CV_COUNTING;
+    slot->target = forks[n].target;
+    __asm__ volatile("wrgsbase %0" : : "r"(slot->self));
+    begin_thread(slot);
+    slot->next = cv_find(slot, slot->target);
+    cv_system(SYS_sigprocmask, 2, (uint64_t)&forks[n].mask, 0, 8, 0, 0);
+    return (uint64_t)cv_done_call;
 }
 
-static uint64_t start_thread(struct cv_slot *slot)
+/* Returns where the child goes on: in the engine, or natively, as if that had never been there. */
+uint64_t cv_child(struct cv_slot *slot)
 {
-    struct cv_slot *child = cv_new_slot();
+    const uint64_t n = slot_number(slot), code = traced_child(n), zero = 0;
+    if (code)
+        return code;
+    cv_signals_of_child(forks[n].alternate, forks[n].mask);
+    __asm__ volatile("wrgsbase %0" : : "r"(zero));
+    return forks[n].target;
+}
+
+static uint64_t start_thread(struct cv_slot *slot, int guest)
+{
+    struct cv_slot *child = guest ? new_guest() : cv_new_slot();
     if (!child) {
-        cv_say_why("more threads than there are slots", slot->target);
+        if (!guest)
+            cv_say_why("more threads than there are slots", slot->target);
         return 0;
     }
     child->target = slot->target;
@@ -396,6 +452,11 @@ static uint64_t start_thread(struct cv_slot *slot)
     child->mode = SHARED->mode == CV_NATIVE || slot->mode == CV_NATIVE ? CV_NATIVE : CV_COUNTING;
     child->saved_mask = slot->saved_mask;
     slot->child = child->self;
+    if (guest) {
+        child->mode = CV_COUNTING;
+        memcpy(&child->alternate_stack, &slot->alternate_stack, 3 * sizeof child->alternate_stack);
+        return (uint64_t)cv_thread_call;
+    }
     __atomic_fetch_add(&SHARED->threads, 1, __ATOMIC_RELAXED);
     return (uint64_t)cv_thread_call;
 }
@@ -403,7 +464,7 @@ static uint64_t start_thread(struct cv_slot *slot)
 /* The slot's registers are the parent's until the new thread has its own. */
 static void await_thread(struct cv_slot *child, int64_t made)
 {
-    if (made < 0) {
+    if (made < 0 || child->guest) { /* it has become another program, or ended */
         child->tid = INT32_MAX;
         child->in_use = 2;
         return;
@@ -485,19 +546,23 @@ static uint64_t before_signal_return(struct cv_slot *slot, uint64_t *registers)
     return (uint64_t)cv_call_end;
 }
 
-static uint64_t before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t flags, int thread)
+enum { PR_SET_SECCOMP = 22, CLONE_VM = 0x100, CLONE_VFORK = 0x4000, CLONE_NEWPID = 0x20000000 };
+
+static int other_space; /* its children have numbers that the controller does not know */
+
+static uint64_t before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t flags)
 {
+    const int thread = flags & CLONE_VM && !(flags & CLONE_VFORK), natively = !SHARED->family || flags & CLONE_NEWPID || other_space;
     cv_block_signals(slot);
     if (slot->flag & CV_WANT_SIGNAL)
         return cv_deliver(slot, registers, slot->target - 2);
     if (thread) {
-        const uint64_t go = start_thread(slot);
+        const uint64_t go = slot->guest ? 0 : start_thread(slot, 0);
         if (go)
             return go;
         cv_unblock_signals(slot); /* the new thread and this one go on natively */
         return give_up(slot, slot->target - 2);
     }
-    (void)flags;
     if (SHARED->outside) { /* for the child, which may share the memory */
         cv_lock();
         cv_open_code();
@@ -505,9 +570,29 @@ static uint64_t before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t 
         slot->close_after = 1;
     }
     __atomic_fetch_add(&SHARED->forks, 1, __ATOMIC_RELAXED);
-    fork_targets[slot_number(slot)] = slot->target;
-    fork_masks[slot_number(slot)] = slot->saved_mask;
+    const uint64_t go = flags & CLONE_VM && !natively ? start_thread(slot, 1) : 0;
+    if (go)
+        return go;
+    const uint64_t n = slot_number(slot);
+    forks[n].target = slot->target;
+    forks[n].mask = slot->saved_mask;
+    forks[n].natively = (uint64_t)natively | (flags & CLONE_VM);
+    memcpy(forks[n].alternate, &slot->alternate_stack, sizeof forks->alternate);
+    if (forks[n].natively)
+        __atomic_fetch_add(&SHARED->untraced, 1, __ATOMIC_RELAXED);
+    else
+        cv_family_forks(1);
     return (uint64_t)cv_fork_call;
+}
+
+/* What a guest asks the kernel for is its own. */
+static uint64_t before_guests_call(struct cv_slot *slot, uint64_t *registers, uint64_t number)
+{
+    if (number == SYS_sigaction || number == SYS_sigaltstack || number == SYS_sigreturn)
+        return (uint64_t)cv_plain_call;
+    if ((number == SYS_prctl && registers[RDI_] == PR_SET_SECCOMP) || number == SYS_seccomp || number == SYS_arch_prctl)
+        return cv_go_native(slot, slot->target - 2);
+    return 0;
 }
 
 static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
@@ -523,6 +608,9 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     slot->next = cv_find(slot, slot->target);
     if (slot->mode == CV_NATIVE)
         return slot->target - 2;
+    const uint64_t guests = slot->guest ? before_guests_call(slot, registers, number) : 0;
+    if (guests)
+        return guests;
     switch (number) {
     case SYS_open:
     case SYS_openat: {
@@ -554,28 +642,39 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
             slot->close_after |= SHARED->outside & (uint64_t)cv_forget(a, a + b);
         break;
     case SYS_fork:
-    case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, 0, 0);
+    case SYS_vfork: count_call(number, 0, 0); return before_fork(slot, registers, number == SYS_vfork ? CLONE_VM | CLONE_VFORK : 0);
     case SYS_clone:
     case SYS_clone3: {
         uint64_t flags = a;
         if (number == SYS_clone3 && cv_read(a, &flags, 8) != 8)
             break;
         count_call(number, 0, 0);
-        return before_fork(slot, registers, flags, (flags & 0x100) && !(flags & 0x4000)); /* CLONE_VM, not CLONE_VFORK */
+        return before_fork(slot, registers, flags);
     }
+    case SYS_unshare:
+    case SYS_setns: other_space |= number == SYS_setns || a & CLONE_NEWPID; break;
     case SYS_execve:
     case SYS_execveat:
-        SHARED->execing = 1;
+        if (SHARED->family)
+            cv_system(SYS_getrusage, 0, (uint64_t)SHARED->usage, 0, 0, 0, 0);
+        slot->asked = SHARED->family && cv_family_exec(slot, number == SYS_execve ? (uint64_t)-100 : a, number == SYS_execve ? a : b);
+        SHARED->execing = !slot->guest;
         slot->call_number = number;
         count_call(number, 0, 0);
         return (uint64_t)cv_watched_call;
+    case SYS_exit_group:
+        if (SHARED->family && !slot->guest) {
+            cv_system(SYS_getrusage, 0, (uint64_t)SHARED->usage, 0, 0, 0, 0);
+            SHARED->exited = 1 + (a & 255);
+        }
+        break;
     case SYS_exit:
         cv_end_part(slot, slot->mode == CV_RECORDING);
         slot->in_use = 2;
         break;
     case SYS_prctl:
-        if (a != 22) /* PR_SET_SECCOMP */
-            break;   /* fall through */
+        if (a != PR_SET_SECCOMP)
+            break; /* fall through */
     case SYS_seccomp:
         if (number == SYS_seccomp && a == 2)
             break;
@@ -586,7 +685,7 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
             break;
         cv_say_why("the program sets the gs segment", slot->target - 2);
         cv_block_signals(slot);
-        cv_signals_of_child(slot, slot->saved_mask);
+        cv_signals_of_child(&slot->alternate_stack, slot->saved_mask);
         return give_up(slot, slot->target - 2);
     default: break;
     }
@@ -600,9 +699,8 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
 
 uint64_t cv_before_call(struct cv_slot *slot, uint64_t *registers) { return slot->again = before_call(slot, registers); }
 
-uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
+static void after_call(struct cv_slot *slot, const uint64_t *registers)
 {
-    registers[RCX_] = slot->target;
     if (slot->close_after)
         cv_close_again();
     slot->close_after = 0;
@@ -613,17 +711,35 @@ uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
     case SYS_clone3:
         if (slot->child)
             await_thread((struct cv_slot *)slot->child, (int64_t)registers[RAX_]);
+        else if (SHARED->family && (int64_t)registers[RAX_] < 0 && !forks[slot_number(slot)].natively)
+            cv_family_forks(-1);
         slot->child = 0;
         cv_unblock_signals(slot);
-        return slot->next;
+        break;
     case SYS_execve:
-    case SYS_execveat: SHARED->execing = 0; return slot->next;
+    case SYS_execveat:
+        if (slot->asked)
+            cv_family_failed();
+        SHARED->execing = slot->asked = 0;
+        break;
     default: {
         const int64_t moved = moves_bytes(slot->call_number) ? (int64_t)registers[RAX_] : 0;
         count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);
-        return slot->next;
     }
     }
+}
+
+/* A system call has been made, and something is to be done before the program goes on. Other than a signal, it can wait. */
+uint64_t cv_called(struct cv_slot *slot, uint64_t *registers)
+{
+    registers[RCX_] = slot->target;
+    return slot->flag & CV_WANT_SIGNAL ? cv_deliver(slot, registers, slot->target) : slot->next;
+}
+
+uint64_t cv_after_call(struct cv_slot *slot, uint64_t *registers)
+{
+    after_call(slot, registers);
+    return cv_called(slot, registers);
 }
 
 /* A signal came before a system call: its handler comes first. Other requests wait. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define CV_BLOB_BASE UINT64_C(0x200000000000)
+#define CV_FAMILY_BASE UINT64_C(0x208000000000)
 #define CV_SHARED_BASE UINT64_C(0x210000000000)
 
 #define CV_MOST_SEGMENTS (1u << 20)
@@ -163,6 +164,8 @@ struct cv_slot {
     uint64_t since, in_bursts, burst_since; /* processor time: when the interval began, of bursts in it, when this one began */
     uint64_t longer;                        /* intervals than others, as a power of two: they would take no time */
     uint64_t random;
+    uint64_t guest; /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
+    uint64_t asked; /* the controller waits for its exec */
 };
 
 /* The byte of `heads` that makes a thread look at its flag at the next head. Written by another thread it may get lost; write it again. */
@@ -197,6 +200,11 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_PART_BYTES 0x40000
 #define CV_PARTS (CV_SLOT_BUFFER_BYTES / CV_PART_BYTES)
 
+/* What the controller asks for; a forked child begins with the same. */
+struct cv_blob_setup {
+    uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
+};
+
 struct cv_shared {
     uint64_t magic;
     uint64_t lock;
@@ -218,11 +226,39 @@ struct cv_shared {
     uint64_t lookups_filled; /* a bit for each mode */
     uint64_t better;         /* superblocks are to be made anew, by what branches did */
     uint64_t made_anew;
-    uint64_t outside; /* some thread has run code that the program made: code of files is closed */
+    uint64_t outside;           /* some thread has run code that the program made: code of files is closed */
+    uint64_t family;            /* children are traced, too: CV_FAMILY_BASE is mapped */
+    uint64_t process, untraced; /* its number; children that run natively */
+    uint64_t exited;            /* its exit status, plus 1; 0: it has not ended by itself */
+    uint64_t usage[18];         /* struct rusage, then or before an exec */
+    struct cv_blob_setup setup;
     struct cv_blob_pace pace;
     struct cv_blob_region region[CV_MOST_REGIONS];
     struct cv_blob_reason reason[CV_MOST_REASONS];
     struct cv_blob_call calls[CV_MOST_CALLS][CV_CALL_TARGETS];
+};
+
+/* All processes of a traced family ask one controller, through memory that they share. */
+enum cv_family_kind { CV_FAMILY_FORKED = 1, CV_FAMILY_EXEC, CV_FAMILY_FAILED };
+enum cv_family_state { CV_REQUEST_FREE, CV_REQUEST_TAKEN, CV_REQUEST_ASKED, CV_REQUEST_ANSWERED };
+
+struct cv_family_request {
+    uint32_t state; /* enum cv_family_state; who waits, waits for it */
+    uint32_t kind;
+    int32_t process, thread, parent;
+    int32_t file;      /* forked: the descriptor of its memory */
+    int32_t directory; /* exec: what the path begins at */
+    int32_t answer;    /* 1: it is traced */
+    char path[4064];
+};
+
+#define CV_MOST_REQUESTS 64
+
+struct cv_family {
+    uint32_t rung; /* the controller waits for it */
+    int32_t controller;
+    int64_t forks; /* that have begun and are not known yet */
+    struct cv_family_request requests[CV_MOST_REQUESTS];
 };
 
 #define CV_SHARED_MAGIC UINT64_C(0x31454e49474e4543) /* "CENGINE1" */
@@ -244,5 +280,21 @@ _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exi
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
 _Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
+
+static inline void cv_begin_shared(struct cv_shared *shared, const struct cv_blob_setup *setup)
+{
+    shared->magic = CV_SHARED_MAGIC;
+    shared->exits = 1; /* number 0: none */
+    shared->setup = *setup;
+    shared->mode = setup->mode;
+    shared->burst_references = setup->burst_references;
+    shared->sets = setup->sets;
+    shared->set_class = setup->set_class;
+    shared->set_mask = setup->set_mask;
+    shared->leaves_repeated = setup->leaves_repeated;
+    shared->pace.stretch = shared->pace.every[1] = setup->stretch;
+    shared->pace.every[0] = 1;
+    shared->pace.heads = setup->heads;
+}
 
 #endif

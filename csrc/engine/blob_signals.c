@@ -153,18 +153,18 @@ void cv_keep_stack(struct cv_slot *slot, uint64_t *stack)
 }
 
 /* Gives the process its own handlers back, and the thread its stack for them. */
-void cv_signals_end(struct cv_slot *slot)
+void cv_signals_end(const uint64_t *alternate)
 {
     for (uint64_t n = 1; n < 65; n++)
         if (actions[n].handler > IGNORE || (n == SIGSEGV && SHARED->outside))
             cv_system(SYS_sigaction, n, (uint64_t)&actions[n], 0, 8, 0, 0);
-    const uint64_t stack[3] = {slot->alternate_stack, slot->alternate_flags & ~1ULL, slot->alternate_size};
+    const uint64_t stack[3] = {alternate[0], alternate[1] & ~1ULL, alternate[2]};
     cv_system(SYS_sigaltstack, (uint64_t)stack, 0, 0, 0, 0, 0);
 }
 
-void cv_signals_of_child(struct cv_slot *slot, uint64_t mask)
+void cv_signals_of_child(const uint64_t *alternate, uint64_t mask)
 {
-    cv_signals_end(slot);
+    cv_signals_end(alternate);
     set_mask(mask);
 }
 

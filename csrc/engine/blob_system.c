@@ -106,6 +106,12 @@ static struct current {
 static int n_current;
 static char text[4096];
 
+void cv_forget_mappings(void)
+{
+    cv_forget_pages();
+    n_current = 0;
+}
+
 static uint64_t number(const char **at, int base)
 {
     uint64_t value = 0;

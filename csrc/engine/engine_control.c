@@ -37,6 +37,8 @@
 
 static volatile sig_atomic_t told; /* to stop */
 
+volatile sig_atomic_t cv_replaced;
+
 static void on_stop(int number) { told = number; }
 
 static double now(void)
@@ -89,6 +91,8 @@ static int take(struct cv_options *o, char *argument)
         o->attach = (pid_t)atoi(v);
     else if ((v = value(argument, "--for")))
         o->seconds = atof(v);
+    else if ((v = value(argument, "--streams")))
+        o->streams = v;
     else if ((v = value(argument, "--last-call")))
         o->last_call = strtoull(v, NULL, 10);
     else
@@ -129,6 +133,8 @@ static uint64_t heads_so_far(const struct cv_target *target)
     uint64_t all = target->shared->pace.heads_ended;
     for (uint64_t i = 0; i < slots; i++) {
         const struct cv_slot *slot = cv_slot_of(target, i);
+        if (slot->guest)
+            continue;
         const uint64_t left = (slot->heads & CV_HEADS) + slot->heads_behind, of = slot->interval_heads;
         all += of > left ? of - left : 0;
     }
@@ -237,7 +243,7 @@ static double rest(const struct cv_options *o, const struct pace *pace)
 static int run(const struct cv_options *o, struct cv_target *target, struct rusage *usage)
 {
     struct pace pace = {.quiet = RATE_STEP};
-    const int process = (int)syscall(SYS_pidfd_open, target->pid, 0);
+    const int process = target->process >= 0 ? target->process : (int)syscall(SYS_pidfd_open, target->pid, 0);
     struct pollfd wait = {.fd = process, .events = POLLIN};
     const double end = o->seconds > 0 ? now() + o->seconds : 0;
     int status = 0, forwarded = 0;
@@ -253,9 +259,13 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
                 kill(target->pid, told);
             told = 0;
         }
-        if (o->attach ? wait.revents || (end > 0 && now() >= end) : wait4(target->pid, &status, WNOHANG, usage) == target->pid)
+        if (cv_replaced || (o->attach              ? wait.revents || (end > 0 && now() >= end)
+                            : target->process >= 0 ? wait.revents != 0
+                                                   : wait4(target->pid, &status, WNOHANG, usage) == target->pid))
             break;
     }
+    if (target->process >= 0 && !cv_replaced)
+        status = cv_status_of(target, usage);
     if (o->attach && !wait.revents)
         cv_detach(target);
     close(process);
@@ -307,13 +317,40 @@ static void say_why_native(const struct cv_target *target)
     const uint64_t n = target->shared->reasons < CV_MOST_REASONS ? target->shared->reasons : CV_MOST_REASONS;
     for (uint64_t i = 0; i < n; i++)
         cv_say("native: %s at 0x%lx", target->shared->reason[i].text, (unsigned long)target->shared->reason[i].address);
+    if (target->shared->untraced)
+        cv_say("untraced: %lu", (unsigned long)target->shared->untraced);
+}
+
+int cv_trace(const struct cv_options *options, struct cv_target *target)
+{
+    struct rusage usage = {0};
+    const double used = options->attach ? cpu_seconds(target->pid, NULL) : 0;
+    const int status = run(options, target, &usage);
+    const double seconds = cpu_seconds(target->pid, &usage) - used;
+    cv_wire_last_parts();
+    if (!(options->period > 0))
+        cv_wire_interval(target->shared->pace.begun);
+    cv_wire_definitions();
+    cv_wire_counters(1);
+    cv_wire_system((uint64_t)usage.ru_minflt);
+    say_why_native(target);
+    say_outside(target, seconds);
+    cv_say("made anew: %lu", (unsigned long)target->shared->made_anew);
+    const int sets = cv_wire_vector_sets();
+    cv_say("vector sets:%s%s", sets & 1 << CV_X86_VEX ? " avx" : "", sets & 1 << CV_X86_EVEX ? " avx512f" : "");
+    if (options->dump && cv_wire_dump(options->dump))
+        cv_say("%s could not be written", options->dump);
+    if (WIFSIGNALED(status))
+        cv_wire_end(CV_WIRE_SIGNALED, WTERMSIG(status));
+    else
+        cv_wire_end(cv_replaced || target->shared->execing ? CV_WIRE_EXECED : CV_WIRE_EXITED, WEXITSTATUS(status));
+    return status;
 }
 
 int main(int count, char **arguments)
 {
     struct cv_options options = {.wire = -1, .paths = 1};
-    struct cv_target target = {.file = -1};
-    struct rusage usage = {0};
+    struct cv_target target = {.file = -1, .process = -1, .family = -1};
     int i = 1, status;
     for (; i < count && !strncmp(arguments[i], "--", 2); i++) {
         if (!strcmp(arguments[i], "--")) {
@@ -333,6 +370,8 @@ int main(int count, char **arguments)
         cv_say("there is nothing to trace");
         return REFUSED;
     }
+    if (options.streams)
+        return cv_family_run(&options, arguments + i);
     if (options.attach ? cv_attach(&target, &options) : cv_start(&target, &options, arguments + i))
         return REFUSED;
     /* now: the program would inherit them, and lose that its parent had them ignored */
@@ -348,27 +387,10 @@ int main(int count, char **arguments)
             kill(target.pid, SIGKILL);
         return REFUSED;
     }
-    const double used = options.attach ? cpu_seconds(target.pid, NULL) : 0;
-    status = run(&options, &target, &usage);
-    const double seconds = cpu_seconds(target.pid, &usage) - used;
-    cv_wire_last_parts();
-    if (!(options.period > 0))
-        cv_wire_interval(target.shared->pace.begun);
-    cv_wire_definitions();
-    cv_wire_counters(1);
-    cv_wire_system((uint64_t)usage.ru_minflt);
-    say_why_native(&target);
-    say_outside(&target, seconds);
-    cv_say("made anew: %lu", (unsigned long)target.shared->made_anew);
-    const int sets = cv_wire_vector_sets();
-    cv_say("vector sets:%s%s", sets & 1 << CV_X86_VEX ? " avx" : "", sets & 1 << CV_X86_EVEX ? " avx512f" : "");
-    if (options.dump && cv_wire_dump(options.dump))
-        cv_say("%s could not be written", options.dump);
+    status = cv_trace(&options, &target);
     if (WIFSIGNALED(status)) {
-        cv_wire_end(CV_WIRE_SIGNALED, WTERMSIG(status));
         signal(WTERMSIG(status), SIG_DFL);
         raise(WTERMSIG(status));
     }
-    cv_wire_end(target.shared->execing ? CV_WIRE_EXECED : CV_WIRE_EXITED, WEXITSTATUS(status));
     return WEXITSTATUS(status);
 }

@@ -2,7 +2,9 @@
 #ifndef CV_ENGINE_CONTROL_H
 #define CV_ENGINE_CONTROL_H
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "../include/cv_wire.h"
@@ -20,6 +22,7 @@ struct cv_options {
     pid_t attach;                      /* to this process; 0: starts one */
     double period;                     /* seconds; above zero: native but for a burst in each */
     double seconds;                    /* of it; 0: until it ends */
+    const char *streams;               /* folder: children are traced, too */
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };
 
@@ -28,30 +31,45 @@ static inline int cv_wants_samples(const struct cv_options *o) { return !o->full
 
 struct cv_target {
     pid_t pid;
+    int process;     /* descriptor; -1: it is a child of this process */
     uint8_t *memory; /* struct cv_shared */
     struct cv_shared *shared;
     int file;
     int attached;
     uint64_t entries[5];
+    int family;      /* descriptor of struct cv_family; -1: children are not traced */
+    uint64_t faults; /* of pages, before the program began */
 };
 
 /* engine_inject.c. Functions that fail write a sentence to the log and return -1. */
 void cv_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cv_log_to(const char *path);
 int cv_start(struct cv_target *target, const struct cv_options *options, char **command);
+int cv_take(struct cv_target *target, const struct cv_options *options); /* the stopped first thread of a program goes on in the engine */
+int cv_map(struct cv_target *target);                                    /* its memory, which `file` is */
+int cv_has_engine(pid_t process);
 int cv_attach(struct cv_target *target, const struct cv_options *options);
 int cv_burst(struct cv_target *target);   /* of one thread that runs natively; 0: there was none */
 void cv_detach(struct cv_target *target); /* its threads go on natively */
 struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
+
+/* engine_control.c */
+int cv_trace(const struct cv_options *options, struct cv_target *target); /* until it ends; as wait says it */
+extern volatile sig_atomic_t cv_replaced;                                 /* by another program */
+
+/* engine_family.c */
+int cv_family_run(const struct cv_options *options, char **command);    /* the exit status */
+int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of another's child that has ended, as wait says it */
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
 void cv_wire_definitions(void);
 int cv_wire_parts(void); /* one of each thread, in turns, as they ran; 0: there was none */
 void cv_wire_last_parts(void);
-void cv_wire_interval(uint64_t number);                           /* begins, where intervals are informed */
-void cv_wire_classes(struct cv_target *target, uint64_t classes); /* of sets, of which one is recorded from now on */
-void cv_wire_pace(void);                                          /* what the reader wants, and what it costs */
+void cv_wire_interval(uint64_t number); /* begins, where intervals are informed */
+/* Of so many classes of sets one is recorded from now on. */
+void cv_wire_classes(uint64_t classes, uint64_t *mask, uint64_t *leaves_repeated);
+void cv_wire_pace(void); /* what the reader wants, and what it costs */
 uint64_t cv_wire_interval_so_far(void);
 double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);

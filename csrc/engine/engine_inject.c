@@ -91,32 +91,66 @@ static int put(const struct remote *r, uint64_t at, const void *from, size_t byt
     return pwrite(r->memory, from, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -1;
 }
 
+int cv_map(struct cv_target *target)
+{
+    target->memory = mmap(NULL, CV_SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file, 0);
+    target->shared = (struct cv_shared *)target->memory;
+    return target->memory == MAP_FAILED ? -1 : 0;
+}
+
+/* A system call with a text, which lies on the program's stack meanwhile. */
+static int64_t remote_call_on(struct remote *r, long number, const char *text, uint64_t b)
+{
+    char before[64];
+    const uint64_t scratch = (r->registers.rsp - 1024) & ~UINT64_C(15), bytes = strlen(text) + 1;
+    if (bytes > sizeof before || pread(r->memory, before, bytes, (off_t)scratch) != (ssize_t)bytes || put(r, scratch, text, bytes))
+        return -EFAULT;
+    const int64_t result = remote_call(r, number, scratch, b, 0, 0, 0, 0);
+    put(r, scratch, before, bytes);
+    return result;
+}
+
 static int map_shared(struct cv_target *target, struct remote *r)
 {
-    static const char name[32] = "convolver-engine";
-    char before[32], path[64];
-    const uint64_t scratch = (r->registers.rsp - 1024) & ~UINT64_C(15);
-    if (pread(r->memory, before, sizeof before, (off_t)scratch) != sizeof before || put(r, scratch, name, sizeof name))
-        return -1;
-    const int64_t file = remote_call(r, SYS_memfd_create, scratch, 0, 0, 0, 0, 0);
-    put(r, scratch, before, sizeof before);
+    char path[64];
+    const int64_t file = remote_call_on(r, SYS_memfd_create, "convolver-engine", 0);
     if (file < 0)
         return -1;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", r->thread, (int)file);
     target->file = open(path, O_RDWR | O_CLOEXEC);
-    if (target->file < 0 || ftruncate(target->file, CV_SHARED_BYTES))
+    if (target->file < 0 || ftruncate(target->file, CV_SHARED_BYTES) || cv_map(target))
         return -1;
-    target->memory = mmap(NULL, CV_SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file, 0);
-    if (target->memory == MAP_FAILED)
-        return -1;
-    target->shared = (struct cv_shared *)target->memory;
-    target->shared->magic = CV_SHARED_MAGIC;
-    target->shared->exits = 1; /* number 0: none */
     const int64_t at = remote_call(r, SYS_mmap, CV_SHARED_BASE, CV_SHARED_BYTES, PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, (uint64_t)file, 0);
     remote_call(r, SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
     remote_call(r, SYS_madvise, CV_SHARED_BASE, CV_SHARED_BYTES, MADV_DONTDUMP, 0, 0, 0); /* or a core file would have it all */
     return at == (int64_t)CV_SHARED_BASE ? 0 : -1;
+}
+
+/* What a family shares. Without it children run natively. */
+static void map_family(struct cv_target *target, struct remote *r)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), target->family);
+    const int64_t file = remote_call_on(r, SYS_open, path, O_RDWR);
+    if (file < 0)
+        return;
+    const int64_t at = remote_call(r, SYS_mmap, CV_FAMILY_BASE, sizeof(struct cv_family), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_FIXED_NOREPLACE, (uint64_t)file, 0);
+    remote_call(r, SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
+    target->shared->family = at == (int64_t)CV_FAMILY_BASE;
+}
+
+/* The engine's own code; memory is zero before. */
+static int put_blob(const struct remote *r, size_t size)
+{
+    static const uint8_t zero[4096];
+    for (size_t at = 0; at < size; at += sizeof zero) {
+        const size_t bytes = size - at < sizeof zero ? size - at : sizeof zero;
+        if (memcmp(cv_blob + at, zero, bytes) && put(r, CV_BLOB_BASE + at, cv_blob + at, bytes))
+            return -1;
+    }
+    return 0;
 }
 
 static uint64_t first_heads(uint64_t interval)
@@ -151,24 +185,27 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE;
     if (failed)
         cv_say("the engine could not be mapped into the program; is there an engine already, or a limit on its memory?");
-    failed = failed || put(&r, CV_BLOB_BASE, cv_blob, size);
+    failed = failed || put_blob(&r, size);
     if (!failed && map_shared(target, &r)) {
         cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
         failed = 1;
     }
     if (!failed) {
+        struct cv_blob_setup setup = {.burst_references = options->sample,
+                                      .sets = options->sets,
+                                      .set_class = options->set_class,
+                                      .stretch = options->stretch,
+                                      .heads = cv_wants_samples(options) ? first_heads(options->interval) : 0};
+        cv_wire_classes(options->sets, &setup.set_mask, &setup.leaves_repeated);
+        setup.mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
+        cv_begin_shared(target->shared, &setup);
         target->shared->controller = (uint64_t)getpid();
+        target->shared->process = (uint64_t)target->pid;
         target->shared->attached = (uint64_t)target->attached;
-        target->shared->burst_references = options->sample;
-        target->shared->sets = options->sets;
-        cv_wire_classes(target, options->sets);
         target->shared->last_call = options->last_call;
-        target->shared->set_class = options->set_class;
         target->shared->bursts_only = options->period > 0;
-        target->shared->pace = (struct cv_blob_pace){.stretch = options->stretch, .every = {1, options->stretch}};
-        if (cv_wants_samples(options))
-            target->shared->pace.heads = first_heads(options->interval);
-        target->shared->mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
+        if (target->family >= 0)
+            map_family(target, &r);
     }
     put(&r, r.registers.rip, before, sizeof before);
     ptrace(PTRACE_SETREGS, thread, 0, &r.registers);
@@ -243,16 +280,22 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
                                                                        : "the program could not be started");
         return -1;
     }
-    struct cv_slot *slot = NULL;
-    int failed = inject(target, options, target->pid);
-    for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
-        slot = add_slot(target, target->pid);
-    if (failed || !slot || (!(options->period > 0) && enter(target, target->pid, slot)) || ptrace(PTRACE_DETACH, target->pid, 0, 0)) {
+    if (cv_take(target, options)) {
         kill(target->pid, SIGKILL);
         waitpid(target->pid, &status, 0);
         return -1;
     }
     return 0;
+}
+
+int cv_take(struct cv_target *target, const struct cv_options *options)
+{
+    struct cv_slot *slot = NULL;
+    int failed = inject(target, options, target->pid);
+    for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
+        slot = add_slot(target, target->pid);
+    failed = failed || !slot || (!(options->period > 0) && enter(target, target->pid, slot));
+    return ptrace(PTRACE_DETACH, target->pid, 0, 0) || failed ? -1 : 0;
 }
 
 /* ---- bursts of threads that run natively ---- */
@@ -301,7 +344,7 @@ static int catches_faults(pid_t process)
 }
 
 /* Whether the engine is still there: exec takes it away. */
-static int has_engine(pid_t process)
+int cv_has_engine(pid_t process)
 {
     char path[64];
     uint64_t entries[5] = {0};
@@ -318,7 +361,7 @@ static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_s
 {
     uint64_t blocked = ~FAULT_SIGNALS;
     struct user_regs_struct r;
-    if (!has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) ||
+    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) ||
         (r.gs_base && (r.gs_base & ~(CV_SLOT_BYTES - 1)) != r.gs_base) || ptrace(PTRACE_GETSIGMASK, thread, 8, &slot->leave_mask) ||
         enter(target, thread, slot))
         return -1;

@@ -365,6 +365,8 @@ static uint64_t sum_up(void)
     memset(sums, 0, n * sizeof *sums);
     for (uint64_t i = 0; i < slots; i++) {
         const uint64_t *counter = (const uint64_t *)((const uint8_t *)cv_slot_of(target, i) + CV_SLOT_COUNTERS);
+        if (cv_slot_of(target, i)->guest)
+            continue;
         for (uint64_t k = 1; k < n; k++)
             sums[k] += counter[k];
     }
@@ -767,10 +769,10 @@ uint64_t cv_wire_interval_so_far(void)
     return least;
 }
 
-void cv_wire_classes(struct cv_target *of, uint64_t classes)
+void cv_wire_classes(uint64_t classes, uint64_t *mask, uint64_t *leaves_repeated)
 {
-    of->shared->set_mask = classes ? 64 * (classes - 1) : 0;
-    of->shared->leaves_repeated = classes > CV_WIRE_REPEATED_CLASSES;
+    *mask = classes ? 64 * (classes - 1) : 0;
+    *leaves_repeated = classes > CV_WIRE_REPEATED_CLASSES;
 }
 
 void cv_wire_pace(void)
@@ -784,7 +786,7 @@ void cv_wire_pace(void)
         header->own[what] = pace->own[what];
     }
     if (target->shared->sets && header->every[CV_EVERY_SET] > target->shared->sets)
-        cv_wire_classes(target, header->every[CV_EVERY_SET]);
+        cv_wire_classes(header->every[CV_EVERY_SET], &target->shared->set_mask, &target->shared->leaves_repeated);
 }
 
 /* ---- the end ---- */

@@ -177,6 +177,33 @@ def test_signals_that_the_parent_ignores_stay_ignored(tmp_path: Path) -> None:
     assert subprocess.run(ignoring, capture_output=True, check=False).returncode == 0
 
 
+SENT = """
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile int got;
+static void on(int number) { got = number; }
+int main(void)
+{
+    signal(SIGUSR1, on);
+    const long self = getpid();
+    long late = 0;
+    for (int i = 0; i < 100; i++) {
+        long result = SYS_kill;
+        got = 0;
+        __asm__ volatile("syscall" : "+a"(result) : "D"(self), "S"((long)SIGUSR1) : "rcx", "r11", "memory");
+        late += !got;
+    }
+    return (int)late;
+}
+"""
+
+
+def test_a_signal_sent_to_itself_comes_before_the_next_instruction(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, SENT)
+    assert subprocess.run([engine_program(), "--", program], capture_output=True, check=False).returncode == 0
+
+
 def test_signals_threads_and_forks_work_as_natively(tmp_path: Path) -> None:
     program = _compiled(tmp_path, HERE / "c" / "every_signal.c")
     natively = subprocess.run([program], capture_output=True, check=True).stdout

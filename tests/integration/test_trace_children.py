@@ -13,6 +13,7 @@ import pytest
 
 from convolver.errors import TracerError
 from convolver.tracing.children import trace_children
+from convolver.tracing.native_engine import refusal
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from tests.integration.test_preflight import VECTOR, compile_c
@@ -22,13 +23,22 @@ pytestmark = requires_tool
 N = 1000
 
 
+@pytest.fixture(params=["valgrind", "native"])
+def engine(request):
+    """Both engines follow the same processes."""
+    if request.param == "native" and (why := refusal()) is not None:
+        pytest.skip(f"the native engine cannot run here: {why}")
+    return request.param
+
+
 def stores(recorded):
     """Executed stores of the function that works."""
     return recorded.signature.table.filter(pl.col("function") == "work")["stores"].sum()
 
 
-def followed(folder, *words, mode="full"):
-    status, children = trace_children(list(map(str, words)), output=f"{folder}/%p.cvt", sampling=SamplingPlan(mode=mode))
+def followed(folder, *words, mode="full", engine="valgrind"):
+    plan = SamplingPlan(mode=mode, engine=engine)
+    status, children = trace_children(list(map(str, words)), output=f"{folder}/%p.cvt", sampling=plan)
     traces = [Trace.load(child.path) for child in children]
     for trace in traces:
         trace.verify()
@@ -36,8 +46,8 @@ def followed(folder, *words, mode="full"):
 
 
 @pytest.mark.parametrize("mode", ["full", "counts"])
-def test_each_forked_process_counts_its_own_work_alone(build, tmp_path, mode):
-    status, children, traces = followed(tmp_path, build("family"), mode=mode)
+def test_each_forked_process_counts_its_own_work_alone(build, tmp_path, mode, engine):
+    status, children, traces = followed(tmp_path, build("family"), mode=mode, engine=engine)
     assert status == 3
     assert [stores(trace) for trace in traces] == [2 * N, 2 * N, 4 * N]
     assert [child.outcome.exit_status for child in children] == [3, 1, 2]
@@ -74,9 +84,9 @@ def test_sampling_begins_anew_in_a_forked_process(build, tmp_path):
         assert recorded.header["set_references"] > 0.05 * memops
 
 
-def test_a_program_that_replaces_itself_goes_on_in_a_trace_of_the_next(build, tmp_path):
+def test_a_program_that_replaces_itself_goes_on_in_a_trace_of_the_next(build, tmp_path, engine):
     binary, loop = build("family"), build("loop")
-    status, children, traces = followed(tmp_path, binary, loop, 100, 7, 5)
+    status, children, traces = followed(tmp_path, binary, loop, 100, 7, 5, engine=engine)
     assert status == 5
     assert [child.process.command[0] for child in children] == [str(binary)] * 3 + [str(loop)]
     assert children[0].process.pid == children[3].process.pid
@@ -86,14 +96,14 @@ def test_a_program_that_replaces_itself_goes_on_in_a_trace_of_the_next(build, tm
     assert summed["executions"] == 700
 
 
-def test_scripts_and_what_they_start_are_followed(build, tmp_path):
+def test_scripts_and_what_they_start_are_followed(build, tmp_path, engine):
     inner = tmp_path / "inner"
     inner.write_text(f"#!/bin/sh\n{build('loop')} 50 4 3\nexit $?\n")
     outer = tmp_path / "outer"
     outer.write_text(f"#!/bin/sh\n{inner}\nexec {inner}\n")
     for script in (inner, outer):
         script.chmod(0o755)
-    status, children, traces = followed(tmp_path, outer)
+    status, children, traces = followed(tmp_path, outer, engine=engine)
     assert status == 3
     loops = [trace for child, trace in zip(children, traces, strict=True) if child.process.command[0] == str(build("loop"))]
     assert len(loops) == 2
@@ -105,13 +115,69 @@ def test_scripts_and_what_they_start_are_followed(build, tmp_path):
     assert len(traces) == 5
 
 
-def test_the_command_line_writes_a_file_for_each(build, tmp_path):
+SPAWNS = """
+#define _GNU_SOURCE
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static int numbers[4096];
+int main(int argc, char **argv)
+{
+    pid_t child;
+    int status = 0;
+    for (int k = 0; k < 200 * atoi(argv[1]); k++)
+        for (int i = 0; i < 4096; i++)
+            numbers[i] += k;
+    if (argc < 3)
+        return numbers[5] & 1;
+    char *again[] = {argv[0], "2", NULL};
+    posix_spawn(&child, argv[0], NULL, NULL, again, environ);
+    waitpid(child, &status, 0);
+    if (!(child = vfork())) {
+        again[1] = "3";
+        execv("/there/is/none", again);
+        execve(argv[0], again, environ);
+        _exit(9);
+    }
+    waitpid(child, &status, 0);
+    again[1] = "4";
+    return execv(argv[0], again);
+}
+"""
+
+
+def test_both_engines_count_the_same_in_every_child(tmp_path):
+    source = tmp_path / "spawns.c"
+    source.write_text(SPAWNS)
+    subprocess.run(["gcc", "-O1", "-static", "-no-pie", "-o", tmp_path / "spawns", source], check=True)
+    script = f"{tmp_path}/spawns 1 more; {tmp_path}/spawns 5 | cat; ({tmp_path}/spawns 6; {tmp_path}/spawns 7)"
+    found = []
+    for name in ("valgrind", "native"):
+        (tmp_path / name).mkdir()
+        _, children, traces = followed(tmp_path / name, "sh", "-c", script, mode="counts", engine=name)
+        of_ours = zip(children, traces, strict=True)
+        counts = {
+            child.process.command[1]: trace.signature.totals for child, trace in of_ours if "spawns" in child.process.command[0]
+        }
+        found.append((len(traces), counts))
+    assert sorted(found[0][1]) == sorted(found[1][1]) == list("1234567")
+    assert found[0][0] == found[1][0]
+    for number, totals in found[0][1].items():
+        for what in ("instructions", "loads", "stores"):
+            assert found[1][1][number][what] == pytest.approx(totals[what], rel=2e-3)  # another processor while it starts
+
+
+def test_the_command_line_writes_a_file_for_each(build, tmp_path, engine):
     command = [
         sys.executable,
         "-m",
         "convolver",
         "trace",
         "--trace-children",
+        f"--engine={engine}",
         "--json",
         "--counts-only",
         "--",
@@ -126,18 +192,19 @@ def test_the_command_line_writes_a_file_for_each(build, tmp_path):
     assert [entry["exit_status"] for entry in documents] == [3, 1, 2]
 
 
-def test_a_killed_child_leaves_an_incomplete_trace(build, tmp_path):
+def test_a_killed_child_leaves_an_incomplete_trace(build, tmp_path, engine):
     script = f"{build('loop')} 100000 100000 & sleep 2; kill -KILL $!; wait $!; exit 4"
-    status, children, _ = followed(tmp_path, "/bin/sh", "-c", script, mode="counts")
+    status, children, _ = followed(tmp_path, "/bin/sh", "-c", script, mode="counts", engine=engine)
     assert status == 4
     killed = next(child for child in children if child.process.command[0] == str(build("loop")))
     assert not killed.outcome.complete
     assert Trace.load(killed.path).signature.totals["instructions"] > 10_000
 
 
-def test_ctrl_c_keeps_every_file(build, tmp_path):
+def test_ctrl_c_keeps_every_file(build, tmp_path, engine):
     script = f"{build('loop')} 100000 100000 & wait"
-    command = [sys.executable, "-m", "convolver", "trace", "--trace-children", "--counts-only", "--", "/bin/sh", "-c", script]
+    command = [sys.executable, "-m", "convolver", "trace", "--trace-children", "--counts-only"]
+    command += [f"--engine={engine}", "--", "/bin/sh", "-c", script]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True)
     while len(list(tmp_path.glob("loop.*.cvt.part"))) < 1:
         time.sleep(0.1)
@@ -150,12 +217,12 @@ def test_ctrl_c_keeps_every_file(build, tmp_path):
     assert {trace.header["reason"] for trace in recorded} == {"interrupted"}
 
 
-def test_a_command_that_the_tracer_cannot_start_is_one_sentence(tmp_path):
+def test_a_command_that_the_tracer_cannot_start_is_one_sentence(tmp_path, engine):
     foreign = tmp_path / "x"
     foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(100))
     foreign.chmod(0o755)
     with pytest.raises(TracerError):
-        trace_children([str(foreign)], output=f"{tmp_path}/%p.cvt")
+        trace_children([str(foreign)], output=f"{tmp_path}/%p.cvt", sampling=SamplingPlan(engine=engine))
 
 
 def test_a_child_with_avx512_code_does_not_run(tmp_path):
