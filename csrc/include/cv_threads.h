@@ -32,10 +32,10 @@ enum cv_thread_event {
     CV_THREAD_CHUNK = 17,      /* object: the team; argument: 1, a part of a loop that is shared out follows, 0: none was left */
     CV_THREAD_SLEPT = 18,      /* object: the word of memory whose futex woke the thread */
     CV_THREAD_WAKE = 19,       /* object: the word; its sleepers are woken */
-    CV_THREAD_TASK = 20,       /* object: number of a task that the thread makes */
+    CV_THREAD_TASK = 20,       /* object: number of a task that the thread makes; argument: 0, or 1 + the task in which it does (0: none) */
     CV_THREAD_TASK_BEGIN = 21, /* object: the task; argument: 1 where the thread that made it runs it at once */
     CV_THREAD_TASK_END = 22,   /* object: the task */
-    CV_THREAD_TASK_WAIT = 23,  /* all tasks that the one which the thread is in has made have ended */
+    CV_THREAD_TASK_WAIT = 23,  /* all tasks that the one which the thread is in has made have ended; argument: 1 where it did theirs, too */
     CV_THREAD_KINDS = 24,
     CV_THREADS_CLASS = 32, /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
     CV_THREADS_NAME = 33   /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */

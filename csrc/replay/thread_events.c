@@ -225,6 +225,15 @@ static void pack_loop_ends(cv_threads *t)
     }
 }
 
+/* The stream to which a record belongs: what its thread does at the moment, or does in another task. */
+static uint32_t stream_of(const cv_threads *t, const struct cv_thread_record *r, const uint32_t *now)
+{
+    if (r->kind != CV_THREAD_TASK || !r->argument || r->argument > t->n_tasks)
+        return now[r->thread];
+    const uint32_t within = r->argument == 1 ? r->thread : t->tasks[r->argument - 1].stream;
+    return within == NOBODY ? now[r->thread] : within;
+}
+
 /* Gives each task a stream of its own, but those that are run at once. The record that begins one belongs to what was done before. */
 static cv_status part_tasks(cv_threads *t)
 {
@@ -245,7 +254,7 @@ static cv_status part_tasks(cv_threads *t)
     for (uint64_t i = 0; i < t->n_records; i++) {
         const struct cv_thread_record *r = &t->records[i];
         struct task *task = r->object < t->n_tasks ? &t->tasks[r->object] : NULL;
-        t->stream_of[i] = now[r->thread];
+        t->stream_of[i] = stream_of(t, r, now);
         if (r->kind == CV_THREAD_TASK_BEGIN && !r->argument && task && task->stream == NOBODY &&
             t->n_streams < t->n_threads + t->n_records / 2) {
             task->stream = t->n_streams++;

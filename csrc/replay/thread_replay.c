@@ -208,6 +208,24 @@ static uint32_t *unfinished_of(cv_threads *t, uint32_t task, uint32_t maker)
     return task == NOBODY ? &t->threads[maker].unfinished : &t->tasks[task].unfinished;
 }
 
+/* Whether a thread that waits for tasks of its own may do this one: LLVM's runtime lets it do what those have made, too. */
+static bool helps(const cv_threads *t, const struct running *th, uint32_t task)
+{
+    const bool all = t->records[current(t, th)->record].argument == 1;
+    for (; task != NOBODY; task = all ? t->tasks[task].parent : NOBODY)
+        if (t->tasks[task].parent == th->task && (th->task != NOBODY || t->tasks[task].maker == number_of(t, th)))
+            return true;
+    return false;
+}
+
+static uint32_t first_to_help(const cv_threads *t, uint32_t task)
+{
+    uint32_t thread = t->objects[t->task_waits].head;
+    while (thread != NOBODY && !helps(t, &t->threads[thread], task))
+        thread = t->threads[thread].next;
+    return thread;
+}
+
 static void make_task(cv_threads *t, struct running *th, uint64_t number)
 {
     struct task *task = number < t->n_tasks ? &t->tasks[number] : NULL;
@@ -228,6 +246,7 @@ static void make_task(cv_threads *t, struct running *th, uint64_t number)
     team->unfinished++;
     uint32_t idle = team->barrier == NOBODY ? NOBODY : t->objects[team->barrier].head;
     idle = idle == NOBODY ? team->head : idle;
+    idle = idle == NOBODY ? first_to_help(t, (uint32_t)number) : idle;
     if (idle != NOBODY)
         resume_waiting(t, &t->threads[idle], t->machine->costs.handover, false);
 }
@@ -308,7 +327,7 @@ static void run_at_once(const cv_threads *t, struct running *th, const struct cv
     }
 }
 
-/* libgomp gives those that wait for their own tasks no others, the newest first. */
+/* Runtimes give those that wait for their own tasks the newest first. */
 static bool wait_for_tasks(cv_threads *t, struct running *th)
 {
     const uint32_t me = number_of(t, th);
@@ -317,7 +336,7 @@ static bool wait_for_tasks(cv_threads *t, struct running *th)
         return true;
     }
     for (uint32_t i = t->last_ready; i != NOBODY; i = t->tasks[i].before)
-        if (t->tasks[i].parent == th->task && (th->task != NOBODY || t->tasks[i].maker == me)) {
+        if (helps(t, th, i)) {
             begin_task(t, th, i);
             return false;
         }

@@ -68,7 +68,7 @@ Bool cv_bursts_asked(UWord *arguments, UWord *answer)
     case CV_BURSTS_BEGIN: add_counters(False); return True;
     case CV_BURSTS_END: *answer = add_counters(True); return True;
     case CV_BURSTS_TAKE: *answer = take((ULong *)arguments[1], arguments[2]); return True;
-    case CV_BURSTS_EXECUTED: *answer = cv_executed; return True;
+    case CV_BURSTS_EXECUTED: *answer = cv_executed(); return True;
     default: return False;
     }
 }

@@ -26,7 +26,7 @@ struct emission {
     IRExpr *record;              /* address of the visit record, where every address is recorded */
 };
 
-ULong cv_executed;
+ULong cv_executed_parts[CV_EXECUTED_PARTS];
 
 static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b) { return cv_ir_assign(out, IRExpr_Binop(op, a, b)); }
 
@@ -49,7 +49,7 @@ static void begin(struct emission *e)
 {
     e->executions = increment(e->out, cv_counter_address(e->segment->counter), cv_ir_u64(1));
     if (cv_options.total)
-        increment(e->out, (Addr)&cv_executed, cv_ir_u64(e->segment->begins));
+        increment(e->out, (Addr)&cv_executed_parts[e->segment->counter % CV_EXECUTED_PARTS], cv_ir_u64(e->segment->begins));
     if (cv_options.mode == CV_FULL && wants_record(e)) {
         e->record = cv_ir_load64(e->out, cv_ir_u64((Addr)&cv_next));
         cv_ir_store64(e->out, e->record, cv_ir_u64(CV_WIRE_VISIT | e->segment->id));

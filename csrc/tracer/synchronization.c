@@ -8,6 +8,7 @@
 #include "private.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_vkiscnums.h"
 
 #define DEEPEST 24
@@ -15,6 +16,9 @@
 #define MOST_TEAMS 64
 #define MOST_BODIES 1024
 #define MOST_TASKS 4096 /* that have not begun */
+#define MOST_LOOPS 64
+#define NO_GROUP (1 << 11) /* flags of GOMP_taskloop */
+#define MAY_WAIT (1 << 10)
 #define MOST_SERIALS 65535
 #define NOT_AWAITED (~0ULL)
 #define TEAM (1ULL << 63)
@@ -44,10 +48,15 @@ enum kind {
     LOCK_SECOND, /* (place, thread, lock): LLVM */
     UNLOCK_SECOND,
     TASK,      /* (function, data, copies it, bytes of data): OpenMP, GCC */
-    TASK_LOOP, /* (function): tasks of a loop, which stay with who runs them */
+    TASK_LOOP, /* (function, data): tasks that are parts of a loop */
     TASK_WAIT,
-    BODY,     /* never by name */
-    TASK_BODY /* never by name */
+    TASK_OBJECT,   /* (place, thread, task): LLVM */
+    TASK_AT_ONCE,  /* (place, thread, task): the program itself calls its function ... */
+    TASK_COMPLETE, /* (place, thread, task): ... has called it */
+    LOOP_OBJECT,   /* (place, thread, task): the one of which each part of a loop has a copy */
+    TASK_WAIT_ALL, /* who waits also does what its tasks have made */
+    BODY,          /* never by name */
+    TASK_BODY      /* never by name */
 };
 
 struct known {
@@ -94,8 +103,19 @@ static const struct known functions[] = {
     {"GOMP_task", TASK},
     {"GOMP_taskwait", TASK_WAIT},
     {"GOMP_taskgroup_end", TASK_WAIT},
+    {"kmpc_omp_task", TASK_OBJECT},
+    {"kmpc_omp_task_with_deps", TASK_OBJECT},
+    {"kmpc_omp_task_begin_if0", TASK_AT_ONCE},
+    {"kmpc_omp_task_complete_if0", TASK_COMPLETE},
+    {"kmpc_taskloop", LOOP_OBJECT},
+    {"kmpc_taskloop_5", LOOP_OBJECT},
+    {"kmpc_omp_taskwait", TASK_WAIT_ALL},
+    {"kmpc_omp_taskwait_51", TASK_WAIT_ALL},
+    {"kmpc_end_taskgroup", TASK_WAIT_ALL},
     {"kmpc_fork_call", FORK_CALL},
     {"kmpc_barrier", TEAM_BARRIER},
+    {"kmpc_reduce", TEAM_BARRIER},
+    {"kmpc_reduce_nowait", TEAM_BARRIER},
     {"kmpc_dispatch_next_4", CHUNK_INT},
     {"kmpc_dispatch_next_4u", CHUNK_INT},
     {"kmpc_dispatch_next_8", CHUNK_INT},
@@ -126,9 +146,21 @@ struct team {
 };
 
 struct task {
-    ULong number; /* 0: an empty place */
-    Addr function;
+    ULong number;     /* 0: an empty place */
+    Addr function;    /* 0: called by the program */
+    Addr object;      /* LLVM; 0: known by its data */
     ULong bytes, sum; /* of its data */
+};
+
+/* A loop whose parts are tasks. How many there are is seen when they begin. */
+struct task_loop {
+    Addr function;
+    Addr data; /* of the whole loop */
+    Addr sp;   /* when it begins */
+    UShort maker;
+    ULong within;  /* task that it is in */
+    Bool at_once;  /* the maker does all parts */
+    Bool by_stack; /* ... if their data lie on its stack */
 };
 
 static ULong awaited = NOT_AWAITED; /* stack pointer after the return of the innermost function of this thread that is followed */
@@ -139,7 +171,9 @@ static struct team teams[MOST_TEAMS];
 static ULong n_teams;
 static struct task *tasks;
 static ULong n_tasks;
-static UInt tasks_end;           /* places that were ever used */
+static UInt tasks_end; /* places that were ever used */
+static struct task_loop loops[MOST_LOOPS];
+static UInt next_loop;
 static Addr bodies[MOST_BODIES]; /* functions of parallel regions and tasks; a hash table */
 static UInt n_bodies;
 static Bool discard;
@@ -292,7 +326,7 @@ static ULong sum_of(Addr data, ULong bytes)
 }
 
 /* Returns the task's number, 0 where too many wait. Data that the program copies by a function of its own is not compared. */
-static ULong make_task(Addr function, Addr data, Addr copies, ULong bytes)
+static ULong make_task(struct task task)
 {
     UInt i = 0;
     if (!tasks)
@@ -302,13 +336,13 @@ static ULong make_task(Addr function, Addr data, Addr copies, ULong bytes)
     if (i == MOST_TASKS)
         return 0;
     tasks_end = i == tasks_end ? i + 1 : tasks_end;
-    bytes = copies ? 0 : bytes;
-    tasks[i] = (struct task){++n_tasks, function, bytes, sum_of(data, bytes)};
+    task.number = ++n_tasks;
+    tasks[i] = task;
     return n_tasks;
 }
 
-/* Takes the oldest task of this function with this data, or the one with a number, off the list. */
-static ULong take_task(Addr function, Addr data, ULong number)
+/* Takes the oldest task of this function with this data or object, or the one with a number, off the list. */
+static ULong take_task(Addr function, Addr data, Addr object, ULong number)
 {
     struct task *found = NULL;
     ULong bytes = 0, sum = sum_of(data, 0);
@@ -316,9 +350,9 @@ static ULong take_task(Addr function, Addr data, ULong number)
         struct task *task = &tasks[i];
         if (!task->number || task->function != function || (number && task->number != number) || (found && found->number < task->number))
             continue;
-        if (!number && task->bytes != bytes)
+        if (!number && !task->object && task->bytes != bytes)
             sum = sum_of(data, bytes = task->bytes);
-        if (number || task->sum == sum)
+        if (number || (task->object ? task->object == object : task->sum == sum))
             found = task;
     }
     if (!found)
@@ -328,18 +362,59 @@ static ULong take_task(Addr function, Addr data, ULong number)
     return number;
 }
 
-static void begin_task(struct followed *f, Addr function, Addr sp, Addr data)
+static ULong task_of(const struct followed *f)
+{
+    for (UInt i = f->depth; i-- > 0;)
+        if (f->frame[i].kind == TASK_BODY && f->frame[i].object)
+            return f->frame[i].object;
+    return 0;
+}
+
+/* What ran until here is no part of the loop, whose parts tell that they were made when they begin. */
+static void begin_loop(struct followed *f, struct task_loop loop)
+{
+    loop.sp = f->frame[f->depth - 1].sp;
+    loop.maker = f->thread.serial;
+    loop.within = task_of(f);
+    add_body(loop.function);
+    loops[next_loop++ % MOST_LOOPS] = loop;
+    cv_threads_event(&f->thread, CV_THREAD_PROGRESS, 0, 0, cv_threads_place(f->frame[f->depth - 1].site));
+}
+
+/* Makes the task that a part of a loop is, by the thread that came to the loop: this one, where it does it at all, or the last. */
+static ULong make_part(const struct followed *f, Addr function, Addr sp, Addr data)
+{
+    const struct task_loop *found = NULL;
+    for (UInt i = next_loop; i-- > (next_loop > MOST_LOOPS ? next_loop - MOST_LOOPS : 0);) {
+        const struct task_loop *loop = &loops[i % MOST_LOOPS];
+        if (loop->function == function && (!found || loop->maker == f->thread.serial)) {
+            found = loop;
+            if (loop->maker == f->thread.serial)
+                break;
+        }
+    }
+    if (!found || found->at_once || (found->by_stack && (data == found->data || (data >= sp && data < found->sp))))
+        return 0;
+    struct cv_thread maker = {.serial = found->maker};
+    cv_threads_event(&maker, CV_THREAD_TASK, ++n_tasks, 1 + found->within, 0);
+    return n_tasks;
+}
+
+/* Threads do tasks at once where many wait. GCC's runtime then makes none, LLVM's would have given it to others a moment before. */
+static void begin_task(struct followed *f, Addr function, Addr sp, Addr data, Addr object)
 {
     const struct frame *frame = top(f);
-    ULong made = frame && frame->kind == TASK ? frame->object : 0, task = made ? take_task(function, data, made) : 0;
-    const Bool at_once = task != 0;
-    if (!at_once)
-        task = take_task(function, data, 0);
+    ULong made = frame && frame->kind == TASK ? frame->object : 0, task = made ? take_task(function, data, object, made) : 0;
+    const Bool at_once = task && !frame->argument;
+    if (!task)
+        task = take_task(function, data, object, 0);
+    if (!task)
+        task = make_part(f, function, sp, data);
     if (push(f, TASK_BODY, sp, task, 0) && task)
         cv_threads_event(&f->thread, CV_THREAD_TASK_BEGIN, task, at_once, cv_threads_place(function));
 }
 
-void cv_synchronization_body(HWord function, HWord sp, HWord data)
+void cv_synchronization_body(HWord function, HWord sp, HWord data, HWord object)
 {
     if (!cv_threads_active())
         return;
@@ -350,7 +425,7 @@ void cv_synchronization_body(HWord function, HWord sp, HWord data)
     if (team && push(f, BODY, sp, team, 0))
         cv_threads_event(&f->thread, CV_THREAD_BODY, team, 0, cv_threads_place(function));
     else if (!team)
-        begin_task(f, function, sp, data);
+        begin_task(f, function, sp, data, object);
 }
 
 /* ---- functions ---- */
@@ -367,10 +442,29 @@ static Bool tell(struct followed *f, enum kind kind, Addr sp, ULong a, ULong c)
     case SIGNAL: event = CV_THREAD_SIGNAL; break;
     case BROADCAST: event = CV_THREAD_SIGNAL, argument = 1; break;
     case RELEASE: event = CV_THREAD_RELEASE; break;
+    case TASK_AT_ONCE:
+        object = make_task((struct task){.object = c});
+        cv_threads_event(&f->thread, CV_THREAD_TASK, object, 0, cv_threads_place(*(Addr *)sp - 1));
+        event = CV_THREAD_TASK_BEGIN, argument = 1;
+        break;
+    case TASK_COMPLETE: event = CV_THREAD_TASK_END, object = take_task(0, 0, c, 0); break;
     default: return False;
     }
     cv_threads_event(&f->thread, event, object, argument, cv_threads_place(*(Addr *)sp - 1));
     return True;
+}
+
+static ULong sixth_argument(void)
+{
+    ULong value;
+    VG_(get_shadow_regs_area)(cv_current_thread(), (UChar *)&value, 0, offsetof(VexGuestAMD64State, guest_R9), sizeof value);
+    return value;
+}
+
+static void task_made(struct followed *f, Addr sp, ULong number, Bool deals)
+{
+    if (push(f, TASK, sp, number, deals) && number)
+        cv_threads_event(&f->thread, CV_THREAD_TASK, number, 0, cv_threads_place(*(Addr *)sp - 1));
 }
 
 void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c, HWord d)
@@ -389,13 +483,21 @@ void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWor
     case FORK_CALL: parallel(f, sp, c, 0); break;
     case TASK:
         add_body(a);
-        b = make_task(a, b, c, d);
-        if (push(f, kind, sp, b, 0) && b)
-            cv_threads_event(&f->thread, CV_THREAD_TASK, b, 0, cv_threads_place(*(Addr *)sp - 1));
+        d = c ? 0 : d;
+        task_made(f, sp, make_task((struct task){.function = a, .bytes = d, .sum = sum_of(b, d)}), False);
+        break;
+    case TASK_OBJECT:
+        add_body(((Addr *)c)[1]);
+        task_made(f, sp, make_task((struct task){.function = ((Addr *)c)[1], .object = c}), True);
         break;
     case TASK_LOOP:
-        add_body(a);
-        push(f, kind, sp, 0, 0);
+        d = sixth_argument();
+        if (push(f, TASK_LOOP, sp, 0, d & NO_GROUP))
+            begin_loop(f, (struct task_loop){.function = a, .data = b, .at_once = !(d & MAY_WAIT), .by_stack = True});
+        break;
+    case LOOP_OBJECT:
+        if (push(f, TASK_LOOP, sp, 1, ((Int *)sp)[4]))
+            begin_loop(f, (struct task_loop){.function = ((Addr *)c)[1], .at_once = !(Int)d});
         break;
     case WAIT:
         cv_threads_event(&f->thread, CV_THREAD_WAIT, a, b, cv_threads_place(*(Addr *)sp - 1));
@@ -407,7 +509,8 @@ void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWor
     case TEAM_BARRIER: push(f, BARRIER, sp, team_of(f), 0); break;
     case CHUNK:
     case CHUNK_INT: push(f, kind, sp, team_of(f), 0); break;
-    case TASK_WAIT: push(f, kind, sp, 0, 0); break;
+    case TASK_WAIT: push(f, TASK_WAIT, sp, 0, 0); break;
+    case TASK_WAIT_ALL: push(f, TASK_WAIT, sp, 0, 1); break;
     case BARRIER: push(f, kind, sp, a, ((UInt *)a)[2]); break; /* its parties, in glibc from 2.25 on */
     default: push(f, kind, sp, a, 0);
     }
@@ -454,7 +557,12 @@ static void returned(struct followed *f, const struct frame *frame, ULong result
     case CHUNK: event = CV_THREAD_CHUNK, argument = (result & 0xff) != 0; break;
     case CHUNK_INT: event = CV_THREAD_CHUNK, argument = status != 0; break;
     case BODY: event = CV_THREAD_BODY_END; break;
-    case TASK_WAIT: event = CV_THREAD_TASK_WAIT; break;
+    case TASK_LOOP:
+        if (frame->argument)
+            return;
+        event = CV_THREAD_TASK_WAIT, argument = object, object = 0;
+        break;
+    case TASK_WAIT: event = CV_THREAD_TASK_WAIT, argument = frame->argument; break;
     case TASK_BODY:
         if (!object)
             return;
@@ -552,7 +660,7 @@ void cv_synchronization_fork(ThreadId thread)
         }
     n_serials = 0;
     VG_(memset)(teams, 0, sizeof teams);
-    tasks_end = 0;
+    tasks_end = next_loop = 0;
     awaited = NOT_AWAITED;
     cv_threads_log_fork();
 }
@@ -642,7 +750,8 @@ void cv_synchronization_instrument_entry(IRSB *out, Addr start)
     if (!cv_options.thread_events)
         return;
     if (*body_slot(start))
-        cv_ir_call(out, "cv_synchronization_body", cv_synchronization_body, mkIRExprVec_3(cv_ir_u64(start), GUEST(RSP), GUEST(RDI)), NULL);
+        cv_ir_call(out, "cv_synchronization_body", cv_synchronization_body,
+                   mkIRExprVec_4(cv_ir_u64(start), GUEST(RSP), GUEST(RDI), GUEST(RSI)), NULL);
     if (!VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), start, &name))
         return;
     enum kind kind = kind_of(name);

@@ -109,8 +109,8 @@ static void add_counters(struct class *class)
 /* What ran since the last call is the running thread's. */
 void cv_threads_attribute(struct cv_thread *thread)
 {
-    ULong n = cv_executed - attributed;
-    attributed = cv_executed;
+    ULong n = cv_executed() - attributed;
+    attributed = cv_executed();
     if (!n)
         return;
     *(thread->in_runtime ? &thread->inside : &thread->work) += n;
@@ -149,7 +149,7 @@ static void settle(void)
         buffer[filled - 1].faults = faults > faults_seen ? faults - faults_seen : 0;
     }
     faults_seen = faults;
-    settled = cv_executed;
+    settled = cv_executed();
     period = filled;
     period_most = period_total = 0;
     if (filled > ROOM / 4)
@@ -158,7 +158,7 @@ static void settle(void)
 
 static void settle_where_due(void)
 {
-    if (cv_executed - settled >= INSTRUCTIONS_A_COUNTER * (ULong)cv_counters_used() || filled - period >= LONGEST_PERIOD)
+    if (cv_executed() - settled >= INSTRUCTIONS_A_COUNTER * (ULong)cv_counters_used() || filled - period >= LONGEST_PERIOD)
         settle();
 }
 
@@ -253,7 +253,7 @@ void cv_threads_open(struct cv_thread *first)
         return;
     file = VG_(safe_fd)(sr_Res(opened));
     cv_options.total = True;
-    settled = attributed = cv_executed;
+    settled = attributed = cv_executed();
     first->work = 1;
     first->inside = 0;
     settle();

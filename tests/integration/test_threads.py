@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -90,6 +91,8 @@ def joined(threads):
         ("triangle", 12, triangle),
         ("dynamic", 12, dealt),
         ("tasks", 12, dealt),
+        ("task-loop", 12, int),
+        ("at-once", 60, int),
         ("tree", 60, joined),
         ("serial", 60, serial),
         ("unequal", 6, lambda n: (n + 1) / 2),
@@ -104,6 +107,29 @@ def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads
     assert log.threads in (threads, threads + 1)
     found = replayed(log, threads)
     assert found == pytest.approx(speedup(threads), rel=0.02)
+    assert replayed(log, 1) == pytest.approx(1, rel=0.001)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+@pytest.mark.parametrize("threads", [4, 8])
+@pytest.mark.parametrize(
+    ("what", "rounds", "speedup"),
+    [
+        ("triangle", 24, triangle),
+        ("dynamic", 24, dealt),
+        ("tasks", 24, dealt),
+        ("task-loop", 24, int),
+        ("at-once", 240, int),
+        ("tree", 60, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
+    ],
+)
+def test_speedups_with_the_runtime_of_llvm_are_arithmetic(tmp_path, monkeypatch, what, rounds, speedup, threads):
+    program = tmp_path / "teams"
+    if subprocess.run(["clang", "-O2", "-fopenmp", "-o", program, PROGRAMS / "teams.c"], check=False).returncode:
+        pytest.skip("clang has no OpenMP")
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+    log = trace([str(program), what, str(rounds)], output=tmp_path / "teams.cvt", sampling=COUNTS).thread_log
+    assert replayed(log, threads) == pytest.approx(speedup(threads), rel=0.02)
     assert replayed(log, 1) == pytest.approx(1, rel=0.001)
 
 

@@ -280,6 +280,23 @@ def test_a_task_that_is_run_at_once_stays_with_its_maker():
     assert found.totals["elapsed"] == pytest.approx(7)
 
 
+def test_parts_of_a_loop_are_made_before_any_is_done():
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (1, "body_end", 0, 1), (0, "task", 0, 1, 1)]
+    rows += [(0, "task_begin", 0, 1), (0, "progress", 3), (0, "task", 0, 2, 1)]  # the other thread begins the second part
+    rows += [(1, "task_begin", 0, 2), (1, "task_end", 6, 2), (0, "task_end", 3, 1), (0, "task_wait", 0), (0, "body_end", 0, 1)]
+    assert elapsed([*rows, (0, "joined", 0, 1)]) == pytest.approx(6)
+
+
+@pytest.mark.parametrize(("everything", "seconds"), [(0, 2 + 5 + 5), (1, 2 + 5)])
+def test_who_waits_may_do_what_its_tasks_have_made(everything, seconds):
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (1, "body_end", 0, 1), (0, "task", 0, 1)]
+    rows += [(1, "task_begin", 0, 1), (1, "task", 1, 2), (1, "task", 1, 3)]
+    for number in (2, 3):
+        rows += [(1, "task_begin", 0, number), (1, "task_end", 5, number)]
+    rows += [(1, "task_wait", 0), (1, "task_end", 0, 1), (0, "task_wait", 1, 0, everything)]
+    assert elapsed([*rows, (0, "body_end", 0, 1), (0, "joined", 0, 1)]) == pytest.approx(seconds)
+
+
 def test_tasks_of_a_trace_that_was_cut_off_are_done():
     rows = team_of_tasks(2, [5, 5, 5], 1)
     for end in range(len(rows)):

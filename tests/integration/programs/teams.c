@@ -123,6 +123,24 @@ int main(int count, char **words)
             }
             mine += of[PARTS / 2];
         }
+        if (!strcmp(words[1], "task-loop")) {
+            static double of[PARTS];
+#pragma omp parallel
+#pragma omp single
+#pragma omp taskloop grainsize(1)
+            for (int i = 0; i < PARTS; i++)
+                of[i] = spin(12800);
+            mine += of[PARTS / 2];
+        }
+        if (!strcmp(words[1], "at-once")) {
+            static double of[PARTS];
+#pragma omp parallel for schedule(static, 1)
+            for (int i = 0; i < PARTS; i++) {
+#pragma omp task if (0)
+                of[i] = spin(3000);
+            }
+            mine += of[PARTS / 2];
+        }
         if (!strcmp(words[1], "tree")) {
 #pragma omp parallel
 #pragma omp single
