@@ -216,7 +216,13 @@ class _Family:
     def _command(self) -> tuple[list[str], dict[str, str]]:
         options = [f"--streams={self._folder}", f"--log-file={self.log}"]
         if self.native:
-            return [str(engine_program()), *options, *engine_options(self.plan), "--", *self._argv], inherited_environment()
+            return [
+                str(engine_program()),
+                *options,
+                *engine_options(self.plan, self._argv[0]),
+                "--",
+                *self._argv,
+            ], inherited_environment()
         options = ["--trace-children=yes", *options, *self.plan.options(self._argv[0]), "--command-line-only=yes"]
         return [*tool_command(options), *self._argv], {**tool_environment(), **passive_waiting(self._argv[0])}
 

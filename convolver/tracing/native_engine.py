@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
+from convolver.tracing.places import entry_place
 from convolver.tracing.sampling import PERIOD_SECONDS, STRETCH, SamplingPlan
 
 EngineChoice = Literal["valgrind", "native", "auto"]
@@ -41,6 +43,11 @@ class Attachment(NamedTuple):
             raise UsageError(f"Process {self.process} belongs to the kernel, or has ended; there is nothing to trace.")
         return [word.decode(errors="replace") for word in words]
 
+    @property
+    def program(self) -> str:
+        """Its executable file."""
+        return os.path.realpath(f"/proc/{self.process}/exe")
+
     def options(self) -> list[str]:
         """Return the engine's options."""
         return [f"--attach={self.process}", *([] if self.seconds is None else [f"--for={self.seconds}"])]
@@ -54,8 +61,24 @@ def engine_program() -> Path:
     return program
 
 
-def engine_options(plan: SamplingPlan) -> list[str]:
+def _places(option: str, program: str, where: str | None) -> list[str]:
+    """Return the engine's options for where tracing starts or stops; it knows no names, so that functions are places in files.
+
+    Raises :class:`UsageError` where neither the program nor its own libraries have the function.
+    """
+    from convolver.tracing.selection import function_blocks  # only here: it needs what reads object files
+
+    if where is None or where == "marker" or where.startswith("0x"):
+        return [] if where is None else [f"{option}={entry_place(program, where)}"]
+    return [f"{option}=@{begin:x}:{module}" for module, begin, _ in function_blocks(program, [where])]
+
+
+def engine_options(plan: SamplingPlan, program: str = "") -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
+    return [*_recorded(plan), *_places("--start-at", program, plan.start_at), *_places("--stop-at", program, plan.stop_at)]
+
+
+def _recorded(plan: SamplingPlan) -> list[str]:
     if plan.mode == "counts":
         return []
     limit = [f"--block-limit={plan.block_limit}"] if plan.block_limit else []

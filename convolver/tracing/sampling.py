@@ -121,7 +121,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     def missing_natively(self) -> str | None:
         """Return what of the plan the native engine cannot do, as the end of a sentence; None: nothing."""
         wanted = (
-            (self.start_at is not None or self.stop_at is not None, "start and stop at a place"),
+            (self.bursts_only and (self.start_at or self.stop_at) is not None, "start and stop at a place in bursts alone"),
             (self.data_objects, "tell data objects"),
         )
         return next((name for has, name in wanted if has), None)

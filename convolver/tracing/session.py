@@ -121,7 +121,8 @@ class Session:
     def _start(self, wire: int) -> subprocess.Popen[bytes]:
         options = [f"--wire-fd={wire}", f"--counters={self.counters_path}"]
         if self._plan.engine == "native":
-            command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan)]
+            program = self._argv[0] if self._attachment is None else self._attachment.program
+            command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan, program)]
             command += ["--", *self._argv] if self._attachment is None else self._attachment.options()
             return subprocess.Popen(command, env=inherited_environment(), pass_fds=(wire, *descriptors()))
         options = [*options, *self._plan.options(self._argv[0])]

@@ -19,8 +19,8 @@
 /* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
 enum { R15, R14, R13, R12, R11, R10, R9, R8, RDI_, RSI_, RBP_, RBX_, RDX_, RCX_, RAX_, FLAGS_, SAVED_REGISTERS };
 
-enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME, ENTER_REQUEST };
-extern const uint64_t cv_table[6];
+enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME, ENTER_REQUEST, ENTER_MARK };
+extern const uint64_t cv_table[7];
 extern const char enter_resume[];
 
 /* blob_system.c */
@@ -63,6 +63,7 @@ struct cv_slot *cv_new_slot(void);
 uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for the program's address `target` */
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
+void cv_go_on_as(struct cv_slot *slot, uint64_t mode);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
 extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
 struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
@@ -78,6 +79,7 @@ extern const char cv_enter_outside[], cv_outside_begin[], cv_outside_end[];
 
 /* blob_pace.c */
 void cv_begin_heads(struct cv_slot *slot); /* of a thread */
+void cv_leave_heads(struct cv_slot *slot); /* outside of what is traced */
 int cv_heads_ended(struct cv_slot *slot);  /* 1: a burst begins now */
 void cv_burst_begins(struct cv_slot *slot);
 void cv_burst_ends(struct cv_slot *slot);
@@ -86,6 +88,12 @@ uint64_t cv_time_now(void); /* nanoseconds of the thread's processor time */
 /* blob_bursts.c */
 void cv_bursts_asked(const uint64_t *arguments, uint64_t *answer);
 void cv_forget_bursts(void);
+void cv_add_counters(int64_t *sums, int sign); /* of all threads */
+
+/* blob_marks.c */
+int cv_marks_at(uint64_t address); /* enum cv_blob_mark of a place in a file */
+void cv_come_by(struct cv_slot *slot, int marks);
+void cv_follow_part(struct cv_slot *slot); /* of the run, which has begun or ended */
 
 /* blob_family.c */
 int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate); /* in a forked child: memory of its own; 0: it cannot be traced */

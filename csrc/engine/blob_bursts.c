@@ -26,20 +26,26 @@ void cv_forget_bursts(void)
     taken = 0;
 }
 
-static uint64_t add_counters(int sign)
+void cv_add_counters(int64_t *to, int sign)
 {
     const uint64_t n = SHARED->exits;
-    uint64_t total = 0;
     for (uint64_t t = 0; t < SHARED->slots; t++) {
-        if (((const struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES))->guest)
-            continue;
-        const int64_t *counter = (const int64_t *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES + CV_SLOT_COUNTERS);
-        for (uint64_t i = 1; i < n; i++)
-            sums[i] += sign * counter[i];
+        const struct cv_slot *slot = (const struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES);
+        const int64_t *counter = (const int64_t *)(slot->self + CV_SLOT_COUNTERS);
+        for (uint64_t i = 1; i < n && !slot->guest; i++)
+            to[i] += sign * counter[i];
     }
-    for (uint64_t i = 1; sign > 0 && i < n; i++)
-        total += (uint64_t)sums[i] * EXITS[i].segments;
-    return total;
+}
+
+/* What the sums are at an end. */
+static uint64_t total(void)
+{
+    const uint64_t n = SHARED->exits;
+    uint64_t all = 0;
+    cv_add_counters(sums, 1);
+    for (uint64_t i = 1; i < n; i++)
+        all += (uint64_t)sums[i] * EXITS[i].segments;
+    return all;
 }
 
 static void add_up(void)
@@ -86,9 +92,9 @@ static uint64_t take(uint64_t *words, uint64_t room)
 void cv_bursts_asked(const uint64_t *arguments, uint64_t *answer)
 {
     switch (arguments[0]) {
-    case CV_BURSTS_HERE: *answer = !SHARED->bursts_only && make_room(); break;
-    case CV_BURSTS_BEGIN: add_counters(-1); break;
-    case CV_BURSTS_END: *answer = add_counters(1); break;
+    case CV_BURSTS_HERE: *answer = !SHARED->bursts_only && !cv_has_marks(SHARED) && make_room(); break;
+    case CV_BURSTS_BEGIN: cv_add_counters(sums, -1); break;
+    case CV_BURSTS_END: *answer = total(); break;
     case CV_BURSTS_TAKE: *answer = take((uint64_t *)arguments[1], arguments[2]); break;
     default: break;
     }

@@ -92,6 +92,7 @@ int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate)
     const uint64_t n = SHARED->regions;
     memcpy(regions, SHARED->region, sizeof regions);
     memcpy(&setup, &SHARED->setup, sizeof setup);
+    setup.inside = SHARED->inside;
     const int64_t file = new_memory();
     if (file < 0) {
         __atomic_fetch_add(&SHARED->untraced, 1, __ATOMIC_RELAXED); /* its parent's */

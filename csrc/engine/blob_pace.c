@@ -37,7 +37,7 @@ void cv_begin_heads(struct cv_slot *slot)
     struct cv_blob_pace *pace = &SHARED->pace;
     slot->heads_behind = slot->in_bursts = 0;
     slot->since = cv_time_now();
-    slot->heads = slot->interval_heads = !pace->heads ? CV_HEADS : pace->begun ? 1 + below(slot, pace->heads) : 1;
+    slot->heads = slot->interval_heads = !pace->heads || !SHARED->inside ? CV_HEADS : pace->begun ? 1 + below(slot, pace->heads) : 1;
 }
 
 static void add(uint64_t *to, uint64_t value) { __atomic_fetch_add(to, value, __ATOMIC_RELAXED); }
@@ -108,9 +108,22 @@ static uint64_t account(struct cv_slot *slot)
     return slot->longer;
 }
 
+void cv_leave_heads(struct cv_slot *slot)
+{
+    const uint64_t left = (slot->heads & CV_HEADS) + slot->heads_behind;
+    if (slot->interval_heads != CV_HEADS && slot->interval_heads > left)
+        add(&SHARED->pace.heads_ended, slot->interval_heads - left);
+    slot->heads = slot->interval_heads = CV_HEADS;
+    slot->heads_behind = 0;
+}
+
 int cv_heads_ended(struct cv_slot *slot)
 {
     struct cv_blob_pace *pace = &SHARED->pace;
+    if (!SHARED->inside) {
+        cv_leave_heads(slot);
+        return 0;
+    }
     if (slot->heads_behind) {
         slot->heads = slot->heads_behind;
         slot->heads_behind = 0;

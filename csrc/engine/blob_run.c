@@ -1,5 +1,6 @@
 /* Where a thread goes on: look-ups, bursts, system calls, new threads and processes. Each function is entered from blob_entry.S with the
  * thread's slot and the program's registers, and returns the address of code to go on at. */
+#include "../include/convolver_markers.h"
 #include "blob.h"
 
 enum {
@@ -191,7 +192,7 @@ static void next_visits(struct cv_slot *slot)
     slot->left = slot->part_visits + 1;
 }
 
-static void go_on_as(struct cv_slot *slot, uint64_t mode)
+void cv_go_on_as(struct cv_slot *slot, uint64_t mode)
 {
     if (!(slot->heads & CV_HEADS)) /* the controller may have asked for a look already */
         cv_begin_heads(slot);
@@ -209,7 +210,7 @@ static void go_on_as(struct cv_slot *slot, uint64_t mode)
 static uint64_t begin_burst(struct cv_slot *slot)
 {
     cv_burst_begins(slot);
-    go_on_as(slot, CV_RECORDING);
+    cv_go_on_as(slot, CV_RECORDING);
     return cv_find(slot, slot->target);
 }
 
@@ -219,7 +220,7 @@ static uint64_t end_burst(struct cv_slot *slot)
     cv_burst_ends(slot);
     if (SHARED->bursts_only)
         return cv_go_native(slot, slot->target);
-    go_on_as(slot, SHARED->mode);
+    cv_go_on_as(slot, SHARED->mode);
     return cv_find(slot, slot->target);
 }
 
@@ -243,8 +244,27 @@ uint64_t cv_burst_end(struct cv_slot *slot, uint64_t *registers)
 /* Code of the program asks the tracer. */
 uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
 {
+    const uint64_t *arguments = (const uint64_t *)registers[RAX_];
     slot->link = 0;
-    cv_bursts_asked((const uint64_t *)registers[RAX_], &registers[RDX_]);
+    if (arguments[0] == CONVOLVER_REQUEST_START || arguments[0] == CONVOLVER_REQUEST_STOP)
+        cv_come_by(slot, (int)SHARED->setup.markers & (arguments[0] == CONVOLVER_REQUEST_START ? CV_MARK_START : CV_MARK_STOP));
+    else
+        cv_bursts_asked(arguments, &registers[RDX_]);
+    return cv_find(slot, slot->target);
+}
+
+/* At a place where a part may begin or end: once before its code, which may be another one then, and again in that. */
+uint64_t cv_mark(struct cv_slot *slot, uint64_t *registers)
+{
+    (void)registers;
+    const uint64_t after = slot->link;
+    slot->link = 0;
+    if (slot->marked == slot->target) {
+        slot->marked = 0;
+        return after;
+    }
+    cv_come_by(slot, cv_marks_at(slot->target));
+    slot->marked = slot->target;
     return cv_find(slot, slot->target);
 }
 
@@ -252,6 +272,8 @@ uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
 static void do_requests(struct cv_slot *slot)
 {
     const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
+    if (flag & CV_WANT_MODE && cv_has_marks(SHARED) && !slot->guest)
+        cv_follow_part(slot);
     if ((slot->mode != CV_COUNTING && slot->mode != CV_FILTERING) || slot->guest)
         return;
     if (flag & CV_WANT_BETTER && __atomic_exchange_n(&SHARED->better, 0, __ATOMIC_ACQ_REL)) {
@@ -260,9 +282,9 @@ static void do_requests(struct cv_slot *slot)
         cv_unlock();
     }
     if (flag & CV_WANT_MODE && SHARED->mode != slot->mode)
-        go_on_as(slot, SHARED->mode);
+        cv_go_on_as(slot, SHARED->mode);
     else if (flag >> 32 && slot->mode == CV_FILTERING)
-        go_on_as(slot, CV_FILTERING);
+        cv_go_on_as(slot, CV_FILTERING);
 }
 
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers)
@@ -317,7 +339,7 @@ uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
         cv_check_mappings();
         return begin_burst(slot);
     }
-    go_on_as(slot, SHARED->mode);
+    cv_go_on_as(slot, SHARED->mode);
     return cv_find(slot, slot->target);
 }
 
@@ -375,7 +397,7 @@ struct cv_slot *cv_adopt(uint64_t thread)
     slot->started = 1;
     slot->mode = CV_COUNTING;
     map_lookups(slot);
-    go_on_as(slot, SHARED->mode);
+    cv_go_on_as(slot, SHARED->mode);
     __asm__ volatile("wrgsbase %0" : : "r"(slot->self));
     return slot;
 }
@@ -392,7 +414,7 @@ static void begin_thread(struct cv_slot *slot)
     if (slot->guest)
         slot->heads = slot->interval_heads = CV_HEADS;
     else if (slot->mode != CV_NATIVE)
-        go_on_as(slot, SHARED->mode);
+        cv_go_on_as(slot, SHARED->mode);
 }
 
 uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
@@ -519,7 +541,7 @@ static uint64_t target_of(uint64_t descriptor)
 
 static void count_call(uint64_t number, uint64_t target, uint64_t moved)
 {
-    if (number >= CV_MOST_CALLS)
+    if (number >= CV_MOST_CALLS || !SHARED->inside)
         return;
     struct cv_blob_call *c = &SHARED->calls[number][target];
     __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);

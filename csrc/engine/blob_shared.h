@@ -22,6 +22,7 @@
 #define CV_HASH (1u << 21)
 #define CV_MOST_CALLS 512
 #define CV_CALL_TARGETS 6
+#define CV_MOST_MARKED 32
 
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
@@ -164,8 +165,9 @@ struct cv_slot {
     uint64_t since, in_bursts, burst_since; /* processor time: when the interval began, of bursts in it, when this one began */
     uint64_t longer;                        /* intervals than others, as a power of two: they would take no time */
     uint64_t random;
-    uint64_t guest; /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
-    uint64_t asked; /* the controller waits for its exec */
+    uint64_t guest;  /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
+    uint64_t marked; /* it has just come by a mark at its target */
+    uint64_t asked;  /* the controller waits for its exec */
 };
 
 /* The byte of `heads` that makes a thread look at its flag at the next head. Written by another thread it may get lost; write it again. */
@@ -200,9 +202,19 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_PART_BYTES 0x40000
 #define CV_PARTS (CV_SLOT_BUFFER_BYTES / CV_PART_BYTES)
 
+enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
+
 /* What the controller asks for; a forked child begins with the same. */
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
+    uint64_t inside;          /* the traced part of the run has begun */
+    uint64_t markers, places; /* enum cv_blob_mark that marks in the program stand for; entries of `place` */
+    struct cv_blob_marked {   /* where a part begins or ends */
+        uint64_t offset;
+        uint32_t marks; /* enum cv_blob_mark */
+        uint32_t path_bytes;
+        char path[224];
+    } place[CV_MOST_MARKED];
 };
 
 struct cv_shared {
@@ -231,6 +243,7 @@ struct cv_shared {
     uint64_t process, untraced; /* its number; children that run natively */
     uint64_t exited;            /* its exit status, plus 1; 0: it has not ended by itself */
     uint64_t usage[18];         /* struct rusage, then or before an exec */
+    uint64_t inside;            /* what runs counts: CV_OFF_BASE has what to add */
     struct cv_blob_setup setup;
     struct cv_blob_pace pace;
     struct cv_blob_region region[CV_MOST_REGIONS];
@@ -273,7 +286,9 @@ struct cv_family {
 #define CV_OFF_BRANCHES (CV_OFF_HASH + 4 * UINT64_C(16) * CV_HASH)
 #define CV_OFF_LOOKUP (CV_OFF_SLOTS - CV_NATIVE * CV_LOOKUP_BYTES)
 #define CV_OFF_SLOTS UINT64_C(0x40000000)
-#define CV_SHARED_BYTES (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
+/* Counters as in a slot: what was counted in parts of the run that have ended; while one goes on, less what its beginning found. */
+#define CV_OFF_BASE (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
+#define CV_SHARED_BYTES (CV_OFF_BASE + 8 * CV_MOST_EXITS)
 
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 40,
                "layout");
@@ -281,12 +296,15 @@ _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mappi
 _Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
 
+static inline int cv_has_marks(const struct cv_shared *shared) { return shared->setup.markers || shared->setup.places; }
+
 static inline void cv_begin_shared(struct cv_shared *shared, const struct cv_blob_setup *setup)
 {
     shared->magic = CV_SHARED_MAGIC;
     shared->exits = 1; /* number 0: none */
     shared->setup = *setup;
-    shared->mode = setup->mode;
+    shared->inside = setup->inside;
+    shared->mode = setup->inside ? setup->mode : CV_COUNTING;
     shared->burst_references = setup->burst_references;
     shared->sets = setup->sets;
     shared->set_class = setup->set_class;

@@ -536,6 +536,22 @@ static void push_return(uint64_t address)
     relative(constant(address));
 }
 
+/* Where a traced part may begin or end the thread looks into the engine first, which comes back after this. */
+static void mark_at(uint64_t address)
+{
+    if (!cv_marks_at(address))
+        return;
+    store_constant(O_TARGET, address);
+    uint8_t *const site = out;
+    store_constant(O_LINK, 0);
+    jump(cv_table[ENTER_MARK]);
+    const uint64_t after = (uint64_t)out;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t half = (uint32_t)(after >> 32 * i);
+        memcpy(site + 12 * i + 8, &half, 4);
+    }
+}
+
 static struct cv_blob_region *region_for(uint64_t address)
 {
     for (uint64_t i = 0; i < SHARED->regions; i++) {
@@ -1089,7 +1105,7 @@ static int follow(uint64_t target)
     if (target != head && !head_version && cv_known(head_mode, target))
         return 0;
     const char *why;
-    return cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
+    return !cv_marks_at(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
 }
 
 static int is_plain_end(const struct cv_x86 *last) { return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP; }
@@ -1169,6 +1185,7 @@ static uint64_t counting(uint64_t address)
     int n = 0, total = 0;
     uint64_t at = address;
     nothing(9); /* for a jump to code of later, see sever */
+    mark_at(address);
     for (;;) {
         const int64_t id = segment_at(at);
         if (id < 0) {
@@ -1289,6 +1306,7 @@ static uint64_t recording(uint64_t address)
     SHARED->listed++;
     const int words = s->words;
     int k = 0;
+    mark_at(address);
     store(RAX, O_A);
     store(RCX, O_B);
     load(RCX, O_FLAG);

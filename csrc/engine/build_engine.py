@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
 BLOB = (
     *("x86_decode", "blob_system", "blob_translate", "blob_run", "blob_pace", "blob_outside", "blob_bursts", "blob_family"),
-    "blob_signals",
+    *("blob_marks", "blob_signals"),
 )
 CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_family.c", "engine_wire.c", "x86_decode.c")
 FREESTANDING = [

@@ -54,6 +54,24 @@ static const char *value(const char *argument, const char *name)
     return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
 }
 
+/* "marker", or @OFFSET:PATH in hexadecimal. */
+static int mark(struct cv_blob_setup *marks, const char *where, int what)
+{
+    char *path;
+    if (!strcmp(where, "marker")) {
+        marks->markers |= (uint64_t)what;
+        return 0;
+    }
+    struct cv_blob_marked *place = &marks->place[marks->places];
+    const uint64_t offset = where[0] == '@' ? strtoull(where + 1, &path, 16) : 0;
+    if (!offset || *path != ':' || strlen(path + 1) > sizeof place->path || marks->places == CV_MOST_MARKED)
+        return -1;
+    *place = (struct cv_blob_marked){.offset = offset, .marks = (uint32_t)what, .path_bytes = (uint32_t)strlen(path + 1)};
+    memcpy(place->path, path + 1, place->path_bytes);
+    marks->places++;
+    return 0;
+}
+
 static int take(struct cv_options *o, char *argument)
 {
     const char *v;
@@ -91,6 +109,10 @@ static int take(struct cv_options *o, char *argument)
         o->attach = (pid_t)atoi(v);
     else if ((v = value(argument, "--for")))
         o->seconds = atof(v);
+    else if ((v = value(argument, "--start-at")))
+        return o->starts = 1, mark(&o->marks, v, CV_MARK_START);
+    else if ((v = value(argument, "--stop-at")))
+        return mark(&o->marks, v, CV_MARK_STOP);
     else if ((v = value(argument, "--streams")))
         o->streams = v;
     else if ((v = value(argument, "--last-call")))
@@ -133,7 +155,7 @@ static uint64_t heads_so_far(const struct cv_target *target)
     uint64_t all = target->shared->pace.heads_ended;
     for (uint64_t i = 0; i < slots; i++) {
         const struct cv_slot *slot = cv_slot_of(target, i);
-        if (slot->guest)
+        if (slot->guest || slot->interval_heads == CV_HEADS)
             continue;
         const uint64_t left = (slot->heads & CV_HEADS) + slot->heads_behind, of = slot->interval_heads;
         all += of > left ? of - left : 0;
@@ -358,7 +380,7 @@ int main(int count, char **arguments)
             break;
         }
         if (take(&options, arguments[i])) {
-            fprintf(stderr, "convolver-engine: there is no option %s\n", arguments[i]);
+            fprintf(stderr, "convolver-engine: %s is no option, or none that can be carried out\n", arguments[i]);
             return REFUSED;
         }
     }

@@ -22,6 +22,8 @@ struct cv_options {
     pid_t attach;                      /* to this process; 0: starts one */
     double period;                     /* seconds; above zero: native but for a burst in each */
     double seconds;                    /* of it; 0: until it ends */
+    struct cv_blob_setup marks;        /* where the traced part begins and ends */
+    int starts;                        /* it begins somewhere, not at once */
     const char *streams;               /* folder: children are traced, too */
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };

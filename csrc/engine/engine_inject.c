@@ -191,11 +191,13 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         failed = 1;
     }
     if (!failed) {
-        struct cv_blob_setup setup = {.burst_references = options->sample,
-                                      .sets = options->sets,
-                                      .set_class = options->set_class,
-                                      .stretch = options->stretch,
-                                      .heads = cv_wants_samples(options) ? first_heads(options->interval) : 0};
+        struct cv_blob_setup setup = options->marks;
+        setup.inside = !options->starts;
+        setup.burst_references = options->sample;
+        setup.sets = options->sets;
+        setup.set_class = options->set_class;
+        setup.stretch = options->stretch;
+        setup.heads = cv_wants_samples(options) ? first_heads(options->interval) : 0;
         cv_wire_classes(options->sets, &setup.set_mask, &setup.leaves_repeated);
         setup.mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
         cv_begin_shared(target->shared, &setup);

@@ -362,12 +362,16 @@ static uint64_t sum_up(void)
         sums_room = 2 * n;
         sums = realloc(sums, sums_room * sizeof *sums);
     }
-    memset(sums, 0, n * sizeof *sums);
+    const uint64_t inside = __atomic_load_n(&target->shared->inside, __ATOMIC_ACQUIRE);
+    if (cv_has_marks(target->shared))
+        memcpy(sums, target->memory + CV_OFF_BASE, n * sizeof *sums);
+    else
+        memset(sums, 0, n * sizeof *sums);
     for (uint64_t i = 0; i < slots; i++) {
         const uint64_t *counter = (const uint64_t *)((const uint8_t *)cv_slot_of(target, i) + CV_SLOT_COUNTERS);
         if (cv_slot_of(target, i)->guest)
             continue;
-        for (uint64_t k = 1; k < n; k++)
+        for (uint64_t k = 1; k < n && inside; k++)
             sums[k] += counter[k];
     }
     return n;
@@ -803,7 +807,7 @@ void cv_wire_system(uint64_t page_faults)
         own += (target->shared->region[i].at - target->shared->region[i].base + target->shared->region[i].end -
                 target->shared->region[i].pool) /
                4096;
-    if (page_faults) {
+    if (page_faults && !cv_has_marks(target->shared)) {
         system.flags = CV_WIRE_PAGES_KNOWN;
         system.pages.anonymous = page_faults > own ? page_faults - own : 0;
     }

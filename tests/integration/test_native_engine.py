@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -479,7 +480,123 @@ def test_interpreters_that_make_code_run_unharmed(name: str, command: list[str],
     assert sum(executed.values()) > 200_000
 
 
-@pytest.mark.parametrize("plan", [{"data_objects": True}, {"start_at": "main"}])
+PARTS = """
+#include "convolver_markers.h"
+#include <stdio.h>
+static volatile double numbers[5000];
+__attribute__((noinline)) void prepare(void)
+{
+    for (int i = 0; i < 5000; i++)
+        numbers[i] = i;
+}
+__attribute__((noinline)) void solve(int turns)
+{
+    for (int k = 0; k < turns; k++)
+        for (int i = 0; i < 5000; i++)
+            numbers[i] = numbers[i] * 1.5 + k;
+}
+__attribute__((noinline)) void show(void)
+{
+    double sum = 0;
+    for (int i = 0; i < 5000; i++)
+        sum += numbers[i];
+    printf("%g\\n", sum);
+}
+int main(void)
+{
+    prepare();
+    for (int part = 0; part < 3; part++) {
+        CONVOLVER_START();
+        solve(part + 1);
+        CONVOLVER_STOP();
+        show();
+    }
+    return 0;
+}
+"""
+MEASURES = ("instructions", "loads", "stores", "flops")
+
+
+@pytest.mark.parametrize("mode", ["counts", "sample", "full"])
+@pytest.mark.parametrize(
+    ("start", "stop"), [("marker", "marker"), ("solve", "show"), (None, "solve"), ("show", None), ("show", "marker")], ids=str
+)
+def test_both_engines_trace_the_same_part(start: str | None, stop: str | None, mode: str, tmp_path: Path) -> None:
+    program = _compiled(tmp_path, PARTS, "-static", "-no-pie", f"-I{HERE.parent / 'csrc' / 'include'}")
+    found = []
+    for engine in ("valgrind", "native"):
+        plan = SamplingPlan(engine=engine, mode=mode, start_at=start, stop_at=stop, interval=3000, sample=300, sets=0)
+        recorded = trace([str(program)], output=tmp_path / f"{engine}.cvt", sampling=plan)
+        assert recorded.header["exit_status"] == 0
+        found.append(recorded)
+    valgrind, native = ({name: one.signature.totals[name] for name in MEASURES} for one in found)
+    for name in MEASURES if start else ():  # before main the engines' processors differ
+        assert native[name] == pytest.approx(valgrind[name], rel=2e-4, abs=40)
+    for function in ("prepare", "solve"):
+        executed = [one.signature.table.filter(pl.col("function") == function)["instructions"].sum() for one in found]
+        assert executed[0] == executed[1]
+    if mode == "full":
+        assert [one.header["recorded_references"] == one.signature.totals["memops"] for one in found] == [True, True]
+    if mode == "sample" and start:
+        assert 1 <= found[1].header["windows"] <= found[0].header["windows"]
+
+
+def test_a_part_that_never_begins_is_empty(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, LOOP)
+    plan = SamplingPlan(engine="native", mode="counts", start_at="marker")
+    recorded = trace([str(program)], output=tmp_path / "a.cvt", sampling=plan)
+    assert recorded.signature.totals["instructions"] == 0
+    with pytest.raises(UsageError, match="has no function nowhere"):
+        trace([str(program)], output=tmp_path / "b.cvt", sampling=SamplingPlan(engine="native", stop_at="nowhere"))
+
+
+TEAM = """
+#include "convolver_markers.h"
+#include <pthread.h>
+static pthread_barrier_t all;
+static int numbers[4][1000];
+static void *work(void *own)
+{
+    int *mine = own;
+    for (int turn = 0; turn < 40; turn++) {
+        pthread_barrier_wait(&all);
+        for (int i = 0; i < 1000; i++)
+            ((volatile int *)mine)[i]++;
+        pthread_barrier_wait(&all);
+    }
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[4];
+    pthread_barrier_init(&all, 0, 5);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, work, numbers[i]);
+    for (int turn = 0; turn < 40; turn++) {
+        if (turn % 4 == 0)
+            CONVOLVER_START();
+        pthread_barrier_wait(&all);
+        pthread_barrier_wait(&all);
+        if (turn % 4 == 0)
+            CONVOLVER_STOP();
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [{"mode": "counts"}, {"interval": 1000, "sample": 100, "sets": 4}], ids=["counts", "samples"])
+def test_a_part_counts_what_all_threads_do(options: dict[str, Any], tmp_path: Path) -> None:
+    program = _compiled(tmp_path, TEAM, f"-I{HERE.parent / 'csrc' / 'include'}")
+    plan = SamplingPlan(engine="native", start_at="marker", stop_at="marker", **options)
+    recorded = trace([str(program)], output=tmp_path / "a.cvt", sampling=plan)
+    stores = recorded.signature.table.filter((pl.col("function") == "work") & (pl.col("stores") >= 1000))["stores"].sum()
+    assert stores == 10 * 4 * 1000
+
+
+@pytest.mark.parametrize("plan", [{"data_objects": True}, {"start_at": "main", "bursts_only": True, "sets": 0}])
 def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="native engine cannot"):
         SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]
