@@ -163,6 +163,10 @@ class ThreadReplay:
         self._inside = log.instructions_inside(counts.shape[1])
         self._touched = touched_lines(trace)
         self._touches = self._touches_by_class(trace)
+        self._waits = np.zeros(self._executions.shape[0])
+        """Share of each block's executions in which a thread waits for another."""
+        for one in self._touched.spins if self._touched is not None else ():
+            self._waits[one.block] = one.share
 
     @classmethod
     def of(cls, program: object) -> ThreadReplay | None:
@@ -223,10 +227,14 @@ class ThreadReplay:
         shared[0] += float(values[whole == 0].sum())
         return shared
 
+    def _worked(self, blocks: NDArray[np.intp], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the seconds of blocks without those in which their threads wait in loops of the program."""
+        return np.asarray(seconds * (1 - self._waits[blocks]))
+
     def _work(self, times: BlockTimes) -> _Work:
         table = times.table
         blocks = table["block"].to_numpy().astype(np.intp)
-        seconds = self._by_class(blocks, table["seconds"].to_numpy())
+        seconds = self._by_class(blocks, self._worked(blocks, table["seconds"].to_numpy()))
         last = table[HIT_RATE + times.levels[-1]].fill_null(1.0).fill_nan(1.0).to_numpy() if times.levels else np.ones(len(table))
         missed = np.maximum(1 - last, 0) * table["memops"].to_numpy()
         moved = self._by_class(blocks, LINE_BYTES * missed)
@@ -269,11 +277,14 @@ class ThreadReplay:
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
+        low, high = _ends(seconds, draws, times)
         spins = self._spins(times)
         if spins:
-            share = sum(one["seconds"] for one in spins) / max(self._processor_seconds(work, run.totals), 1e-300)
+            high = max(high, self._processor_seconds(work, run.totals))  # of threads that all wait for each other
+            share = sum(one["seconds"] for one in spins) / max(times.seconds, 1e-300)
             notes.append(
-                f"threads wait in a loop of the program, {spins[0]['name']}, for {share:.0%} of the CPU time: it counts as work"
+                f"threads wait in a loop of the program, {spins[0]['name']}, for {share:.0%} of the CPU time, as traced:"
+                " that is no work, and nobody waits there in the replay"
             )
         return Elapsed(
             machine.name,
@@ -281,7 +292,7 @@ class ThreadReplay:
             self.threads,
             int(run.totals["events"]),
             seconds,
-            _ends(seconds, draws, times),
+            (low, high),
             self._processor_seconds(work, run.totals),
             draws,
             _lost(run, cores, self.threads),
@@ -358,7 +369,9 @@ class ThreadReplay:
             drawn_work = work.drawn(seconds[:, i], system[i])
             found = self._run(drawn_work, drawn).totals
             stretch[i] = found["elapsed"] / self._processor_seconds(drawn_work, found)
-        whole = times.draws + system * (times.system.seconds if times.system is not None else 0.0)
+        blocks, user = times.table["block"].to_numpy().astype(np.intp), times.table["seconds"].to_numpy()
+        worked = self._worked(blocks, user).sum() / max(user.sum(), 1e-300)
+        whole = worked * times.draws + system * (times.system.seconds if times.system is not None else 0.0)
         return np.asarray(whole * np.resize(stretch, count))
 
     def _drawn_seconds(self, times: BlockTimes, draws: int) -> NDArray[np.float64]:
@@ -371,9 +384,10 @@ class ThreadReplay:
         others = np.where(np.isin(blocks, list(known)), 0.0, seconds)
         single = np.stack([*known.values(), np.zeros(len(times.draws))])
         left = np.maximum(times.draws - single.sum(axis=0), 0.0) / max(others.sum(), 1e-300)
-        found = np.outer(self._by_class(blocks, others), left[:draws])
+        found = np.outer(self._by_class(blocks, self._worked(blocks, others)), left[:draws])
         for block, drawn in known.items():
-            found += np.outer(self._by_class(np.array([block]), np.ones(1)), drawn[:draws])
+            one = np.array([block])
+            found += np.outer(self._by_class(one, self._worked(one, np.ones(1))), drawn[:draws])
         return found
 
     def _locks(self, run: ThreadRun) -> list[dict[str, Any]]:

@@ -440,14 +440,19 @@ int main(void)
 """
 
 
-def test_a_loop_that_waits_for_another_thread_is_named(tmp_path, convolver):
+def test_a_loop_that_waits_for_another_thread_is_no_work(tmp_path, convolver):
     (tmp_path / "spin.c").write_text(SPINNING)
     subprocess.run(["gcc", "-g", "-O1", "-pthread", "-o", tmp_path / "spin", tmp_path / "spin.c"], check=True)
     trace([str(tmp_path / "spin")], output=tmp_path / "spin.cvt", sampling=SamplingPlan(mode="full"))  # every store is seen
     asked = ("predict", tmp_path / "spin.cvt", "-b", "cloud-epyc-genoa", "--cores", "2", "-o", tmp_path / "found", "--json")
-    elapsed = json.loads(convolver(*asked).stdout)["base"]["elapsed"]
+    base = json.loads(convolver(*asked).stdout)["base"]
+    elapsed = base["elapsed"]
     assert elapsed["spin_loops"][0]["name"] in ("play (spin.c:8)", "play (spin.c:9)")
-    assert any("counts as work" in note for note in elapsed["assumptions"])
+    waited = sum(one["seconds"] for one in elapsed["spin_loops"])
+    assert waited > 0.2 * base["seconds"]
+    assert elapsed["processor_seconds"] + waited == pytest.approx(base["seconds"], rel=0.02)
+    assert elapsed["seconds"] < elapsed["processor_seconds"] <= elapsed["interval_seconds"][1] < base["seconds"]
+    assert any("no work" in note for note in elapsed["assumptions"])
     convolver("report", tmp_path / "found", "--html", tmp_path / "page.html")
     assert "Loops in which threads wait" in (tmp_path / "page.html").read_text()
 

@@ -58,7 +58,7 @@ def threads_section(times: BlockTimes) -> str:
         _table("Parallel regions", ["begins at", "times", "threads", "elapsed", "cores at work", "limited by"], regions),
         _table("Locks", ["lock", "taken", "had to wait", "held", "waited, all threads"], locks),
         _table("Cache lines that several threads write", ["line", "lost, all threads"], lines),
-        _table("Loops in which threads wait for others: counted as work", ["loop", "CPU time"], spins),
+        _table("Loops in which threads wait for others: not counted as work", ["loop", "CPU time"], spins),
     ]
     about = f"{counted(elapsed['threads'], 'thread')} on {counted(elapsed['cores'], 'core')} of {times.machine}."
     return (
