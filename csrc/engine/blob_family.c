@@ -119,7 +119,9 @@ int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate)
 int cv_family_exec(const struct cv_slot *slot, uint64_t directory, uint64_t path)
 {
     const int traced = ask(CV_FAMILY_EXEC, -1, directory, path);
-    if (!traced && !slot->guest)
+    if (!traced && slot->guest)
+        __atomic_fetch_add(&SHARED->untraced, 1, __ATOMIC_RELAXED);
+    else if (!traced)
         cv_say_why("a program started by exec that may not be traced", slot->target - 2);
     return traced;
 }

@@ -680,7 +680,8 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         if (SHARED->family)
             cv_system(SYS_getrusage, 0, (uint64_t)SHARED->usage, 0, 0, 0, 0);
         slot->asked = SHARED->family && cv_family_exec(slot, number == SYS_execve ? (uint64_t)-100 : a, number == SYS_execve ? a : b);
-        SHARED->execing = !slot->guest;
+        if (!slot->guest) /* where it is refused, this is where the trace ends */
+            SHARED->execing = slot->asked || !SHARED->family;
         slot->call_number = number;
         count_call(number, 0, 0);
         return (uint64_t)cv_watched_call;
@@ -742,7 +743,9 @@ static void after_call(struct cv_slot *slot, const uint64_t *registers)
     case SYS_execveat:
         if (slot->asked)
             cv_family_failed();
-        SHARED->execing = slot->asked = 0;
+        slot->asked = 0;
+        if (!slot->guest)
+            SHARED->execing = 0;
         break;
     default: {
         const int64_t moved = moves_bytes(slot->call_number) ? (int64_t)registers[RAX_] : 0;

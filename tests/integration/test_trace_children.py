@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,6 +216,18 @@ def test_ctrl_c_keeps_every_file(build, tmp_path, engine):
     recorded = [Trace.load(path) for path in tmp_path.glob("*.cvt")]
     assert len(recorded) == 2
     assert {trace.header["reason"] for trace in recorded} == {"interrupted"}
+
+
+def test_programs_that_give_rights_run_natively_and_are_told(tmp_path):
+    if (why := refusal()) is not None:
+        pytest.skip(f"the native engine cannot run here: {why}")
+    program = tmp_path / "with-rights"
+    shutil.copy("/bin/true", program)
+    program.chmod(0o4755)
+    status, children, traces = followed(tmp_path, "sh", "-c", f"{program}; {program}; exit 3", mode="counts", engine="native")
+    assert status == 3
+    assert [child.process.command[0] for child in children] == [shutil.which("sh")]
+    assert [trace.header["untraced"] for trace in traces] == [2]
 
 
 def test_a_command_that_the_tracer_cannot_start_is_one_sentence(tmp_path, engine):

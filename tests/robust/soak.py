@@ -99,12 +99,14 @@ def memory(process: int) -> Memory:
     return Memory(_resident(process), max(others, default=0), shared >> 20)
 
 
-def soak(what: str, count: int, folder: Path, seconds: float = 60.0, turns: int = 3000) -> tuple[list[Memory], int]:
+def soak(
+    what: str, count: int, folder: Path, seconds: float = 60.0, turns: int = 3000, engine: str = "valgrind"
+) -> tuple[list[Memory], int]:
     """Run once; return the memory every so many seconds, and the exit status. ``turns``: how often threads meet."""
     (folder / "program.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O1", "-pthread", "-o", folder / "program", folder / "program.c"], check=True)
     command = ["sh", "-c", CHILDREN, str(count)] if what == "children" else ["./program", what, str(count), str(turns)]
-    words = [sys.executable, "-m", "convolver", "trace", *OPTIONS[what], *command]
+    words = [sys.executable, "-m", "convolver", "trace", f"--engine={engine}", *OPTIONS[what], *command]
     seen: list[Memory] = []
     began = time.monotonic()
     due = began + seconds
@@ -131,11 +133,12 @@ def main() -> int:
     parser.add_argument("what", choices=list(OPTIONS))
     parser.add_argument("--count", type=float, help="children, threads, references or minutes")
     parser.add_argument("--every", type=float, default=60.0, help="seconds between looks")
+    parser.add_argument("--engine", default="valgrind", choices=["valgrind", "native"])
     options = parser.parse_args()
     count = int(options.count or COUNTS[options.what])
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        seen, status = soak(options.what, count, Path(name), options.every)
+        seen, status = soak(options.what, count, Path(name), options.every, engine=options.engine)
         files = list(Path(name).glob("*.cvt"))
         size = sum(path.stat().st_size for path in Path(name).iterdir()) >> 20
         print("".join(Path(name, "messages").read_text(errors="replace").splitlines(keepends=True)[-6:]), end="")
