@@ -393,7 +393,9 @@ static ULong make_part(const struct followed *f, Addr function, Addr sp, Addr da
                 break;
         }
     }
-    if (!found || found->at_once || (found->by_stack && (data == found->data || (data >= sp && data < found->sp))))
+    if (!found || found->at_once)
+        return 0;
+    if (found->by_stack && found->maker == f->thread.serial && (data == found->data || (data >= sp && data < found->sp)))
         return 0;
     struct cv_thread maker = {.serial = found->maker};
     cv_threads_event(&maker, CV_THREAD_TASK, ++n_tasks, 1 + found->within, 0);
