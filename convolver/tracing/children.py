@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver._native import trace_decoder as native
+from convolver._native.freed_memory import give_back_memory
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
@@ -267,6 +268,7 @@ class _Family:
             self._ended += 1
             if self._ended % MOST_ENDED == 0:
                 gc.collect()  # decoders are parts of cycles
+                give_back_memory()
 
     def stop(self, number: int) -> None:
         """End all processes; to be called by the handler of a signal with its number."""
