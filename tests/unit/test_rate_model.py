@@ -7,10 +7,12 @@ import pytest
 
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.falls import fold, with_scattered
+from convolver.convolution.convolve import convolve
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.convolution.paper import kernel_hit_rates
 from convolver.convolution.rates import joined
+from convolver.convolution.uncertainty import OWN_WALK
 from convolver.errors import ProvenanceError, UsageError
 from convolver.machine.calibration import Calibration, Residual
 from convolver.machine.profile import MachineProfile, Throughput
@@ -141,6 +143,16 @@ def test_what_both_machines_err_alike_cancels_in_the_ratio():
     assert low <= ratio.total <= high
     own = [(one.interval[1] - one.interval[0]) / one.seconds for one in times]
     assert (high - low) / ratio.total < 0.5 * sum(own)
+
+
+@pytest.mark.parametrize(("error", "width"), [(0.02, 0.0), (0.0201, 3.3 * 0.02 * np.sqrt(2 * OWN_WALK))])
+def test_walks_with_data_elsewhere_err_a_little_alone(error, width):
+    machines = known("base"), known("target")
+    found = analyzed(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], *machines), *machines)
+    cycles = np.array([1e6])
+    cores = {one.name: CoreCycles(cycles, cycles, 1.0, np.array([e])) for one, e in zip(machines, (0.02, error), strict=True)}
+    low, high = cpu_ratio(*(convolve(found.with_cores(cores), one) for one in machines)).interval
+    assert high - low == pytest.approx(width, rel=0.3)
 
 
 def test_what_two_kinds_of_core_err_by_does_not_cancel():
