@@ -21,6 +21,9 @@ LIKE = 0.3
 """The same towards the coefficients of the same machine in another state: a change by a third counts as much as an error of 10 %
 in one row, so what the rows tell moves and what they do not tell stays."""
 _LEAST_EXPONENT = 1.0
+MOST_WALK = 2.0
+"""Latencies of the last level that a page walk takes at most: it reads an entry of the program's page table and, in a virtual
+machine, one of the host's. These tables are a 512th as large as the pages, so caches hold the entries."""
 MOST_BLOCKED = 0.97
 """Start of a share that is fitted as odds, at most."""
 
@@ -63,11 +66,17 @@ class Start:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`.
 
         Rows tell the sum of a far place's latency and a walk's better than either, so that a fit could put memory before the last
-        level: a place counts as no nearer than the one before it.
+        level, and all of memory's latency into walks. A place counts as no nearer than the one before it; a walk takes at most
+        :data:`MOST_WALK` latencies of the last level.
         """
         values = np.exp(vector)
-        latency = TUPLES.index("latency") * len(self.calibration.latency) + np.arange(len(self.calibration.latency))
-        values[latency] = np.maximum.accumulate(values[latency])
+        places = len(self.calibration.latency)
+        first = TUPLES.index("latency") * places
+        latency = np.maximum.accumulate(values[first : first + places])
+        values[first : first + places] = latency
+        if self.calibration.page_entries:
+            walk = len(TUPLES) * places + WALKS.index("walk_latency")
+            values[walk] = min(values[walk], MOST_WALK * latency[max(places - 2, 0)])
         values[-6] /= 1 + values[-6]
         values[-4] *= 1e-9
         values[-2:] += _LEAST_EXPONENT

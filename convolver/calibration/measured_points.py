@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from convolver.analyzing.falls import DEPENDENT, RANDOM, Array, fold, page_misses, with_scattered
 from convolver.convolution.rates import BlockWork
 from convolver.machine.calibration import PAGES, Calibration
-from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, plateau
 from convolver.machine.profile import MachineProfile
 from convolver.probing.record import KernelRuns, RecordedPoint
@@ -23,6 +22,8 @@ REFERENCES = 24576
 """Of a point, simulated: a multiple of :data:`convolver.probing.record.WHOLE_TURNS`."""
 WARM = 1.1
 """Lines brought before that, as a multiple of those of the largest last level."""
+SURE = 0.5
+"""Of a machine's residency, for which most lines survive in the last level, the part in which nearly all do."""
 RESTARTED = "chase_restarted"
 """A kernel of chains that overlap as far as the core's window reaches: how many run side by side is not known."""
 
@@ -108,12 +109,17 @@ def core_seconds(profile: MachineProfile) -> dict[str, float]:
     }
 
 
-def _weights(points: Sequence[MeasuredPoint], levels: Sequence[Level]) -> Array:
-    """Return 0 for working sets about as large as a level, where conflicts decide, and less for points that did not settle."""
+def row_weights(points: Sequence[MeasuredPoint], profile: MachineProfile) -> Array:
+    """Return 0 for working sets about as large as a level, where conflicts decide, and for those in the last level of which other
+    VMs push lines out before they are asked for again; less for points that did not settle."""
+    levels, lives = profile.hierarchy, profile.residency
     sizes = np.array([one.working_set_bytes for one in points], dtype=float)
     edge = np.zeros(len(points), dtype=bool)
     for level in levels[1:]:
         edge |= (sizes > 0.7 * level.size_bytes) & (sizes < 1.45 * level.size_bytes)
+    if lives is not None and not lives.at_least:
+        turns = np.array([one.seconds * one.working_set_bytes / levels[-1].line_bytes for one in points])
+        edge |= (sizes < levels[-1].size_bytes) & (turns > SURE * lives.seconds)
     spread = np.array([one.spread for one in points])
     return np.where(edge, 0.0, 0.1 / np.hypot(0.1, spread))
 
@@ -166,7 +172,7 @@ def make_rows(
         working_sets=np.array([one.working_set_bytes for one in points]),
         seconds=np.array([one.seconds for one in points]),
         work=work,
-        weight=_weights(points, profile.hierarchy),
+        weight=row_weights(points, profile),
         place=tuple(names[index] for index in far.argmax(axis=1)),
         huge=np.array([one.huge for one in points]),
     )

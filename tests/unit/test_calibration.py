@@ -6,12 +6,13 @@ import pytest
 
 from convolver.calibration.calibrate import alike, calibrate, calibrated, candidates, starting_point
 from convolver.calibration.fit import LIKE, Start, errors, fit, left_out
-from convolver.calibration.measured_points import Rows
+from convolver.calibration.measured_points import MeasuredPoint, Rows, row_weights
 from convolver.convolution.rates import BlockWork, parts, seconds
 from convolver.errors import MachineError
 from convolver.machine.calibration import Calibration
 from convolver.machine.hierarchy import Level
-from convolver.machine.profile import DetectedLevel, MachineProfile
+from convolver.machine.maps import Curve
+from convolver.machine.profile import DetectedLevel, MachineProfile, Residency
 from convolver.probing.detect import effective_hierarchy
 from tests.synthetic import machine
 
@@ -144,6 +145,26 @@ def test_no_place_is_nearer_than_the_one_before_it():
             one for one, name in zip(begin.values(vector), begin.names(["L2", "memory"]), strict=True) if "latency" in name
         ]
         assert tuple(ordered[: len(latency)]) == latency
+
+
+def test_a_walk_takes_at_most_two_latencies_of_the_last_level():
+    slow = {"walk": 1 * NS, "walk_latency": 160 * NS, "latency": (15 * NS, 16 * NS)}
+    begin = Start(msgspec.structs.replace(TRUE, page_entries=2048, **slow))
+    found = begin.with_vector(begin.vector())
+    assert found.walk_latency == pytest.approx(30 * NS)
+    assert begin.with_vector(begin.vector() - 3).walk_latency == pytest.approx(30 * NS * np.exp(-3))
+
+
+def test_points_whose_lines_other_machines_push_out_have_no_weight():
+    levels = (Level(level="L1", size_bytes=48 << 10, ways=12), Level(level="L2", size_bytes=1 << 20, ways=16))
+    levels += (Level(level="L3", size_bytes=24 << 20, ways=12),)
+    lives = Residency(seconds=0.004, at_least=False, working_set_bytes=2 << 20, points=())
+    curve = Curve(kernel="chase", pattern="chase", operation="load", width_bytes=8, points=())
+    slow, fast = (MeasuredPoint(curve, 8 << 20, seconds * NS, 0.0, False) for seconds in (80, 10))
+    far = MeasuredPoint(curve, 64 << 20, 150 * NS, 0.0, False)
+    found = row_weights([slow, fast, far], MachineProfile(name="m", hierarchy=levels, residency=lives))
+    assert found.tolist() == [0, 1, 1]
+    assert row_weights([slow], MachineProfile(name="m", hierarchy=levels)).tolist() == [1]
 
 
 def test_a_chase_pays_one_latency_a_load_and_chains_share_it():
