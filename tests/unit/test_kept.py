@@ -110,7 +110,7 @@ def test_threads_that_run_at_once_keep_more_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path / "cache"))
 
     def far(program, cpus):
-        machine = msgspec.structs.replace(_left(2e-5), cpu={"cpus": cpus})
+        machine = msgspec.structs.replace(_left(5e-6), cpu={"cpus": cpus})
         return float(analyze(program, [machine]).of(machine).falls.served[0, -1])
 
     assert Threads(5, 5).thread_log.at_once == 2
