@@ -96,6 +96,7 @@ struct cv_core {
     uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
     int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;
+    uint64_t string_moved;  /* by all its turns but the first */
     uint64_t decoded_line;  /* of the instruction that was fetched last */
     uint32_t decoded_slots; /* since it was entered */
     int decodes;            /* it is not in the cache of decoded code */

@@ -237,13 +237,19 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
     }
 }
 
-/* A turn of a repeated string instruction: wide moves that overlap with all the rest. */
+/* A turn of a repeated string instruction: wide moves that overlap with all the rest. Microcode looks at long ones first. */
 static inline void string_turn(cv_core *c, const cv_path *path, uint32_t number, size_t at, size_t end)
 {
     uint32_t bytes = 0;
     for (; at < end; at++)
         if (c->site_bytes[path->sites[at]] > bytes)
             bytes = c->site_bytes[path->sites[at]];
+    const uint64_t few = UINT64_C(2) * c->params.string_bytes, before = c->string_moved;
+    c->string_moved += bytes;
+    if (before <= few && c->string_moved > few) {
+        charge_late(c, (blame){c->issued, number, CV_CAUSE_L1}, c->params.string_cycles);
+        c->issued += c->params.string_cycles;
+    }
     for (c->string_bytes += bytes; c->string_bytes >= c->params.string_bytes; c->string_bytes -= c->params.string_bytes) {
         charge_late(c, (blame){c->issued, number, CV_CAUSE_L1}, 1);
         c->issued++;

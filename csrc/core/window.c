@@ -288,6 +288,7 @@ static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at
         c->executions[number] += (uint64_t)c->counted;
         return c->issued;
     }
+    c->string_moved = 0;
     if (!(op->flags & CV_CORE_FUSED))
         issue(c, op, number);
     const uint32_t name = address_name(c, op);

@@ -104,6 +104,7 @@ typedef struct {
     uint32_t locked_alone;       /* 1: what comes after a locked instruction waits for it */
     uint32_t entry_slots;        /* of an entry of decoded code, two of which are fetched in a cycle, of one line or the next; 0: no rule */
     uint32_t late_ports;         /* 1: an instruction takes the first of its ports that is free; 0: it is bound to one when it is issued */
+    uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

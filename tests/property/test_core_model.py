@@ -75,6 +75,29 @@ def test_late_ports_never_delay_a_chain_while_one_is_free(length, others):
     assert _walk([chain, *beside], length, ports=1 + others, params=PARAMS | {"late_ports": 1}).sum() == length
 
 
+@given(st.integers(1, 64))
+def test_microcode_looks_once_at_a_long_string_instruction(turns):
+    """One that moves 8 bytes a turn, before a chain of two that does not wait for it."""
+    code = Code(
+        np.array([0, 1, 3]),
+        np.zeros(2, dtype=np.uint64),
+        np.zeros(2, dtype=np.uint64),
+        np.array([_op(flags=native.REPEATED), *[_op(reads=(3,), writes=(3,))] * 2], dtype=native.OP),
+        np.array([0]),
+        np.array([8]),
+        np.array([1]),
+    )
+
+    def cycles(looks):
+        core = Core(PARAMS | {"string_cycles": looks}, [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)], code)
+        visits = np.array([0] * turns + [1, 1])
+        zeros = np.zeros(turns)
+        core.walk(PathWindow(0, 1, False, UNKNOWN, 0, visits, np.array([*range(turns + 1), turns, turns]), zeros, zeros), None)
+        return core.cycles.sum()
+
+    assert cycles(36) - cycles(0) == (36 if 8 * (turns - 1) > 2 * PARAMS["string_bytes"] else 0)
+
+
 @given(st.integers(1, 15), st.integers(1, 30))
 def test_ports_are_chosen_by_those_that_wait_not_by_those_that_were(pairs, before):
     """What has left the scheduler long ago counts no more."""
