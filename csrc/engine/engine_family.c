@@ -274,6 +274,17 @@ static struct member *member_of(pid_t pid)
     return found;
 }
 
+/* When a child was forked: what the kernel says, in clock ticks, but after its parent began, of which more is known. */
+static double fork_time(pid_t pid, pid_t parent)
+{
+    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), from = (double)status_field(pid, 20) * tick;
+    double since = from;
+    for (size_t i = 0; i < n_members; i++)
+        if (members[i].pid == parent && members[i].started >= since && members[i].started < from + tick)
+            since = members[i].started + 1e-6;
+    return since;
+}
+
 /* Its memory is what the child says; 1: it is traced from now on. */
 static int take_forked(const struct cv_family_request *r)
 {
@@ -296,7 +307,7 @@ static int take_forked(const struct cv_family_request *r)
     }
     learn(m);
     m->due = m->started + STUB_SECONDS;
-    m->started = (double)status_field(r->process, 20) / (double)sysconf(_SC_CLK_TCK); /* in the order of their forks */
+    m->started = fork_time(r->process, r->parent);
     return 1;
 }
 
