@@ -228,7 +228,7 @@ class _Family:
         return [*tool_command(options), *self._argv], {**tool_environment(), **passive_waiting(self._argv[0])}
 
     def _process(self, pid: int, program: int) -> Process:
-        return Process.told(pid, program, self._folder / f"{pid}.{program}") if self.native else Process.of(pid, program)
+        return Process.of_engine(pid, program, self._folder / f"{pid}.{program}") if self.native else Process.of(pid, program)
 
     def _look(self) -> bool:
         """Start readers of the streams that came; returns whether there were any. While many are being finished they wait."""

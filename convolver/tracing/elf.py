@@ -87,13 +87,8 @@ def addresses_in(segments: list[Mapping[str, int]], offsets: NDArray[np.uint64])
     return _moved(segments, offsets, "p_offset", "p_vaddr")
 
 
-def addresses_of(elf: ELFFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return :func:`addresses_in` for the segments of an object."""
-    return addresses_in(loaded_segments(elf), offsets)
-
-
 def offsets_of(elf: ELFFile, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_of`."""
+    """Return the file offsets of addresses of the symbol table: the inverse of :func:`addresses_in`."""
     return _moved(loaded_segments(elf), addresses, "p_vaddr", "p_offset")
 
 

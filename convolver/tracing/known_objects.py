@@ -69,8 +69,7 @@ class KnownObject:
             found = dict(zip(fresh, zip(files.tolist(), lines.tolist(), strict=True), strict=True))
             if table.complete and len(self._lines) + len(found) <= MOST_LINES:
                 self._lines |= found
-        known = {**self._lines, **found} if found else self._lines
-        return [known[address] for address in addresses]
+        return [found.get(address) or self._lines[address] for address in addresses]
 
 
 def known_object(path: Path) -> KnownObject:

@@ -44,7 +44,7 @@ class Process:
         return cls(pid, program, parent, rank(environment), words or ["?"], environment, started)
 
     @classmethod
-    def told(cls, pid: int, program: int, stream: Path) -> Process:
+    def of_engine(cls, pid: int, program: int, stream: Path) -> Process:
         """Read what the native engine knows of a process, which may have ended (``write_about`` in engine_family.c)."""
         head, _, words = stream.with_name(f"{stream.name}.about").read_bytes().partition(b"\n")
         parent, started, tracer, forked, size = head.split()

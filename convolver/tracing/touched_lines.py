@@ -12,7 +12,7 @@ import numpy as np
 
 from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
-from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_of, open_elf, read_symbols
+from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_in, loaded_segments, open_elf, read_symbols
 from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
 from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
 
@@ -205,7 +205,7 @@ def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:
                 elf = open_elf(file)
                 if elf is None:
                     continue
-                first = int(addresses_of(elf, np.array([module["file_offset"]], dtype=np.uint64))[0])
+                first = int(addresses_in(loaded_segments(elf), np.array([module["file_offset"]], dtype=np.uint64))[0])
                 at = [max(address - int(module["address"]) + first, 0) for address in addresses]
                 found = read_symbols(elf, OBJECT_TYPES).at(np.array(at, dtype=np.uint64))
         except MALFORMED:

@@ -189,7 +189,6 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 }
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
-#define CV_SLOT_STACK_TOP 0x20000
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
 #define CV_SLOT_PARTS 0x80000

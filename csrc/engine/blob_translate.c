@@ -13,7 +13,6 @@ enum {
     O_B = 16,
     O_C = 24,
     O_TARGET = 32,
-    O_JUMP = 40,
     O_LINK = 56,
     O_LEFT = 64,
     O_BUFFER = 72,

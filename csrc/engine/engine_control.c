@@ -35,11 +35,11 @@
 #define INTERVAL 1000000               /* references, where none is asked for: set samples alone have some, too */
 #define REFUSED 125                    /* exit status: the program has not run */
 
-static volatile sig_atomic_t told; /* to stop */
+static volatile sig_atomic_t stop_signal; /* that was sent to this process */
 
 volatile sig_atomic_t cv_replaced;
 
-static void on_stop(int number) { told = number; }
+static void on_stop(int number) { stop_signal = number; }
 
 static double now(void)
 {
@@ -273,13 +273,13 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
         const double left = step(o, target, &pace) ? 0 : rest(o, &pace);
         const struct timespec timeout = {0, (long)(left * 1e9)};
         ppoll(&wait, 1, &timeout, NULL);
-        if (told && told != forwarded) {
-            forwarded = told;
+        if (stop_signal && stop_signal != forwarded) {
+            forwarded = stop_signal;
             if (o->attach)
                 break;
-            if (told != SIGINT) /* Ctrl-C reaches the program anyway */
-                kill(target->pid, told);
-            told = 0;
+            if (stop_signal != SIGINT) /* Ctrl-C reaches the program anyway */
+                kill(target->pid, stop_signal);
+            stop_signal = 0;
         }
         if (cv_replaced || (o->attach              ? wait.revents || (end > 0 && now() >= end)
                             : target->process >= 0 ? wait.revents != 0

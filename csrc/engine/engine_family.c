@@ -48,7 +48,7 @@ static size_t n_members, room;
 static uint64_t programs;
 static pid_t root;
 static int root_status, root_ended;
-static volatile sig_atomic_t told;
+static volatile sig_atomic_t stop_signal;
 
 static double boot_time(void)
 {
@@ -63,7 +63,7 @@ static void on_child(int number)
     __atomic_fetch_add(&family->rung, 1, __ATOMIC_ACQ_REL); /* or this would wait for it */
 }
 
-static void on_stop(int number) { told = number; }
+static void on_stop(int number) { stop_signal = number; }
 
 static void on_replaced(int number)
 {
@@ -544,9 +544,9 @@ int cv_family_run(const struct cv_options *chosen, char **command)
         hear_of_processes();
         const int any = answer_requests();
         const double left = see_to_members();
-        if (told && told != SIGINT && !root_ended)
-            kill(root, told);
-        told = 0;
+        if (stop_signal && stop_signal != SIGINT && !root_ended)
+            kill(root, stop_signal);
+        stop_signal = 0;
         if (!n_members && root_ended && !any) {
             const double now = boot_time();
             lost = lost ? lost : now;
