@@ -120,7 +120,7 @@ def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads
         ("tasks", 24, dealt),
         ("task-loop", 24, int),
         ("at-once", 240, int),
-        ("tree", 60, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
+        ("tree", 240, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
     ],
 )
 def test_speedups_with_the_runtime_of_llvm_are_arithmetic(tmp_path, monkeypatch, what, rounds, speedup, threads):
