@@ -36,14 +36,14 @@ GROUPS: dict[str, dict[str, str]] = {
         "choose": "Rank machines for a program, by time and by price.",
         "report": "Show a predicted program, as text or as one HTML page.",
         "what_if": "Predict what a better cache, memory or core would save.",
-        "diff": "Compare two runs, machines (CPU ratio) or versions block by block.",
+        "diff": "Compare two runs, machines (CPU ratio) or versions by block.",
         "check": "Check a program's time on a pinned machine, for CI.",
         "validate": "Compare predicted with measured times of many programs.",
         "doctor": "Check what is installed; say how to get what is missing.",
     },
     "Machines": {
         "probe": "Measure this machine and write its profile.",
-        "machine": "List, show, compare, check, add, merge, project machine profiles.",
+        "machine": "List, show, compare, check, add, merge, project machines.",
     },
     "Steps": {
         "trace": "Record what a program executes and which memory it touches.",

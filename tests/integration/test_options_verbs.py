@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from convolver._native.trace_decoder import Decoder
-from convolver.cli.app import app
-from convolver.errors import UsageError
 from convolver.simulation.hit_rates import HitRates
 from convolver.tracing.writer import TraceWriter
 from tests.wire_streams import Segment, Site, Stream
@@ -51,88 +48,84 @@ def trace(tmp_path):
     return path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [*map(str, arguments)])
-
-
-def test_simulate_shows_bytes_causes_pages_and_lines(trace, tmp_path):
+def test_simulate_shows_bytes_causes_pages_and_lines(trace, tmp_path, convolver):
     machine = tmp_path / "small.machine.json"
-    shown = run("simulate", trace, "-m", machine, "--causes", "--lines", "3")
-    assert shown.exit_code == 0, shown.output
-    assert all(word in shown.output for word in ("compulsory", "conflict", "DTLB", "4 KiB", "misses per thousand instructions"))
-    as_json = json.loads(run("simulate", trace, "-m", machine, "--causes", "--lines", "3", "--json", "--force").stdout)[0]
+    shown = convolver("simulate", trace, "-m", machine, "--causes", "--lines", "3")
+    assert shown.returncode == 0, shown.stderr
+    assert all(word in shown.stdout for word in ("compulsory", "conflict", "DTLB", "4 KiB", "misses per thousand instructions"))
+    as_json = json.loads(convolver("simulate", trace, "-m", machine, "--causes", "--lines", "3", "--json", "--force").stdout)[0]
     l1 = as_json["levels"][0]
     assert l1["compulsory"] + l1["capacity"] + l1["conflict"] == l1["misses"]
     assert sum(row["L1"] for row in as_json["lines"]) == l1["misses"]
-    large = json.loads(run("simulate", trace, "-m", machine, "--page-size", "2M", "--json", "--force").stdout)[0]
+    large = json.loads(convolver("simulate", trace, "-m", machine, "--page-size", "2M", "--json", "--force").stdout)[0]
     assert large["tlb"][0]["page_bytes"] == 1 << 21
     assert large["tlb"][0]["misses"] == 1 < as_json["tlb"][0]["misses"]
 
 
-def test_semantics_of_another_simulator(trace, tmp_path):
+def test_semantics_of_another_simulator(trace, tmp_path, convolver):
     plain = tmp_path / "plain.machine.json"
     plain.write_text(json.dumps({**SMALL, "name": "plain", "tlb": []}))
-    found = json.loads(run("simulate", trace, "-m", plain, "--semantics", "no-write-backs", "--json").stdout)[0]
+    found = json.loads(convolver("simulate", trace, "-m", plain, "--semantics", "no-write-backs", "--json").stdout)[0]
     assert [level["write_backs"] for level in found["levels"]] == [0, 0]
-    assert run("simulate", trace, "-m", plain, "--semantics", "guess", "--force").exit_code == 2
+    assert convolver("simulate", trace, "-m", plain, "--semantics", "guess", "--force").returncode == 2
 
 
-def test_pages_are_of_three_sizes_and_for_machines_with_a_tlb(trace, tmp_path):
+def test_pages_are_of_three_sizes_and_for_machines_with_a_tlb(trace, tmp_path, convolver):
     machine, plain = tmp_path / "small.machine.json", tmp_path / "plain.machine.json"
     plain.write_text(json.dumps({**SMALL, "name": "plain", "tlb": []}))
-    assert run("simulate", trace, "-m", machine, "--page-size", "3M").exit_code == 2
-    assert "no machine has a TLB" in str(run("simulate", trace, "-m", plain, "--page-size", "2M").exception)
+    assert convolver("simulate", trace, "-m", machine, "--page-size", "3M").returncode == 2
+    assert "no machine has a TLB" in convolver("simulate", trace, "-m", plain, "--page-size", "2M").stderr
 
 
-def test_share_gives_each_thread_a_core(trace, tmp_path):
+def test_share_gives_each_thread_a_core(trace, tmp_path, convolver):
     machine = tmp_path / "small.machine.json"
-    alone = json.loads(run("simulate", trace, "-m", machine, "--json").stdout)[0]["levels"]
-    done = run("share", trace, "-m", machine, "--turn", "4", "--json")
-    assert done.exit_code == 0, done.output
+    alone = json.loads(convolver("simulate", trace, "-m", machine, "--json").stdout)[0]["levels"]
+    done = convolver("share", trace, "-m", machine, "--turn", "4", "--json")
+    assert done.returncode == 0, done.stderr
     shared = json.loads(done.stdout)
     assert [row["accesses"] for row in shared[:1]] == [alone[0]["accesses"]]
     assert shared[0]["misses"] < alone[0]["misses"]
     rates = HitRates.load(tmp_path / "app.shared.hits.parquet")
     assert rates.header["machines"][0]["sharing"] == {"cores": 2, "turn": 4.0, "by": "references"}
-    assert run("share", trace, "-m", machine, "--turns-in", "instructions", "--force").exit_code == 0
+    assert convolver("share", trace, "-m", machine, "--turns-in", "instructions", "--force").returncode == 0
 
 
-def test_share_needs_a_shared_level_and_a_known_unit(trace, tmp_path):
+def test_share_needs_a_shared_level_and_a_known_unit(trace, tmp_path, convolver):
     private = tmp_path / "private.machine.json"
     private.write_text(json.dumps({**SMALL, "name": "private", "hierarchy": SMALL["hierarchy"][:1]}))
-    assert isinstance(run("share", trace, "-m", private).exception, UsageError)
-    assert isinstance(run("share", trace, "-m", OPTIONS, "--turns-in", "seconds").exception, UsageError)
+    assert convolver("share", trace, "-m", private).returncode == 2
+    assert convolver("share", trace, "-m", OPTIONS, "--turns-in", "seconds").returncode == 2
 
 
-def test_share_writes_no_output_twice(trace, tmp_path):
-    assert "given twice" in str(run("share", trace, trace, "-m", tmp_path / "small.machine.json").exception)
+def test_share_writes_no_output_twice(trace, tmp_path, convolver):
+    assert "given twice" in convolver("share", trace, trace, "-m", tmp_path / "small.machine.json").stderr
     assert not list(tmp_path.glob("*.shared.hits.parquet"))
 
 
-def test_explore_refuses_a_level_that_is_not_possible_as_a_wrong_option(trace, tmp_path):
-    refused = run("explore", trace, "-m", tmp_path / "small.machine.json", "--level", "L2", "--policies", "lru,foo")
-    assert isinstance(refused.exception, UsageError)
-    assert "these are known: lru" in str(refused.exception)
+def test_explore_refuses_a_level_that_is_not_possible_as_a_wrong_option(trace, tmp_path, convolver):
+    refused = convolver("explore", trace, "-m", tmp_path / "small.machine.json", "--level", "L2", "--policies", "lru,foo")
+    assert refused.returncode == 2
+    assert "these are known: lru" in refused.stderr
 
 
-def test_explore_sweeps_inclusions_and_prefetchers(trace, tmp_path):
+def test_explore_sweeps_inclusions_and_prefetchers(trace, tmp_path, convolver):
     machine = tmp_path / "small.machine.json"
     sweep = ["--level", "L2", "--prefetchers", "none,next-line,stream", "--inclusions", "non-inclusive,inclusive"]
     out = tmp_path / "x.hits.parquet"
-    done = run("explore", trace, "-m", machine, *sweep, "--json", "-o", out)
-    assert done.exit_code == 0, done.output
+    done = convolver("explore", trace, "-m", machine, *sweep, "--json", "-o", out)
+    assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert len(rows) == 6
     assert any(row["machine"].endswith("inclusive, stream") for row in rows)
     assert rows[1]["memory"] < rows[0]["memory"]
-    picture = run("plot", "misses", out, "-o", tmp_path / "x.png")
-    assert picture.exit_code == 0, picture.output
+    picture = convolver("plot", "misses", out, "-o", tmp_path / "x.png")
+    assert picture.returncode == 0, picture.stderr
 
 
-def test_machine_show_prints_the_options():
-    shown = run("machine", "show", OPTIONS)
-    assert "L3: inclusion victim, index intel-slices, slices 8, shared true" in shown.output
-    assert "DTLB: 32 pages of 2 MiB, 32 ways, lru" in shown.output
-    document = json.loads(run("machine", "show", OPTIONS, "--json").stdout)
+def test_machine_show_prints_the_options(convolver):
+    shown = convolver("machine", "show", OPTIONS)
+    assert "L3: inclusion victim, index intel-slices, slices 8, shared true" in shown.stdout
+    assert "DTLB: 32 pages of 2 MiB, 32 ways, lru" in shown.stdout
+    document = json.loads(convolver("machine", "show", OPTIONS, "--json").stdout)
     assert document["levels"][2]["slices"] == 8
     assert len(document["tlb"]) == 4

@@ -147,15 +147,11 @@ def test_a_trace_that_was_cut_before_its_signature_gives_the_same_columns(branch
     assert Trace.load(cut).signature.table.select(names).equals(branches.signature.table.select(names))
 
 
-def test_info_shows_what_the_paths_say(branches):
+def test_info_shows_what_the_paths_say(branches, convolver):
     import json
 
-    from typer.testing import CliRunner
-
-    from convolver.cli.app import app
-
     for file in (branches.path, branches.path.with_suffix(".sig.parquet")):
-        shown = CliRunner().invoke(app, ["info", str(file), "--json"])
+        shown = convolver("info", file, "--json")
         paths = json.loads(shown.stdout)["paths"]
         assert 0.4 < paths["walked_share"] < 0.6
         assert 0 < paths["mispredicted_conditional"] < 0.3

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from convolver._native.trace_decoder import Decoder
 from convolver.artifacts import describe
-from convolver.cli.app import app
-from convolver.errors import UsageError
 from convolver.fanout import dask_executor
 from convolver.machine.hierarchy import Level
 from convolver.simulation.many import simulate_many, simulate_one, traces_in
@@ -140,16 +137,16 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_dataset(folder, tmp_p
     assert table.equals(expected(folder))
 
 
-def test_the_command_line_takes_a_folder(folder, tmp_path):
+def test_the_command_line_takes_a_folder(folder, tmp_path, convolver):
     (tmp_path / "m.json").write_text(json.dumps({"schema": "convolver.machine", "version": 1, **MACHINES[0]}))
     words = ["simulate", str(folder), "-m", str(tmp_path / "m.json"), "--jobs", "1", "--json", "-o", str(tmp_path / "o.parquet")]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
+    done = convolver(*words)
+    assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout[done.stdout.index("[") : done.stdout.rindex("]") + 1])
     assert [row["level"] for row in rows] == ["L1", "L2"]
     assert rows[0]["accesses"] == expected(folder).filter(pl.col("level") == "L1", pl.col("machine") == "a")["accesses"].sum()
     words[1] = str(tmp_path)
-    assert isinstance(CliRunner().invoke(app, [*words, "--force"]).exception, UsageError)
+    assert convolver(*words, "--force").returncode == 2
 
 
 def test_a_worker_returns_the_bytes_of_hit_rates(folder):

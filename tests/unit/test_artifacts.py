@@ -4,11 +4,9 @@ import json
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from convolver.artifact_kinds import KINDS
 from convolver.artifacts import describe, load, schema_of
-from convolver.cli.app import app
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import FormatError, SchemaError
 from convolver.modeling.base import fit
@@ -65,19 +63,19 @@ def test_info_says_schema_version_id_inputs_and_totals(files):
     assert set(totals) == {"instructions", "loads", "stores", "memops", "flops", "bytes", "blocks"}
 
 
-def test_info_on_the_command_line(files):
+def test_info_on_the_command_line(files, convolver):
     for path in files:
-        shown = CliRunner().invoke(app, ["info", str(path)])
-        assert shown.exit_code == 0, shown.output
-        assert schema_of(path) in shown.output
-        as_json = CliRunner().invoke(app, ["info", str(path), "--json"])
+        shown = convolver("info", path)
+        assert shown.returncode == 0, shown.stderr
+        assert schema_of(path) in shown.stdout
+        as_json = convolver("info", path, "--json")
         assert json.loads(as_json.stdout)["schema"] == schema_of(path)
 
 
-def test_ratio_on_the_command_line(files, tmp_path):
+def test_ratio_on_the_command_line(files, tmp_path, convolver):
     words = ["diff", str(tmp_path / "a@m.times.parquet"), str(tmp_path / "a@fast.times.parquet")]
-    assert "2" in CliRunner().invoke(app, words).stdout
-    result = CliRunner().invoke(app, [*words, "--json", "-o", str(tmp_path / "new.ratio.json")])
+    assert "2" in convolver(*words).stdout
+    result = convolver(*words, "--json", "-o", tmp_path / "new.ratio.json")
     assert json.loads(result.stdout)["ratio"] == pytest.approx(2)
     assert load(tmp_path / "new.ratio.json").total == pytest.approx(2)
 

@@ -7,9 +7,7 @@ import re
 import polars as pl
 import pytest
 from hypothesis import given, settings
-from typer.testing import CliRunner
 
-from convolver.cli.app import app
 from convolver.errors import UsageError
 from convolver.reporting.differences import difference
 from convolver.units import format_seconds
@@ -17,8 +15,6 @@ from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain
 from tests.strategies import signature_rows
 from tests.synthetic import convolved
-
-RUNNER = CliRunner()
 
 
 @pytest.fixture(scope="module")
@@ -102,41 +98,41 @@ def test_contradictions_are_refused(chain, tmp_path):
         difference(chain.signature, chain.signature, by="color")
 
 
-def test_two_equal_sides_are_said_to_be_so(chain):
+def test_two_equal_sides_are_said_to_be_so(chain, convolver):
     times = chain.path("app@base.times.parquet")
-    text = RUNNER.invoke(app, ["diff", times, times]).stdout
+    text = convolver("diff", times, times).stdout
     assert (
         f"Nothing changed: {format_seconds(chain.prediction.base.seconds)} of user time before and after, in 12 blocks." in text
     )
     assert "->" not in text
 
 
-def test_system_time_stands_beside_the_user_time_that_blocks_have(tmp_path):
+def test_system_time_stands_beside_the_user_time_that_blocks_have(tmp_path, convolver):
     chain = make_chain(tmp_path, call_seconds=(2e-5, None), system=CALLS)
     sides = [chain.path(f"app@{machine}.times.parquet") for machine in ("base", "target")]
-    text = RUNNER.invoke(app, ["diff", *sides, "--metric", "seconds"]).stdout
+    text = convolver("diff", *sides, "--metric", "seconds").stdout
     assert f"User time: {format_seconds(chain.prediction.base.seconds)} -> " in text
     assert "System time: 2 ms -> not predicted." in text
 
 
-def test_functions_are_named_with_their_module_and_counts_have_no_errors(tmp_path):
+def test_functions_are_named_with_their_module_and_counts_have_no_errors(tmp_path, convolver):
     for name, blocks in (("one", 12), ("other", 14)):
         (tmp_path / name).mkdir()
         make_chain(tmp_path / name, blocks=blocks)
     files = [str(tmp_path / name / "app.sig.parquet") for name in ("one", "other")]
-    text = RUNNER.invoke(app, ["diff", *files, "--by", "function"]).stdout
+    text = convolver("diff", *files, "--by", "function").stdout
     assert re.search(r"function +module +before", text)
     assert "app.c" not in text
     assert "2 of 7 functions changed; 100.0 % of the change shown." in text
 
 
-def test_the_verb_prints_a_table_json_and_csv_that_agree(chain):
+def test_the_verb_prints_a_table_json_and_csv_that_agree(chain, convolver):
     words = ["diff", chain.path("app@base.times.parquet"), chain.path("app@target.times.parquet"), "--metric", "seconds"]
-    text = RUNNER.invoke(app, [*words, "--top", "2"]).stdout
+    text = convolver(*words, "--top", "2").stdout
     assert "matched by block" in text
     assert re.search(r"12 of 12 blocks changed, \d+ of them by more than the errors", text)
-    document = json.loads(RUNNER.invoke(app, [*words, "--json", "--top", "2"]).stdout)
+    document = json.loads(convolver(*words, "--json", "--top", "2").stdout)
     assert len(document["rows"]) == 2
-    table = pl.read_csv(io.StringIO(RUNNER.invoke(app, [*words, "--csv"]).stdout))
+    table = pl.read_csv(io.StringIO(convolver(*words, "--csv").stdout))
     assert table["after"].sum() == pytest.approx(document["after"])
     assert table.height == 12

@@ -2,12 +2,7 @@
 
 import json
 
-from typer.testing import CliRunner
-
-from convolver.cli.app import app
 from convolver.reporting import installation as doctor
-
-RUNNER = CliRunner()
 
 
 def test_every_missing_part_names_the_command_that_gets_it_and_no_present_part_does():
@@ -24,18 +19,18 @@ def test_an_empty_path_is_seen_as_missing_programs_with_their_packages(monkeypat
     assert not doctor.ready(list(found.values()))
 
 
-def test_the_verb_ends_with_status_4_and_says_what_to_get_where_a_needed_part_is_missing(monkeypatch):
+def test_the_verb_ends_with_status_4_and_says_what_to_get_where_a_needed_part_is_missing(monkeypatch, convolver):
     monkeypatch.setenv("PATH", "")
-    result = RUNNER.invoke(app, ["doctor"])
-    assert result.exit_code == 4
-    assert "MISSING" in result.output
-    assert "apt install" in result.output
+    result = convolver("doctor")
+    assert result.returncode == 4
+    assert "MISSING" in result.stdout
+    assert "apt install" in result.stdout
 
 
-def test_json_agrees_with_the_exit_status():
-    result = RUNNER.invoke(app, ["doctor", "--json"])
+def test_json_agrees_with_the_exit_status(convolver):
+    result = convolver("doctor", "--json")
     document = json.loads(result.stdout)
-    assert document["ready"] == (result.exit_code == 0)
+    assert document["ready"] == (result.returncode == 0)
     assert {"part", "what_for", "needed", "found", "detail", "get"} == set(document["checks"][0])
 
 

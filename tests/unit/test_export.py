@@ -8,12 +8,10 @@ import subprocess
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from convolver.cli.app import app
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.system_time import PARTS, SystemTime
-from convolver.errors import ProvenanceError, UsageError
+from convolver.errors import ProvenanceError
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.reporting.export.callgrind import events, lines
 from convolver.reporting.export.stacks import stacks
@@ -21,7 +19,6 @@ from convolver.reporting.limiters import sentence
 from tests import synthetic
 from tests.artifact_chain import make_chain, make_timeline
 
-RUNNER = CliRunner()
 TIMES = "app@base.times.parquet"
 
 
@@ -32,17 +29,16 @@ def chain(tmp_path_factory):
     return make_chain(folder)
 
 
-def export(chain, what, *names):
-    result = RUNNER.invoke(app, ["export", what, *map(chain.path, names)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+@pytest.fixture
+def export(chain, convolver):
+    return lambda what, *names: convolver("export", what, *map(chain.path, names), code=0).stdout
 
 
 @pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="no callgrind_annotate: apt install valgrind")
-def test_callgrind_annotate_opens_our_profile_and_its_totals_equal_ours(chain, tmp_path):
+def test_callgrind_annotate_opens_our_profile_and_its_totals_equal_ours(chain, tmp_path, convolver):
     path = tmp_path / "callgrind.out.app"
     command = ["export", "callgrind", chain.path("app.sig.parquet"), chain.path(TIMES), "-o", str(path)]
-    assert RUNNER.invoke(app, command).exit_code == 0
+    assert convolver(*command).returncode == 0
     done = subprocess.run(["callgrind_annotate", "--threshold=100", path], capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.endswith("PROGRAM TOTALS"))
     shown = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) \(100", line)]
@@ -84,14 +80,14 @@ def test_times_of_another_signature_are_refused(chain, tmp_path):
         list(lines(other.signature, chain.prediction.base))
 
 
-def test_collapsed_stacks_add_up_to_the_predicted_time(chain):
-    found = [line.rpartition(" ") for line in export(chain, "collapsed", TIMES).splitlines()]
+def test_collapsed_stacks_add_up_to_the_predicted_time(chain, export):
+    found = [line.rpartition(" ") for line in export("collapsed", TIMES).splitlines()]
     assert sum(int(count) for _, _, count in found) * 1e-9 == pytest.approx(chain.prediction.base.seconds, rel=1e-4)
     assert all(stack.count(";") == 3 for stack, _, _ in found)
 
 
-def test_speedscope_weights_add_up_and_every_frame_is_known(chain):
-    document = json.loads(export(chain, "speedscope", TIMES))
+def test_speedscope_weights_add_up_and_every_frame_is_known(chain, export):
+    document = json.loads(export("speedscope", TIMES))
     profile, frames = document["profiles"][0], document["shared"]["frames"]
     assert sum(profile["weights"]) == pytest.approx(profile["endValue"]) == chain.prediction.base.seconds
     assert {index for sample in profile["samples"] for index in sample} == set(range(len(frames)))
@@ -109,8 +105,8 @@ def test_the_kernel_and_waiting_have_bars_and_stacks_of_their_own(chain):
     assert sentence(known).startswith("The program waits for")
 
 
-def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):
-    document = json.loads(export(chain, "chrome", "ring.timeline.parquet"))
+def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain, export):
+    document = json.loads(export("chrome", "ring.timeline.parquet"))
     timeline = Timeline.load(chain.path("ring.timeline.parquet"))
     found = document["traceEvents"]
     begins, closes = ([event for event in found if event["ph"] == kind] for kind in "BE")
@@ -122,8 +118,8 @@ def test_trace_events_hold_every_interval_and_a_pair_of_flows_a_message(chain):
     assert {event["tid"] for event in begins} == set(timeline.ranks["rank"])
 
 
-def test_trace_events_fit_the_published_format_in_microseconds(chain):
-    document = json.loads(export(chain, "chrome", "ring.timeline.parquet"))
+def test_trace_events_fit_the_published_format_in_microseconds(chain, export):
+    document = json.loads(export("chrome", "ring.timeline.parquet"))
     assert "displayTimeUnit" not in document  # Perfetto divides all times by a thousand where it is "ns"
     needed = {"M": {"name", "args"}, "B": {"name", "cat", "ts"}, "E": {"ts"}, "s": {"name", "cat", "id", "ts"}}
     needed["f"] = needed["s"] | {"bp"}
@@ -133,8 +129,8 @@ def test_trace_events_fit_the_published_format_in_microseconds(chain):
         assert event.get("ts", 0) >= 0
 
 
-def test_a_flow_never_ends_before_it_begins_and_always_in_an_interval(chain):
-    found = json.loads(export(chain, "chrome", "ring.timeline.parquet"))["traceEvents"]
+def test_a_flow_never_ends_before_it_begins_and_always_in_an_interval(chain, export):
+    found = json.loads(export("chrome", "ring.timeline.parquet"))["traceEvents"]
     flows = {kind: {event["id"]: event for event in found if event["ph"] == kind} for kind in "sf"}
     timeline = Timeline.load(chain.path("ring.timeline.parquet"))
     assert (timeline.messages["logical_receive"] < timeline.messages["logical_send"]).any()  # posted receives
@@ -145,34 +141,34 @@ def test_a_flow_never_ends_before_it_begins_and_always_in_an_interval(chain):
         assert event["ts"] <= max(end["ts"] for end in ends if end["tid"] == event["tid"])
 
 
-def test_intervals_of_a_rank_follow_each_other_and_never_nest(chain):
-    found = json.loads(export(chain, "chrome", "ring.timeline.parquet"))["traceEvents"]
+def test_intervals_of_a_rank_follow_each_other_and_never_nest(chain, export):
+    found = json.loads(export("chrome", "ring.timeline.parquet"))["traceEvents"]
     for rank in range(4):
         events = [event for event in found if event["ph"] in "BE" and event["tid"] == rank]
         assert "".join(event["ph"] for event in events) == "BE" * (len(events) // 2)
         assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
 
 
-def test_csv_has_every_row_and_column_of_the_artifact(chain):
-    table = pl.read_csv(io.StringIO(export(chain, "csv", TIMES)))
+def test_csv_has_every_row_and_column_of_the_artifact(chain, export):
+    table = pl.read_csv(io.StringIO(export("csv", TIMES)))
     times = BlockTimes.load(chain.path(TIMES))
     assert table.columns == times.table.columns
     assert table["seconds"].to_list() == pytest.approx(times.table["seconds"].to_list())
 
 
-def test_paraver_files_are_written_together(chain, tmp_path):
+def test_paraver_files_are_written_together(chain, tmp_path, convolver):
     path = tmp_path / "ring.prv"
-    result = RUNNER.invoke(app, ["export", "prv", chain.path("ring.timeline.parquet"), "-o", str(path)])
-    assert result.exit_code == 0, result.output
+    result = convolver("export", "prv", chain.path("ring.timeline.parquet"), "-o", path)
+    assert result.returncode == 0, result.stderr
     assert path.read_text().startswith("#Paraver")
     assert {file.suffix for file in tmp_path.iterdir()} == {".prv", ".pcf", ".row"}
 
 
-def test_an_artifact_without_a_table_and_an_existing_file_are_refused(chain, tmp_path):
-    wrong = RUNNER.invoke(app, ["export", "csv", chain.path("base.machine.json")])
-    assert isinstance(wrong.exception, UsageError)
+def test_an_artifact_without_a_table_and_an_existing_file_are_refused(chain, tmp_path, convolver):
+    wrong = convolver("export", "csv", chain.path("base.machine.json"))
+    assert wrong.returncode == 2
     path = tmp_path / "mine"
     path.write_text("mine")
-    kept = RUNNER.invoke(app, ["export", "collapsed", chain.path(TIMES), "-o", str(path)])
-    assert isinstance(kept.exception, UsageError)
+    kept = convolver("export", "collapsed", chain.path(TIMES), "-o", path)
+    assert kept.returncode == 2
     assert path.read_text() == "mine"

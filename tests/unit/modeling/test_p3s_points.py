@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from convolver.cli.app import app
 from convolver.errors import ModelError
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.workload import similar_side
@@ -39,18 +38,19 @@ def folder(tmp_path_factory):
     return path
 
 
-def run(folder, *words):
-    traces = [str(folder / f"t.{count}.parquet") for count in (4, 9, 16)]
-    return CliRunner().invoke(app, ["model", "points", *traces, "--at", "64", *words])
+@pytest.fixture(scope="module")
+def run(folder, convolver):
+    traces = [folder / f"t.{count}.parquet" for count in (4, 9, 16)]
+    return functools.partial(convolver, "model", "points", *traces, "--at", "64")
 
 
 def point(folder, side):
     return ["--point", f"{folder}/counted.{side}.parquet,{folder}/timed.{side}.parquet"]
 
 
-def test_the_similar_size_has_the_target_s_instructions_when_measured(folder):
-    done = run(folder, "--on", "4", "--size", str(SIDE), "--dimensions", "2", *point(folder, 30), "--json")
-    assert done.exit_code == 0, done.output
+def test_the_similar_size_has_the_target_s_instructions_when_measured(folder, run):
+    done = run("--on", "4", "--size", str(SIDE), "--dimensions", "2", *point(folder, 30), "--json")
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["similar_sides"] == [30.0]
     assert found["instructions"] == pytest.approx(10 * 10 * SIDE**2 / 64)
@@ -59,21 +59,21 @@ def test_the_similar_size_has_the_target_s_instructions_when_measured(folder):
     assert found["seconds"] == pytest.approx(0.5e-9 * found["instructions"])
 
 
-def test_a_point_that_is_far_off_is_said(folder):
-    done = run(folder, *point(folder, SIDE))
-    assert done.exit_code == 0, done.output
+def test_a_point_that_is_far_off_is_said(folder, run):
+    done = run(*point(folder, SIDE))
+    assert done.returncode == 0, done.stderr
     assert "no point stands for it" in done.stdout
     assert "+1500.0 %" in done.stdout
-    both = run(folder, *point(folder, SIDE), *point(folder, 30))
+    both = run(*point(folder, SIDE), *point(folder, 30))
     assert "no point" not in both.stdout
     assert "isend" in both.stdout
-    table = list(csv.DictReader(io.StringIO(run(folder, *point(folder, SIDE), *point(folder, 30), "--csv").stdout)))
+    table = list(csv.DictReader(io.StringIO(run(*point(folder, SIDE), *point(folder, 30), "--csv").stdout)))
     assert [float(row["seconds_per_instruction"]) for row in table] == pytest.approx([0.5e-9, 4e-9])
 
 
-def test_a_point_needs_two_traces_and_the_verb_something_to_say(folder):
-    assert "--on PROCESSES" in str(run(folder).exception)
+def test_a_point_needs_two_traces_and_the_verb_something_to_say(folder, run):
+    assert "--on PROCESSES" in run().stderr
     for text in ("one", "one,", ",one"):
-        assert "COUNTED,TIMED" in str(run(folder, "--point", text).exception)
+        assert "COUNTED,TIMED" in run("--point", text).stderr
     with pytest.raises(ModelError, match="above 0"):
         similar_side(0, 4, 4)

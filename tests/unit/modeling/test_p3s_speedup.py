@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from convolver.cli.app import app
 from convolver.modeling.p3s.rules import Rule
 from convolver.mpi.cfg_writer import write_cfg
 from convolver.mpi.network import flat_configuration
@@ -28,15 +26,16 @@ def folder(tmp_path_factory):
     return path
 
 
-def run(folder, *words):
-    traces = [str(folder / f"t.{count}.parquet") for count in (4, 9, 16)]
-    return CliRunner().invoke(app, ["model", words[0], *traces, *words[1:]])
+@pytest.fixture(scope="module")
+def run(folder, convolver):
+    traces = [folder / f"t.{count}.parquet" for count in (4, 9, 16)]
+    return lambda verb, *words: convolver("model", verb, *traces, *words)
 
 
-def test_efficiency_falls_and_the_advice_says_where(folder, tmp_path):
+def test_efficiency_falls_and_the_advice_says_where(folder, tmp_path, run):
     words = ["--at", "64", "--at", "36", "--config", str(folder / "net.cfg")]
-    done = run(folder, "speedup", *words, "--threshold", "0.8", "-o", str(tmp_path / "s.svg"), "--json")
-    assert done.exit_code == 0, done.output
+    done = run("speedup", *words, "--threshold", "0.8", "-o", str(tmp_path / "s.svg"), "--json")
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["processes"], row["traced"]) for row in found["points"]] == [
         (4, True), (9, True), (16, True), (36, False), (64, False)
@@ -51,12 +50,12 @@ def test_efficiency_falls_and_the_advice_says_where(folder, tmp_path):
     assert (tmp_path / "s.svg").stat().st_size > 5000
 
 
-def test_illegal_counts_and_twice_the_same_are_refused(folder, tmp_path):
-    done = run(folder, "speedup", "--at", "20", "--config", str(folder / "net.cfg"))
-    assert done.exception is not None
-    assert "not legal" in str(done.exception)
+def test_illegal_counts_and_twice_the_same_are_refused(folder, tmp_path, convolver, run):
+    done = run("speedup", "--at", "20", "--config", str(folder / "net.cfg"))
+    assert done.returncode == 5
+    assert "not legal" in done.stderr
     twice = [str(folder / "t.4.parquet")] * 2
-    done = CliRunner().invoke(app, ["model", "scale", *twice, "--at", "9", "-o", str(tmp_path / "x.parquet")])
-    assert "give one trace a process count" in str(done.exception)
-    done = run(folder, "scale", "--at", "25", "--point", "one", "-o", str(tmp_path / "x.parquet"))
-    assert "COUNTED,TIMED" in str(done.exception)
+    done = convolver("model", "scale", *twice, "--at", "9", "-o", tmp_path / "x.parquet")
+    assert "give one trace a process count" in done.stderr
+    done = run("scale", "--at", "25", "--point", "one", "-o", str(tmp_path / "x.parquet"))
+    assert "COUNTED,TIMED" in done.stderr

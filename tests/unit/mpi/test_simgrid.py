@@ -53,10 +53,7 @@ def test_a_platform_is_a_cluster_of_the_nodes():
     assert (cluster.attrib["bw"], cluster.attrib["lat"]) == ("1000000000Bps", "1e-05s")
 
 
-def test_the_command_line_exports_and_imports(tmp_path):
-    from typer.testing import CliRunner
-
-    from convolver.cli.app import app
+def test_the_command_line_exports_and_imports(tmp_path, convolver):
     from convolver.mpi.cfg_writer import write_cfg
     from convolver.mpi.sources import load_events
 
@@ -64,13 +61,13 @@ def test_the_command_line_exports_and_imports(tmp_path):
     events.save(tmp_path / "e.parquet")
     write_cfg(flat_configuration(2, latency_seconds=1e-5, bandwidth_bytes_per_second=1e9), tmp_path / "net.cfg")
     words = ["mpi", "convert", str(tmp_path / "e.parquet"), str(tmp_path / "e.simgrid"), "--config", str(tmp_path / "net.cfg")]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
+    done = convolver(*words)
+    assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "e.simgrid").iterdir()} == {"rank-0.ti", "rank-1.ti", "trace.txt", "platform.xml"}
-    assert CliRunner().invoke(app, words).exit_code != 0
-    assert CliRunner().invoke(app, ["mpi", "convert", str(tmp_path / "e.parquet"), str(tmp_path / "e.dim")]).exit_code == 0
-    done = CliRunner().invoke(app, ["mpi", "convert", str(tmp_path / "e.dim"), str(tmp_path / "again.parquet")])
-    assert done.exit_code == 0, done.output
+    assert convolver(*words).returncode != 0
+    assert convolver("mpi", "convert", tmp_path / "e.parquet", tmp_path / "e.dim").returncode == 0
+    done = convolver("mpi", "convert", tmp_path / "e.dim", tmp_path / "again.parquet")
+    assert done.returncode == 0, done.stderr
     again = load_events(tmp_path / "again.parquet")
     assert again.columns["bytes"].sum() == events.columns["bytes"].sum() == 128
 
