@@ -1,5 +1,6 @@
 """A command with the processes that it starts: a stream, a file and exact counts each."""
 
+import collections
 import json
 import os
 import pickle
@@ -14,11 +15,13 @@ import pytest
 
 from convolver.errors import TracerError
 from convolver.tracing.children import trace_children
+from convolver.tracing.definitions import CONTINUED
 from convolver.tracing.native_engine import refusal
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from tests.integration.test_preflight import VECTOR, compile_c
 from tests.integration.tool_runs import requires_tool
+from tests.oracle.stepped_programs import ENVIRONMENT, build_stepper, differences, stepped
 
 pytestmark = requires_tool
 N = 1000
@@ -169,6 +172,36 @@ def test_both_engines_count_the_same_in_every_child(tmp_path):
     for number, totals in found[0][1].items():
         for what in ("instructions", "loads", "stores"):
             assert found[1][1][number][what] == pytest.approx(totals[what], rel=2e-3)  # another processor while it starts
+
+
+def executed(recorded):
+    """Executions of each address, a repeated string instruction's once however often it turns."""
+    of_segment, all_instructions = recorded.definitions.segment_of_instruction, recorded.definitions.instructions
+    segments = recorded.definitions.segments[of_segment]
+    counts = collections.Counter()
+    for address, n, flags in zip(
+        segments["address"] + all_instructions["offset"],
+        recorded.counters[segments["counter"]],
+        all_instructions["flags"],
+        strict=True,
+    ):
+        counts[int(address)] += -int(n) if flags & CONTINUED else int(n)
+    return {address: n for address, n in counts.items() if n}
+
+
+@pytest.mark.skipif(refusal() is not None, reason="the native engine cannot run here")
+def test_dynamic_children_count_as_single_steps_do(tmp_path):
+    command = ["/bin/true"]
+    alike = ["setarch", "-R", "taskset", "-c", "0", "sh", "-c", '"$@"; "$@"; exit 0', "sh", "env", "-i"]
+    variables = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
+    for _ in range(2):  # the clock's code of the kernel tries again where the time changes meanwhile
+        _, children, traces = followed(tmp_path, *alike, *variables, *command, mode="counts", engine="native")
+        found = [trace for child, trace in zip(children, traces, strict=True) if child.process.command == command]
+        _, truth = stepped(build_stepper(tmp_path), tmp_path, command, 500_000)
+        if all(executed(trace) == truth for trace in found):
+            break
+    assert len(found) == 2
+    assert [differences(truth, executed(trace)) for trace in found] == [[], []]
 
 
 def test_the_command_line_writes_a_file_for_each(build, tmp_path, engine):
