@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -195,19 +197,18 @@ def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], ex
     return header
 
 
+def _write_parquet(table: pl.DataFrame, header: Mapping[str, Any], file: Path | BytesIO) -> None:
+    import polars as pl
+
+    try:
+        table.write_parquet(file, compression="zstd", metadata={PARQUET_KEY: canonical(header).decode()})
+    except pl.exceptions.PolarsError as error:
+        raise OSError(str(error)) from error
+
+
 def save_table(table: pl.DataFrame, header: Mapping[str, Any], path: str | Path) -> None:
     """Write a table artifact (Parquet, header as JSON under :data:`PARQUET_KEY`)."""
-    text = canonical(header).decode()
-
-    def write(temporary: Path) -> None:
-        import polars as pl
-
-        try:
-            table.write_parquet(temporary, compression="zstd", metadata={PARQUET_KEY: text})
-        except pl.exceptions.PolarsError as error:
-            raise OSError(str(error)) from error
-
-    write_atomically(path, write)
+    write_atomically(path, partial(_write_parquet, table, header))
 
 
 class TableArtifact:
@@ -229,6 +230,12 @@ class TableArtifact:
     def save(self, path: str | Path) -> None:
         """Write the artifact as Parquet; raises :class:`FormatError` when that fails."""
         save_table(self.table, self.header, path)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file that :meth:`save` writes."""
+        buffer = BytesIO()
+        _write_parquet(self.table, self.header, buffer)
+        return buffer.getvalue()
 
 
 def refused_on_abort(path: str | Path) -> AbstractContextManager[None]:

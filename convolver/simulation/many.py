@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -56,10 +55,7 @@ def simulate_one(trace: str, stamp: int, machines: list[Target]) -> bytes:
     """Return the hit rates of one trace as the bytes of their file: what a worker does. ``stamp``: when the trace was changed."""
     from convolver.tracing.reader import Trace
 
-    with tempfile.TemporaryDirectory(prefix="convolver-") as folder:
-        path = Path(folder) / "part"
-        simulate(Trace.load(trace), machines).save(path)
-        return path.read_bytes()
+    return simulate(Trace.load(trace), machines).to_bytes()
 
 
 class _Parts:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import tempfile
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -149,8 +150,9 @@ def test_the_command_line_takes_a_folder(folder, tmp_path, convolver):
     assert convolver(*words, "--force").returncode == 2
 
 
-def test_a_worker_returns_the_bytes_of_hit_rates(folder):
+def test_a_worker_returns_the_bytes_of_hit_rates_and_leaves_no_file(folder, tmp_path, monkeypatch):
     from convolver.simulation.targets import targets
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     content = simulate_one(str(traces_in(folder)[0]), 0, targets(MACHINES))
     assert content[:4] == b"PAR1"
