@@ -15,6 +15,7 @@ STATIC = "convolver-probe-static"
 
 # Vectorizing or merging what a kernel does one by one would measure something else.
 FLAGS = ["-std=gnu11", "-O2", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-lto", "-Wall", "-Wextra", "-pthread"]
+_BUILT = "probe built with"
 
 
 def _compiler() -> list[str] | None:
@@ -45,12 +46,18 @@ def build_probe(target: Path) -> str:
 
 
 def _build(compiler: list[str], target: Path, name: str, more: list[str]) -> str:
+    """Build the probe with GCC's runtime of OpenMP where the compiler finds it as an archive, else without."""
+    said = _compile(compiler, target, name, ["-DCV_OPENMP", *more], ["-l:libgomp.a"])
+    return said if said.startswith(_BUILT) else _compile(compiler, target, name, more, [])
+
+
+def _compile(compiler: list[str], target: Path, name: str, options: list[str], libraries: list[str]) -> str:
     files = [str(path.relative_to(SOURCES)) for path in sources()]
     try:
         target = Path(target).resolve()
         target.mkdir(parents=True, exist_ok=True)
         unfinished = target / f".{name}.{os.getpid()}"
-        command = [*compiler, *FLAGS, *more, "-o", str(unfinished), *files, "-lm"]
+        command = [*compiler, *FLAGS, *options, "-o", str(unfinished), *files, *libraries, "-lm"]
         done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             unfinished.unlink(missing_ok=True)
@@ -58,4 +65,4 @@ def _build(compiler: list[str], target: Path, name: str, more: list[str]) -> str
         unfinished.replace(target / name)
     except (OSError, subprocess.SubprocessError) as error:
         return f"probe not built: {error}"
-    return f"probe built with {compiler[0]}."
+    return f"{_BUILT} {compiler[0]}."

@@ -39,7 +39,7 @@ DEFAULT_COSTS = {
 ``call`` and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or
 not."""
 PROBED = (
-    *("create", "start", "wake", "asleep", "handover", "pass", "barrier", "lock"),
+    *("create", "start", "wake", "asleep", "handover", "pass", "barrier", "lock", "fork"),
     *("shared", "shared_atomic", "counter", "sum", "crowded", "crowded_atomic"),
 )
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
@@ -52,6 +52,10 @@ _NOISE = 0.02  # of a profile that does not say how noisy it is
 _UNSEEN_CORES = 0.2  # deviation of the logarithm of what memory gives to more cores than were measured together
 _CROWDED = {"crowded": ("counter", "counters"), "crowded_atomic": ("sum", "sums")}
 """Costs that are quotients of two that are probed: alone, and together."""
+_PROBED_AS = {**_CROWDED, "fork": ("region",), "fork_each": ("region_all",), "barrier_each": ("barrier_all",)}
+"""Samples that costs under other names follow from."""
+_FOR_ALL = {"barrier": "barrier_all", "fork": "fork_all"}
+"""What a team of one thread a CPU takes, beside what one of two does."""
 PROPORTIONAL_CORES = 4
 """Bandwidth of more cores than were measured together: that of so many single ones at most."""
 _LINE_LOADS = ("load", "copy")
@@ -65,10 +69,14 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
             measured[name] = max(measured[together] / measured[alone], 1.0)
     if measured.get("handover"):
         measured.setdefault("pass", measured["handover"] * DEFAULT_COSTS["pass"] / DEFAULT_COSTS["handover"])
+    for size in ("", "_all"):  # a region ends with a barrier
+        if measured.get(f"region{size}"):
+            measured[f"fork{size}"] = max(measured[f"region{size}"] - measured.get(f"barrier{size}", 0.0), 0.0)
     known = {name: seconds for name, seconds in measured.items() if name in PROBED}
     parties = int(machine.cpu.get("cpus", 1))
-    if measured.get("barrier") and measured.get("barrier_all") and parties > 2:
-        known["barrier_each"] = max(measured["barrier_all"] - measured["barrier"], 0.0) / (parties - 2)
+    for name, of_all in _FOR_ALL.items():
+        if measured.get(name) and measured.get(of_all) and parties > 2:
+            known[f"{name}_each"] = max(measured[of_all] - measured[name], 0.0) / (parties - 2)
     missing = [name for name in PROBED if name not in known]
     notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []
     return {**DEFAULT_COSTS, **known}, notes
@@ -80,7 +88,7 @@ def drawn_costs(machine: MachineProfile, count: int) -> dict[str, NDArray[np.flo
     probed = {cost.name.removeprefix("thread."): cost for cost in machine.kernel if cost.name.startswith("thread.")}
     found = {}
     for name, seconds in thread_costs(machine)[0].items():
-        samples = [probed[one] for one in _CROWDED.get(name, (name,)) if one in probed and name in PROBED]
+        samples = [probed[one] for one in _PROBED_AS.get(name, (name,)) if one in probed]
         width = min(sum(math.log(one.high / one.low) for one in samples) if samples else math.inf, 2 * math.log(SPREAD))
         key = zlib.crc32(repr([name, samples]).encode())
         normal = np.random.default_rng([SEED, key]).standard_normal(count)

@@ -16,6 +16,8 @@ static double seconds;
 
 double cv_together_seconds(void) { return seconds; }
 
+void cv_add_together(double more) { seconds += more; }
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static size_t turn;
@@ -51,7 +53,7 @@ static int cv_on(int cpu, pthread_t *thread, void *(*function)(void *))
     return failed;
 }
 
-static int cv_other_cpus(void)
+int cv_other_cpus(void)
 {
     static int others = -1;
     if (others < 0)
@@ -62,11 +64,16 @@ static int cv_other_cpus(void)
 
 static int cv_game; /* so many were played */
 
+int cv_spaced(int number)
+{
+    const int others = cv_other_cpus(), step = others > ROUND ? others / ROUND : 1;
+    return number * step % others;
+}
+
 /* ... on another one, which changes from game to game. */
 static int cv_beside(pthread_t *thread, void *(*function)(void *))
 {
-    const int others = cv_other_cpus(), step = others > ROUND ? others / ROUND : 1;
-    return others ? cv_on(cv_other_cpu(sched_getcpu(), cv_game * step % others), thread, function) : 1;
+    return cv_other_cpus() ? cv_on(cv_other_cpu(sched_getcpu(), cv_spaced(cv_game)), thread, function) : 1;
 }
 
 static void *cv_says_that_it_runs(void *argument)

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "teams.h"
 #include "together.h"
 #include "work.h"
 
@@ -323,6 +324,8 @@ const struct cv_work cv_works[] = {
     {"thread.barrier", cv_thread_barrier, 500, CV_TOGETHER, NULL},
     {"thread.barrier_all", cv_thread_barrier_all, 500, CV_TOGETHER, NULL},
     {"thread.lock", cv_thread_lock, 2000, CV_TOGETHER, NULL},
+    {"thread.region", cv_thread_region, 500, CV_TOGETHER, NULL}, /* the last: its threads look for work for a while after it */
+    {"thread.region_all", cv_thread_region_all, 500, CV_TOGETHER, NULL},
 };
 const size_t cv_work_count = sizeof cv_works / sizeof *cv_works;
 

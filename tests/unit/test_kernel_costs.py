@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
 from convolver.probing.kernel import kernel_cost, measure_kernel
 from convolver.probing.machine_probe import default_cpu
+from convolver.probing.runner import probe_binary
 from convolver.reporting.machine_tables import compare_rows
 from tests.synthetic import machine
 
@@ -35,6 +38,18 @@ def test_the_probe_measures_what_this_kernel_takes():
     assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "thread.lock", "byte.read_file"} <= set(costs)
     assert all(0 < cost.low <= cost.seconds <= cost.high < 1 for cost in costs.values())
     assert costs["call.least"].seconds < costs["start.process"].seconds
+
+
+def test_a_probed_region_takes_longer_than_its_barrier():
+    """Where there is a second CPU, and GCC's runtime of OpenMP as an archive."""
+    archive = subprocess.run(["gcc", "-print-file-name=libgomp.a"], capture_output=True, text=True, check=True).stdout.strip()
+    if len(os.sched_getaffinity(0)) < 2 or "/" not in archive:
+        pytest.skip("needs two CPUs and libgomp.a")
+    for binary in (probe_binary(), probe_binary().with_name("convolver-probe-static")):
+        command = [binary, "--system", "--cpu", str(default_cpu())]
+        told = [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
+        seconds = {one["name"]: min(one["seconds"]) for one in told if one["seconds"]}
+        assert 0 < seconds["thread.barrier"] < seconds["thread.region"] < 1e-3
 
 
 def test_costs_are_kept_in_the_profile(tmp_path):

@@ -359,13 +359,34 @@ def test_threads_in_turn_lose_only_to_what_runs_beside_them():
     assert elapsed(rows, cores=2, touches=one_line, shared=2, counter=1, crowded=9) == pytest.approx(12 * 3)
 
 
+def probed(cpus, **costs):
+    """Return a machine of so many CPUs whose probe measured these costs of threads."""
+    kernel = tuple(KernelCost(name=f"thread.{name}", seconds=one, low=0.9 * one, high=1.1 * one) for name, one in costs.items())
+    return msgspec.structs.replace(find_machine("cloud-epyc-milan"), kernel=kernel, cpu={"cpus": cpus})
+
+
 def test_a_barrier_of_all_cpus_says_what_each_further_one_takes():
-    probed = [KernelCost(name=name, seconds=one, low=one, high=one) for name, one in (("barrier", 1e-7), ("barrier_all", 7e-7))]
-    named = tuple(msgspec.structs.replace(one, name=f"thread.{one.name}") for one in probed)
-    machine = msgspec.structs.replace(find_machine("cloud-epyc-milan"), kernel=named, cpu={"cpus": 8})
-    assert thread_costs(machine)[0]["barrier_each"] == pytest.approx(1e-7)
-    two = msgspec.structs.replace(machine, kernel=named[:1], cpu={"cpus": 2})
-    assert thread_costs(two)[0]["barrier_each"] == DEFAULT_COSTS["barrier_each"]
+    assert thread_costs(probed(8, barrier=1e-7, barrier_all=7e-7))[0]["barrier_each"] == pytest.approx(1e-7)
+    assert thread_costs(probed(2, barrier=1e-7))[0]["barrier_each"] == DEFAULT_COSTS["barrier_each"]
+
+
+def test_forks_take_what_probed_regions_do_beside_their_barrier():
+    costs = thread_costs(probed(8, barrier=1e-7, barrier_all=7e-7, region=1e-6, region_all=4e-6))[0]
+    assert costs["fork"] == pytest.approx(9e-7)
+    assert costs["fork_each"] == pytest.approx((3.3e-6 - 9e-7) / 6)
+    takes = {**FREE, **{name: costs[name] for name in ("fork", "fork_each", "barrier", "barrier_each")}}
+    for threads, seconds in ((2, 1e-6), (8, 4e-6)):
+        rows = [*pool(threads), *region(1, *[1] * threads, serial=0)]
+        assert elapsed(rows, **takes) == pytest.approx(1 + seconds, abs=1e-12)
+
+
+def test_profiles_without_regions_keep_the_usual_fork():
+    costs, notes = thread_costs(probed(8, barrier=1e-7))
+    assert (costs["fork"], costs["fork_each"]) == (DEFAULT_COSTS["fork"], DEFAULT_COSTS["fork_each"])
+    assert any("fork" in note for note in notes)
+    spread = drawn_costs(probed(8, barrier=1e-7), 400)["fork"]
+    assert np.quantile(spread, 0.95) == pytest.approx(2 * DEFAULT_COSTS["fork"], rel=0.2)
+    assert np.quantile(drawn_costs(probed(8, region=1e-6), 400)["fork"], 0.95) == pytest.approx(1.1e-6, rel=0.05)
 
 
 def test_costs_near_nothing_are_no_less_certain_than_guesses():
