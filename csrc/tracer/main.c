@@ -18,6 +18,7 @@ static void after_options(void)
         VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdSpAtMemAccess;
     else if (VG_(clo_vex_control).iropt_register_updates_default >= VexRegUpdAllregsAtMemAccess)
         cv_options.fuse = cv_options.pack = False;
+    cv_heap_make_room();
     cv_stream_open();
     cv_counters_open();
     cv_sampling_start();

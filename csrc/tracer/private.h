@@ -5,11 +5,17 @@
 #define CV_TRACER_PRIVATE_H
 
 #include "pub_tool_basics.h"
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_vki.h"
 
 /* Moves a descriptor to the range that Valgrind hides from the guest, close-on-exec; closes the old one. */
 extern Int VG_(safe_fd)(Int old_fd);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt protection, Int fd, Off64T offset);
+extern SysRes VG_(am_mmap_anon_fixed_client)(Addr start, SizeT length, UInt protection);
+extern Addr VG_(am_get_advisory_client_simple)(Addr start, SizeT length, Bool *found);
+/* Keeps addresses free for the mapping of `extra` bytes before them (or after, where negative) to grow into. */
+extern Bool VG_(am_create_reservation)(Addr start, SizeT length, ShrinkMode mode, SSizeT extra);
+extern Addr VG_(brk_base), VG_(brk_limit); /* of the program's heap */
 extern Int VG_(sigtimedwait_zero)(const vki_sigset_t *set, vki_siginfo_t *info);
 extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
 /* discard_translations asserts that this flag is set; the core sets it around its own calls. */

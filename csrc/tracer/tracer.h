@@ -372,6 +372,11 @@ void cv_pages_end(void);
 void cv_pages_fork(void);
 Bool cv_pages_so_far(struct cv_wire_pages *pages);
 
+/* ---- heap.c ---- */
+
+/* Lets the program's heap grow as far as natively; before the program begins. */
+void cv_heap_make_room(void);
+
 /* ---- calls.c: system calls ---- */
 
 void cv_calls_start(void);

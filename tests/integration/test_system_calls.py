@@ -49,6 +49,10 @@ def test_pages_are_counted_each_time_that_they_come(runner, asks, what, times):
     assert more_pages(runner, asks, what, 300)["anonymous"] == times * 300
 
 
+def test_a_heap_grows_by_more_than_valgrind_gives_it(runner, asks):
+    assert more_pages(runner, asks, "heap", 10_000)["anonymous"] == 20_000
+
+
 def test_pages_that_the_kernel_fills_ahead_are_told_apart(runner, asks):
     filled = more_pages(runner, asks, "filled", 300)
     assert (filled["anonymous"], filled["populated"]) == (300, 300)
