@@ -27,7 +27,7 @@ from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
-from convolver.tracing.native_engine import engine_options, engine_program
+from convolver.tracing.native_engine import check_objects, engine_options, engine_program
 from convolver.tracing.preflight import check_child, check_command
 from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, finish
@@ -307,6 +307,7 @@ def trace_children(
     finishes the files, then raises KeyboardInterrupt.
     """
     plan = (sampling or SamplingPlan()).check()
+    check_objects(plan, "of a program's children")
     command = check_command(argv, scan=scan and plan.engine == "valgrind")
     with RunFolder() as folder:
         family = _Family(command, plan, FileNames(output, force), folder, scan)

@@ -75,7 +75,13 @@ def _places(option: str, program: str, where: str | None) -> list[str]:
 
 def engine_options(plan: SamplingPlan, program: str = "") -> list[str]:
     """Return the engine's options for a plan that it can carry out (see :meth:`SamplingPlan.missing_natively`)."""
-    return [*_recorded(plan), *_places("--start-at", program, plan.start_at), *_places("--stop-at", program, plan.stop_at)]
+    objects = ["--data-objects", f"--allocators={','.join(plan.allocators)}"] if plan.data_objects else []
+    return [
+        *_recorded(plan),
+        *objects,
+        *_places("--start-at", program, plan.start_at),
+        *_places("--stop-at", program, plan.stop_at),
+    ]
 
 
 def _recorded(plan: SamplingPlan) -> list[str]:
@@ -91,6 +97,12 @@ def _recorded(plan: SamplingPlan) -> list[str]:
     options = [f"--interval={plan.interval}", f"--sample={plan.sample if plan.interval else 0}", f"--warmup={plan.warmup}"]
     options += [f"--sets={plan.sets}", f"--set-class={plan.chosen_class}"] if plan.sets > 1 else []
     return [*options, *limit, *([f"--stretch={STRETCH}"] if plan.kept_bytes else [])]
+
+
+def check_objects(plan: SamplingPlan, contradiction: str) -> None:
+    """Raise :class:`UsageError` where the engine is asked for data objects of what it does not see from its beginning."""
+    if plan.engine == "native" and plan.data_objects:
+        raise UsageError(f"The native engine cannot tell data objects {contradiction}; leave one of both out.")
 
 
 def refusal() -> str | None:

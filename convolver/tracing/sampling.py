@@ -122,7 +122,7 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Return what of the plan the native engine cannot do, as the end of a sentence; None: nothing."""
         wanted = (
             (self.bursts_only and (self.start_at or self.stop_at) is not None, "start and stop at a place in bursts alone"),
-            (self.data_objects, "tell data objects"),
+            (self.bursts_only and self.data_objects, "tell data objects of a run that it does not follow between bursts"),
         )
         return next((name for has, name in wanted if has), None)
 

@@ -16,7 +16,7 @@ from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
 from convolver.signature.data_objects import HOW_TO
 from convolver.tracing.found_objects import FoundObjects, object_owners
-from convolver.tracing.native_engine import Attachment
+from convolver.tracing.native_engine import Attachment, check_objects
 from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.preflight import check_command
@@ -58,6 +58,8 @@ def trace(
     with the native engine instead; ``argv`` is its command line.
     """
     plan = (sampling or SamplingPlan()).check()
+    if attachment:
+        check_objects(plan, "of a process that runs already")
     command = list(argv) if attachment else check_command(argv, scan=scan and plan.engine == "valgrind")
     decoder = Decoder()
     plan.choose(decoder)

@@ -19,8 +19,8 @@
 /* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
 enum { R15, R14, R13, R12, R11, R10, R9, R8, RDI_, RSI_, RBP_, RBX_, RDX_, RCX_, RAX_, FLAGS_, SAVED_REGISTERS };
 
-enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME, ENTER_REQUEST, ENTER_MARK };
-extern const uint64_t cv_table[7];
+enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESUME, ENTER_REQUEST, ENTER_MARK, ENTER_RETURNED };
+extern const uint64_t cv_table[8];
 extern const char enter_resume[];
 
 /* blob_system.c */
@@ -38,7 +38,9 @@ void cv_forget_mappings(void); /* all of them, as a new process does */
 int cv_mapping_of(uint64_t address, const char **why);
 /* Opens /proc/self/maps for the program, without what the engine mapped; -1: the path is another one. */
 int64_t cv_open_mappings(uint64_t path, uint64_t flags);
-uint64_t cv_fill_mappings(int64_t file);           /* as they are at its first read; returns how many bytes the kernel would give at most */
+uint64_t cv_fill_mappings(int64_t file); /* as they are at its first read; returns how many bytes the kernel would give at most */
+/* The mapping of the process, of whatever kind, that has an address: `range` becomes where it begins and ends. */
+int cv_range_of(uint64_t address, uint64_t *range);
 void cv_check_mappings(void);                      /* drops those that changed while the program ran natively */
 int cv_drop_mappings(uint64_t low, uint64_t high); /* how many of files there were */
 int cv_is_made(uint64_t address);                  /* code that the program made itself */
@@ -65,6 +67,8 @@ uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
 void cv_go_on_as(struct cv_slot *slot, uint64_t mode);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
+void cv_put_events(struct cv_slot *slot);         /* the number of events, where something is being recorded */
+void cv_hand_part(struct cv_slot *slot);          /* and goes on in another one */
 extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
 struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
 extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
@@ -94,6 +98,14 @@ void cv_add_counters(int64_t *sums, int sign); /* of all threads */
 int cv_marks_at(uint64_t address); /* enum cv_blob_mark of a place in a file */
 void cv_come_by(struct cv_slot *slot, int marks);
 void cv_follow_part(struct cv_slot *slot); /* of the run, which has begun or ended */
+
+/* blob_objects.c; nothing without data objects */
+int cv_is_watched(uint64_t address);
+void cv_allocation_begins(struct cv_slot *slot, const uint64_t *registers);
+int cv_changes_memory(uint64_t number);
+void cv_memory_goes(struct cv_slot *slot, uint64_t number, const uint64_t *registers);
+void cv_memory_changed(struct cv_slot *slot, uint64_t number, const uint64_t *registers);
+void cv_note_stack(struct cv_slot *slot); /* of a new thread, which is on it */
 
 /* blob_family.c */
 int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate); /* in a forked child: memory of its own; 0: it cannot be traced */

@@ -15,7 +15,7 @@
 .section .text.first,"ax"
 .globl cv_table
 cv_table:
-    .quad enter_dispatch, enter_call, enter_poll, enter_burst_end, enter_resume, enter_request, enter_mark
+    .quad enter_dispatch, enter_call, enter_poll, enter_burst_end, enter_resume, enter_request, enter_mark, enter_returned
 
 .macro SAVE
     pushfq
@@ -75,6 +75,7 @@ enter_burst_end: SWITCH cv_burst_end
 enter_resume: SWITCH cv_resume
 enter_request: SWITCH cv_request
 enter_mark: SWITCH cv_mark
+enter_returned: SWITCH cv_returned
 enter_call: SWITCH cv_before_call /* goes on at one of the following */
 enter_after_call: SWITCH cv_after_call
 enter_called: SWITCH cv_called

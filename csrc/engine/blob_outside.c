@@ -28,6 +28,8 @@ int cv_open_often(uint64_t address)
 {
     const uint64_t page = address & ~UINT64_C(4095);
     uint64_t i = (page >> 12) % MOST_PAGES, tries = 0;
+    if (SHARED->objects) /* allocations are to be seen */
+        return 0;
     for (; pages[i].page && pages[i].page != page; i = (i + 1) % MOST_PAGES)
         if (++tries == 64)
             return 0;
@@ -60,6 +62,8 @@ uint64_t cv_go_outside(struct cv_slot *slot, uint64_t target)
     }
     cv_unlock();
     cv_system(SYS_sigprocmask, 1, (uint64_t)&fault, 0, 8, 0, 0); /* blocked, it would kill */
+    if (SHARED->objects)
+        cv_hand_part(slot);
     slot->outside_target = target;
     slot->outside_entries++;
     slot->outside_since = cv_time_now();

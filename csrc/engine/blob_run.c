@@ -40,7 +40,7 @@ enum {
 
 #define VISITS_AT_ONCE 4096 /* between two looks at how much has been recorded */
 #define FEWEST_VISITS 64
-#define VISIT_BYTES 1200 /* at most */
+#define VISIT_BYTES 1216 /* at most */
 #define SPARE_HITS 2048  /* that a superblock may record beyond a full part */
 #define VSYSCALLS UINT64_C(0xffffffffff600000)
 
@@ -164,13 +164,35 @@ static void begin_part(struct cv_slot *slot, int kind, int first)
     *part_of(slot) = (struct cv_blob_part){
         .kind = (uint32_t)kind, .first = (uint32_t)first, .sets = SHARED->mode == CV_FILTERING, .interval = SHARED->interval};
     slot->buffer = part_begin(slot);
-    slot->in_part = 1;
+    slot->marked_to = 0;
+    __atomic_store_n(&slot->in_part, 1, __ATOMIC_SEQ_CST); /* from now on the thread hears of events */
+    part_of(slot)->events = __atomic_load_n(&SHARED->events, __ATOMIC_SEQ_CST);
     if (kind == CV_PART_HITS) {
         slot->left = CV_PART_BYTES / 16 - SPARE_HITS;
         slot->set_mask = SHARED->set_mask;
         slot->leaves_repeated = SHARED->leaves_repeated;
         slot->line_negated = slot->written_negated = 0;
     }
+    if (SHARED->objects)
+        cv_put_events(slot);
+}
+
+void cv_put_events(struct cv_slot *slot)
+{
+    uint64_t *at = (uint64_t *)slot->buffer;
+    if (!slot->in_part)
+        return;
+    if (slot->marked_to != slot->buffer) {
+        *at = CV_PART_EVENTS;
+        at += 2;
+        slot->burst_references -= 2; /* they are none */
+        if (slot->mode == CV_FILTERING && !--slot->left) {
+            __atomic_fetch_or(&slot->flag, UINT64_C(1) << 32, __ATOMIC_ACQ_REL);
+            cv_look(slot);
+        }
+    }
+    at[-1] = __atomic_load_n(&SHARED->events, __ATOMIC_ACQUIRE);
+    slot->marked_to = slot->buffer = (uint64_t)at;
 }
 
 void cv_end_part(struct cv_slot *slot, int last)
@@ -183,6 +205,15 @@ void cv_end_part(struct cv_slot *slot, int last)
     slot->in_part = 0;
     if (part->bytes || last)
         __atomic_store_n(&slot->handed, slot->handed + 1, __ATOMIC_RELEASE);
+}
+
+void cv_hand_part(struct cv_slot *slot)
+{
+    if (!slot->in_part || slot->buffer - part_begin(slot) <= sizeof(uint64_t[2])) /* the number of events */
+        return;
+    slot->burst_references += (slot->buffer - part_begin(slot)) / 8;
+    cv_end_part(slot, 0);
+    begin_part(slot, slot->mode == CV_RECORDING ? CV_PART_VISITS : CV_PART_HITS, 0);
 }
 
 static void next_visits(struct cv_slot *slot)
@@ -256,13 +287,15 @@ uint64_t cv_request(struct cv_slot *slot, uint64_t *registers)
 /* At a place where a part may begin or end: once before its code, which may be another one then, and again in that. */
 uint64_t cv_mark(struct cv_slot *slot, uint64_t *registers)
 {
-    (void)registers;
     const uint64_t after = slot->link;
     slot->link = 0;
     if (slot->marked == slot->target) {
         slot->marked = 0;
         return after;
     }
+    cv_allocation_begins(slot, registers);
+    if (!cv_marks_at(slot->target))
+        return after;
     cv_come_by(slot, cv_marks_at(slot->target));
     slot->marked = slot->target;
     return cv_find(slot, slot->target);
@@ -272,6 +305,10 @@ uint64_t cv_mark(struct cv_slot *slot, uint64_t *registers)
 static void do_requests(struct cv_slot *slot)
 {
     const uint64_t flag = __atomic_fetch_and(&slot->flag, (uint64_t)(CV_WANT_SIGNAL | CV_WANT_NATIVE), __ATOMIC_ACQ_REL);
+    if (flag & CV_WANT_EVENTS)
+        cv_put_events(slot);
+    if (flag & CV_WANT_PART)
+        cv_hand_part(slot);
     if (flag & CV_WANT_MODE && cv_has_marks(SHARED) && !slot->guest)
         cv_follow_part(slot);
     if ((slot->mode != CV_COUNTING && slot->mode != CV_FILTERING) || slot->guest)
@@ -355,7 +392,8 @@ struct cv_slot *cv_new_slot(void)
             __atomic_compare_exchange_n(&old->in_use, &ending, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             old->flag = old->pending = old->went_native = old->link = old->outside_since = old->close_after = old->heads = 0;
             old->alternate_flags = 2;
-            old->alternate_stack = old->alternate_size = 0;
+            old->alternate_stack = old->alternate_size = old->awaited_negated = 0;
+            ((struct cv_blob_frames *)(old->self + CV_SLOT_FRAMES))->depth = 0;
             return old;
         }
     }
@@ -421,6 +459,7 @@ uint64_t cv_thread_start(struct cv_slot *slot, uint64_t *registers)
 {
     registers[RCX_] = slot->target;
     begin_thread(slot);
+    cv_note_stack(slot);
     cv_unblock_signals(slot);
     return cv_find(slot, slot->target);
 }
@@ -471,6 +510,8 @@ static uint64_t start_thread(struct cv_slot *slot, int guest)
     }
     child->target = slot->target;
     child->started = 0;
+    child->stack = slot->stack;
+    child->stack_bytes = slot->stack_bytes;
     child->mode = SHARED->mode == CV_NATIVE || slot->mode == CV_NATIVE ? CV_NATIVE : CV_COUNTING;
     child->saved_mask = slot->saved_mask;
     slot->child = child->self;
@@ -668,8 +709,12 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
     case SYS_clone:
     case SYS_clone3: {
         uint64_t flags = a;
-        if (number == SYS_clone3 && cv_read(a, &flags, 8) != 8)
+        uint64_t asked[7] = {a, 0, 0, 0, 0, 0, 0}; /* the flags come first, the stack and its size last */
+        if (number == SYS_clone3 && cv_read(a, asked, sizeof asked) != (int)sizeof asked)
             break;
+        flags = asked[0];
+        slot->stack = asked[5];
+        slot->stack_bytes = asked[6];
         count_call(number, 0, 0);
         return before_fork(slot, registers, flags);
     }
@@ -712,7 +757,8 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         return give_up(slot, slot->target - 2);
     default: break;
     }
-    if (moves_bytes(number) || slot->close_after) {
+    cv_memory_goes(slot, number, registers);
+    if (moves_bytes(number) || slot->close_after || cv_changes_memory(number)) {
         slot->call_target = moves_bytes(number) ? target_of(a) : NO_TARGET;
         return (uint64_t)cv_watched_call;
     }
@@ -750,6 +796,7 @@ static void after_call(struct cv_slot *slot, const uint64_t *registers)
     default: {
         const int64_t moved = moves_bytes(slot->call_number) ? (int64_t)registers[RAX_] : 0;
         count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);
+        cv_memory_changed(slot, slot->call_number, registers);
     }
     }
 }

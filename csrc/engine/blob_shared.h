@@ -23,17 +23,29 @@
 #define CV_MOST_CALLS 512
 #define CV_CALL_TARGETS 6
 #define CV_MOST_MARKED 32
+#define CV_MOST_WATCHED 4096
+#define CV_EVENTS (1u << 16) /* that the controller may not have read yet */
 
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
 /* The upper half of the word says that the thread's part of the buffer is full. */
-enum cv_blob_flag { CV_WANT_INTERVAL = 1, CV_WANT_SIGNAL = 2, CV_WANT_NATIVE = 4, CV_WANT_MODE = 8, CV_WANT_BETTER = 16 };
+enum cv_blob_flag {
+    CV_WANT_INTERVAL = 1,
+    CV_WANT_SIGNAL = 2,
+    CV_WANT_NATIVE = 4,
+    CV_WANT_MODE = 8,
+    CV_WANT_BETTER = 16,
+    CV_WANT_EVENTS = 32,
+    CV_WANT_PART = 64
+};
 
 /* What a thread recorded lies in parts of its buffer, which it hands to the controller one after the other. A part holds visits, or hits:
  * pairs of words, (segment << 8 | reference, address), of references that may lie in the class. A repeated instruction adds pairs with its
  * turns before and after, and its pointer after. */
 enum cv_blob_part_kind { CV_PART_VISITS, CV_PART_HITS };
 enum cv_blob_hit { CV_HIT_BEFORE = 253, CV_HIT_BEHIND, CV_HIT_POINTER };
+/* In place of a segment, with data objects: what follows was recorded after so many events, which the next word says. */
+#define CV_PART_EVENTS UINT64_C(0xffffffff)
 
 struct cv_blob_part {
     uint32_t kind;
@@ -42,6 +54,51 @@ struct cv_blob_part {
     uint32_t sets;        /* the class is being recorded: look for it in visits, too */
     uint32_t unused;
     uint64_t interval;
+    uint64_t events; /* before it, with data objects */
+};
+
+/* ---- data objects ---- */
+
+/* What the program did to its memory, in this order. `name` is a number of the controller's. */
+enum cv_blob_event_kind {
+    CV_EVENT_GIVEN,    /* site, address, bytes: a block of the function `name` */
+    CV_EVENT_FREED,    /* address */
+    CV_EVENT_MAPPED,   /* site, address, bytes: anonymous memory; name: enum cv_blob_mapped */
+    CV_EVENT_FILE,     /* address, bytes, offset; name: 1 for code; `more` elements with the path follow */
+    CV_EVENT_HEAP,     /* address, bytes: it has grown */
+    CV_EVENT_UNMAPPED, /* address, bytes */
+    CV_EVENT_MOVED,    /* from, to, bytes */
+    CV_EVENT_STACK     /* address, bytes; name: thread */
+};
+enum cv_blob_mapped { CV_MAPPED_BY_NONE, CV_MAPPED_BY_SITE, CV_MAPPED_BY_ALLOCATOR };
+
+struct cv_blob_event {
+    uint16_t kind, name;
+    uint16_t more;
+    uint16_t unused;
+    uint64_t word[3];
+};
+
+/* The entry of an allocation function. */
+struct cv_blob_watched {
+    uint64_t address;
+    uint32_t kind, name; /* enum cv_allocator */
+};
+
+#define CV_DEEPEST 16
+
+struct cv_blob_frame {
+    uint64_t sp;   /* at the entry: the return address lies there */
+    uint64_t site; /* within the call */
+    uint64_t old;  /* block of realloc; where posix_memalign leaves its result */
+    uint64_t size;
+    uint64_t given; /* what a function within gave last */
+    uint32_t kind, name;
+};
+
+struct cv_blob_frames {
+    uint64_t depth;
+    struct cv_blob_frame frame[CV_DEEPEST];
 };
 
 /* A run of instructions with one entry that ends at its first branch, call, return or system call, before and after a repeated string
@@ -147,6 +204,7 @@ struct cv_slot {
     uint64_t heads;                                  /* 184: down to the end of the interval; its highest byte asks for a look at `flag` */
     uint64_t set_mask, leaves_repeated;              /* 192 200: as in cv_shared, since the part began */
     uint64_t line_negated, written_negated; /* 208 216: of the last hit, and of the last store if no hit of another line came since */
+    uint64_t awaited_negated;               /* 224: the stack pointer after the return of the innermost allocation function; 0: of none */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
@@ -165,9 +223,11 @@ struct cv_slot {
     uint64_t since, in_bursts, burst_since; /* processor time: when the interval began, of bursts in it, when this one began */
     uint64_t longer;                        /* intervals than others, as a power of two: they would take no time */
     uint64_t random;
-    uint64_t guest;  /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
-    uint64_t marked; /* it has just come by a mark at its target */
-    uint64_t asked;  /* the controller waits for its exec */
+    uint64_t guest;              /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
+    uint64_t marked;             /* it has just come by a mark at its target */
+    uint64_t asked;              /* the controller waits for its exec */
+    uint64_t marked_to;          /* where the last word about events in its buffer ends */
+    uint64_t stack, stack_bytes; /* of a new thread, where its parent said so */
 };
 
 /* The byte of `heads` that makes a thread look at its flag at the next head. Written by another thread it may get lost; write it again. */
@@ -191,6 +251,7 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
+#define CV_SLOT_FRAMES 0x60000
 #define CV_SLOT_PARTS 0x80000
 #define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: a table for each mode, the same memory in all slots (CV_OFF_LOOKUP) */
 #define CV_LOOKUPS 65536
@@ -206,6 +267,7 @@ enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 /* What the controller asks for; a forked child begins with the same. */
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
+    uint64_t objects;         /* data objects are reported */
     uint64_t inside;          /* the traced part of the run has begun */
     uint64_t markers, places; /* enum cv_blob_mark that marks in the program stand for; entries of `place` */
     struct cv_blob_marked {   /* where a part begins or ends */
@@ -237,12 +299,16 @@ struct cv_shared {
     uint64_t lookups_filled; /* a bit for each mode */
     uint64_t better;         /* superblocks are to be made anew, by what branches did */
     uint64_t made_anew;
-    uint64_t outside;           /* some thread has run code that the program made: code of files is closed */
-    uint64_t family;            /* children are traced, too: CV_FAMILY_BASE is mapped */
-    uint64_t process, untraced; /* its number; children that run natively */
-    uint64_t exited;            /* its exit status, plus 1; 0: it has not ended by itself */
-    uint64_t usage[18];         /* struct rusage, then or before an exec */
-    uint64_t inside;            /* what runs counts: CV_OFF_BASE has what to add */
+    uint64_t outside;                     /* some thread has run code that the program made: code of files is closed */
+    uint64_t family;                      /* children are traced, too: CV_FAMILY_BASE is mapped */
+    uint64_t process, untraced;           /* its number; children that run natively */
+    uint64_t exited;                      /* its exit status, plus 1; 0: it has not ended by itself */
+    uint64_t usage[18];                   /* struct rusage, then or before an exec */
+    uint64_t inside;                      /* what runs counts: CV_OFF_BASE has what to add */
+    uint64_t objects;                     /* data objects are reported */
+    uint64_t events, looked_at, reported; /* noted, looked at by the controller, and reported */
+    uint64_t watched;
+    uint64_t heap_end;
     struct cv_blob_setup setup;
     struct cv_blob_pace pace;
     struct cv_blob_region region[CV_MOST_REGIONS];
@@ -287,13 +353,16 @@ struct cv_family {
 #define CV_OFF_SLOTS UINT64_C(0x40000000)
 /* Counters as in a slot: what was counted in parts of the run that have ended; while one goes on, less what its beginning found. */
 #define CV_OFF_BASE (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
-#define CV_SHARED_BYTES (CV_OFF_BASE + 8 * CV_MOST_EXITS)
+#define CV_OFF_EVENTS (CV_OFF_BASE + 8 * CV_MOST_EXITS)
+#define CV_OFF_WATCHED (CV_OFF_EVENTS + sizeof(struct cv_blob_event) * CV_EVENTS)
+#define CV_SHARED_BYTES (CV_OFF_WATCHED + sizeof(struct cv_blob_watched) * CV_MOST_WATCHED)
 
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 40,
                "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
 _Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
-_Static_assert(sizeof(struct cv_slot) <= 4096, "layout");
+_Static_assert(sizeof(struct cv_slot) <= 4096 && sizeof(struct cv_blob_event) == 32, "layout");
+_Static_assert(CV_SLOT_FRAMES + sizeof(struct cv_blob_frames) <= CV_SLOT_PARTS, "layout");
 
 static inline int cv_has_marks(const struct cv_shared *shared) { return shared->setup.markers || shared->setup.places; }
 
@@ -303,6 +372,7 @@ static inline void cv_begin_shared(struct cv_shared *shared, const struct cv_blo
     shared->exits = 1; /* number 0: none */
     shared->setup = *setup;
     shared->inside = setup->inside;
+    shared->objects = setup->objects;
     shared->mode = setup->inside ? setup->mode : CV_COUNTING;
     shared->burst_references = setup->burst_references;
     shared->sets = setup->sets;

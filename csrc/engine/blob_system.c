@@ -278,6 +278,32 @@ int cv_mapping_of(uint64_t address, const char **why)
     return -1;
 }
 
+static uint64_t wanted, found[2];
+
+static void find_range(const char *at, const char *end)
+{
+    (void)end;
+    const uint64_t low = number(&at, 16);
+    at++;
+    const uint64_t high = number(&at, 16);
+    if (wanted < low || wanted >= high)
+        return;
+    found[0] = low;
+    found[1] = high;
+}
+
+int cv_range_of(uint64_t address, uint64_t *range)
+{
+    cv_lock();
+    wanted = address;
+    found[1] = 0;
+    each_line(find_range);
+    range[0] = found[0];
+    range[1] = found[1];
+    cv_unlock();
+    return range[1] != 0;
+}
+
 int cv_is_made(uint64_t address)
 {
     const char *why = 0;

@@ -21,7 +21,8 @@ enum {
     O_SET_MASK = 192,
     O_LEAVES_REPEATED = 200,
     O_LINE = 208,
-    O_WRITTEN = 216
+    O_WRITTEN = 216,
+    O_AWAITED = 224
 };
 
 #define MOST_INSTRUCTIONS 48 /* of a segment */
@@ -471,6 +472,22 @@ static void poll_stubs(void)
     n_polls = 0;
 }
 
+/* Is it the return of an allocation function? rcx, which is spilled, has where it goes. */
+static void look_at_return(void)
+{
+    if (!SHARED->objects)
+        return;
+    store(RCX, O_TARGET);
+    load(RCX, O_AWAITED);
+    address_of(RCX, RSP, RCX, 1, 0);
+    CODE_BYTES("\xe3\x02\xeb"); /* jrcxz it; jmp on; it: jmp; on: */
+    uint8_t *const on = out;
+    byte(0);
+    jump(cv_table[ENTER_RETURNED]);
+    *on = (uint8_t)(out - on - 1);
+    load(RCX, O_TARGET);
+}
+
 static uint8_t *landing_missed;
 
 /* Before a superblock's head, for indirect branches: is it the address that they want? The table found it by its lowest 16 bits, here
@@ -535,10 +552,13 @@ static void push_return(uint64_t address)
     relative(constant(address));
 }
 
-/* Where a traced part may begin or end the thread looks into the engine first, which comes back after this. */
+static int is_marked(uint64_t address) { return cv_marks_at(address) || cv_is_watched(address); }
+
+/* Where a traced part may begin or end, and where an allocation function does, the thread looks into the engine first, which comes back
+ * after this. */
 static void mark_at(uint64_t address)
 {
-    if (!cv_marks_at(address))
+    if (!is_marked(address))
         return;
     store_constant(O_TARGET, address);
     uint8_t *const site = out;
@@ -1104,7 +1124,7 @@ static int follow(uint64_t target)
     if (target != head && !head_version && cv_known(head_mode, target))
         return 0;
     const char *why;
-    return !cv_marks_at(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
+    return !is_marked(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
 }
 
 static int is_plain_end(const struct cv_x86 *last) { return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP; }
@@ -1166,6 +1186,8 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
             store(RCX, counter);
             load(RCX, O_TARGET);
         }
+        if (last->kind == CV_X86_RETURN)
+            look_at_return();
         indirect(head_mode);
         break;
     default: /* a system call, or a request */
@@ -1400,6 +1422,7 @@ static uint64_t recording(uint64_t address)
         byte(0x59);
         if (last->pops)
             address_of(RSP, RSP, -1, 1, last->pops);
+        look_at_return();
         indirect(CV_RECORDING);
         break;
     case CV_X86_JUMP_INDIRECT:

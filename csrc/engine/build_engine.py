@@ -17,9 +17,9 @@ SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
 BLOB = (
     *("x86_decode", "blob_system", "blob_translate", "blob_run", "blob_pace", "blob_outside", "blob_bursts", "blob_family"),
-    *("blob_marks", "blob_signals"),
+    *("blob_marks", "blob_objects", "blob_signals"),
 )
-CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_family.c", "engine_wire.c", "x86_decode.c")
+CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_family.c", "engine_wire.c", "engine_objects.c", "x86_decode.c")
 FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),
     *("-mno-red-zone", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns"),

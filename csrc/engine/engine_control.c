@@ -115,6 +115,10 @@ static int take(struct cv_options *o, char *argument)
         return mark(&o->marks, v, CV_MARK_STOP);
     else if ((v = value(argument, "--streams")))
         o->streams = v;
+    else if (!strcmp(argument, "--data-objects"))
+        o->objects = 1;
+    else if ((v = value(argument, "--allocators")))
+        o->allocators = v;
     else if ((v = value(argument, "--last-call")))
         o->last_call = strtoull(v, NULL, 10);
     else
@@ -216,7 +220,7 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     const double time = now();
     int more = 0;
     cv_wire_definitions();
-    if (o->sample || o->sets) {
+    if (o->sample || o->sets || o->objects) {
         more = cv_wire_parts();
         cv_wire_pace();
         if (time >= pace->next_shown) {
@@ -255,7 +259,7 @@ static double rest(const struct cv_options *o, const struct pace *pace)
         left = next - now();
         return left < o->period / 100 ? o->period / 100 : left < o->period ? left : o->period;
     }
-    if (o->full)
+    if (o->full || o->objects)
         return RATE_STEP;
     if (o->sample || o->sets)
         left = pace->quiet;

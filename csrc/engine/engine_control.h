@@ -25,6 +25,8 @@ struct cv_options {
     struct cv_blob_setup marks;        /* where the traced part begins and ends */
     int starts;                        /* it begins somewhere, not at once */
     const char *streams;               /* folder: children are traced, too */
+    int objects;                       /* data objects are reported */
+    const char *allocators;            /* functions that allocate for their callers, with commas between */
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };
 
@@ -50,6 +52,7 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
 int cv_take(struct cv_target *target, const struct cv_options *options); /* the stopped first thread of a program goes on in the engine */
 int cv_map(struct cv_target *target);                                    /* its memory, which `file` is */
 int cv_has_engine(pid_t process);
+int cv_thread_runs(pid_t process, pid_t thread); /* or waits for a processor */
 int cv_attach(struct cv_target *target, const struct cv_options *options);
 int cv_burst(struct cv_target *target);   /* of one thread that runs natively; 0: there was none */
 void cv_detach(struct cv_target *target); /* its threads go on natively */
@@ -62,6 +65,12 @@ extern volatile sig_atomic_t cv_replaced;                                 /* by 
 /* engine_family.c */
 int cv_family_run(const struct cv_options *options, char **command);    /* the exit status */
 int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of another's child that has ended, as wait says it */
+
+/* engine_objects.c; where data objects are reported */
+int cv_objects_start(struct cv_target *target, const struct cv_options *options); /* the program has not begun */
+void cv_objects_begin(void);                                                      /* tells what is mapped then */
+void cv_objects_look(void);                                                       /* for allocation functions in what was mapped since */
+void cv_objects_tell(uint64_t events);                                            /* so many of all, where they have not been reported */
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
@@ -79,6 +88,8 @@ void cv_wire_system(uint64_t page_faults);
 void cv_wire_end(int reason, int code);
 int cv_wire_vector_sets(void); /* 1 << enum cv_x86_encoding of the instructions that ran */
 void cv_wire_flush(void);
-int cv_wire_dump(const char *path); /* counts of segments as text, for tests */
+void cv_wire_record(int kind, uint64_t argument, const void *payload, size_t bytes);
+uint32_t cv_wire_module(const struct cv_blob_mapping *mapping); /* defined where it is new */
+int cv_wire_dump(const char *path);                             /* counts of segments as text, for tests */
 
 #endif

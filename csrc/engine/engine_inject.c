@@ -193,6 +193,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     if (!failed) {
         struct cv_blob_setup setup = options->marks;
         setup.inside = !options->starts;
+        setup.objects = (uint64_t)options->objects;
         setup.burst_references = options->sample;
         setup.sets = options->sets;
         setup.set_class = options->set_class;
@@ -293,7 +294,7 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
 int cv_take(struct cv_target *target, const struct cv_options *options)
 {
     struct cv_slot *slot = NULL;
-    int failed = inject(target, options, target->pid);
+    int failed = inject(target, options, target->pid) || (options->objects && cv_objects_start(target, options));
     for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
         slot = add_slot(target, target->pid);
     failed = failed || !slot || (!(options->period > 0) && enter(target, target->pid, slot));
@@ -304,26 +305,31 @@ int cv_take(struct cv_target *target, const struct cv_options *options)
 
 #define FAULT_SIGNALS (1UL << (SIGILL - 1) | 1UL << (SIGTRAP - 1) | 1UL << (SIGBUS - 1) | 1UL << (SIGFPE - 1) | 1UL << (SIGSEGV - 1))
 
+int cv_thread_runs(pid_t process, pid_t thread)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[bytes > 0 ? bytes : 0] = 0;
+    const char *state = strrchr(text, ')');
+    return state && state[1] && state[2] == 'R';
+}
+
 /* One of the threads that run, each as likely; 0: none does. A thread that sleeps would see that it was stopped. */
 static pid_t running_thread(pid_t process)
 {
-    char path[64], text[512];
+    char path[64];
     pid_t found = 0;
     int n = 0;
     snprintf(path, sizeof path, "/proc/%d/task", process);
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", process, entry->d_name);
-        const int file = open(path, O_RDONLY | O_CLOEXEC);
-        const ssize_t bytes = file < 0 ? 0 : read(file, text, sizeof text - 1);
-        if (file >= 0)
-            close(file);
-        text[bytes > 0 ? bytes : 0] = 0;
-        const char *state = strrchr(text, ')');
-        if (state && state[1] && state[2] == 'R' && lrand48() % ++n == 0)
-            found = (pid_t)atoi(entry->d_name);
+        const pid_t thread = entry->d_name[0] == '.' ? 0 : (pid_t)atoi(entry->d_name);
+        if (thread && cv_thread_runs(process, thread) && lrand48() % ++n == 0)
+            found = thread;
     }
     if (folder)
         closedir(folder);

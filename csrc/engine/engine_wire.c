@@ -93,6 +93,12 @@ static size_t words_for(size_t bytes) { return (bytes + 7) / 8; }
 
 static void put_head(int kind, size_t payload) { put(CV_WIRE_CONTROL | (uint64_t)kind << 56 | payload); }
 
+void cv_wire_record(int kind, uint64_t argument, const void *payload, size_t bytes)
+{
+    put(CV_WIRE_CONTROL | (uint64_t)kind << 56 | argument << 32 | words_for(bytes));
+    put_bytes(payload, bytes);
+}
+
 int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
 {
     options = chosen;
@@ -119,6 +125,8 @@ int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
     }
     put(CV_WIRE_MAGIC);
     put(CV_WIRE_VERSION);
+    if (options->objects)
+        cv_objects_begin();
     cv_wire_flush();
     return 0;
 }
@@ -144,6 +152,12 @@ static uint32_t module_of(const struct cv_blob_mapping *mapping, int *is_file)
     put_bytes(&module, sizeof module);
     put_bytes(path, mapping->path_bytes);
     return id;
+}
+
+uint32_t cv_wire_module(const struct cv_blob_mapping *mapping)
+{
+    int is_file;
+    return module_of(mapping, &is_file);
 }
 
 struct origin {
@@ -574,11 +588,18 @@ static void put_sets_of_visit(uint64_t segment, const uint64_t *words)
     }
 }
 
-static void put_hits(const uint64_t *from, const uint64_t *to)
+/* Returns where it stopped: at events that may not be reported yet. */
+static const uint64_t *put_hits(const uint64_t *from, const uint64_t *to, uint64_t allowed)
 {
     static uint64_t first[4], before, behind;
     for (; from + 2 <= to; from += 2) {
         const uint64_t segment = from[0] >> 8, which = from[0] & 255;
+        if (from[0] == CV_PART_EVENTS) {
+            if (from[1] > allowed)
+                return from;
+            cv_objects_tell(from[1]);
+            continue;
+        }
         if (segment >= known)
             continue;
         if (which == CV_HIT_BEFORE)
@@ -594,6 +615,7 @@ static void put_hits(const uint64_t *from, const uint64_t *to)
         else
             put_set_references(segment, &of_segment[segment].references[which], from[1]);
     }
+    return to;
 }
 
 /* ---- windows ---- */
@@ -631,7 +653,8 @@ static void close_window(void)
     window.thread = 0;
 }
 
-static void put_visits(uint64_t thread, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to)
+static const uint64_t *put_visits(uint64_t thread, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to,
+                                  uint64_t allowed)
 {
     if (!window.thread && !options->full) {
         put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_WINDOW_OPEN << 56);
@@ -642,6 +665,13 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
     }
     while (from < to) {
         const uint64_t number = *from & UINT32_MAX;
+        if (number == CV_PART_EVENTS) {
+            if (from[1] > allowed)
+                return from;
+            cv_objects_tell(from[1]);
+            from += 2;
+            continue;
+        }
         if (number >= known || from + 1 + segments[number].words > to)
             break;
         const struct cv_blob_segment *s = &segments[number];
@@ -667,6 +697,7 @@ static void put_visits(uint64_t thread, const struct cv_blob_part *part, const u
     }
     if (part->last)
         close_window();
+    return to;
 }
 
 void cv_wire_interval(uint64_t number)
@@ -677,22 +708,31 @@ void cv_wire_interval(uint64_t number)
     put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_INTERVAL << 56 | number);
 }
 
-static void put_part(uint64_t slot, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to)
+/* With data objects: where reading the next part stopped, and the events before what comes there. */
+static struct {
+    const uint64_t *at;
+    uint64_t events;
+} stopped[CV_MOST_SLOTS];
+
+/* Returns 1 where all of it has been read. */
+static int put_part(uint64_t slot, uint64_t of, const struct cv_blob_part *part, const uint64_t *from, const uint64_t *to, uint64_t allowed)
 {
     const uint64_t every = header ? header->every[CV_EVERY_SET] : 0;
+    const int first = part->first && !stopped[of].at;
     last_class = every ? every - 1 : target->shared->sets - 1;
     cv_wire_definitions();
-    if (window.thread && (window.thread != slot + 1 || part->first || part->kind == CV_PART_HITS))
+    if (window.thread && (window.thread != slot + 1 || first || part->kind == CV_PART_HITS))
         close_window();
     cv_wire_interval(part->interval);
     if (thread_now != slot + 1) {
         thread_now = slot + 1;
         put(CV_WIRE_CONTROL | (uint64_t)CV_WIRE_THREAD << 56 | thread_now);
     }
-    if (part->kind == CV_PART_HITS)
-        put_hits(from, to);
-    else
-        put_visits(slot + 1, part, from, to);
+    const uint64_t *at = stopped[of].at ? stopped[of].at : from;
+    at = part->kind == CV_PART_HITS ? put_hits(at, to, allowed) : put_visits(slot + 1, part, at, to, allowed);
+    stopped[of].at = at < to ? at : NULL;
+    stopped[of].events = at < to ? at[1] : 0;
+    return at == to;
 }
 
 static const struct cv_blob_part *part_of(const struct cv_slot *slot, uint64_t number, const uint64_t **begin)
@@ -701,23 +741,93 @@ static const struct cv_blob_part *part_of(const struct cv_slot *slot, uint64_t n
     return (const struct cv_blob_part *)((const uint8_t *)slot + CV_SLOT_PARTS) + number % CV_PARTS;
 }
 
-/* What a thread was recording when the program ended. */
-static void put_rest(uint64_t number, const struct cv_slot *slot)
+/* What a thread was recording when the program ended becomes its last part. */
+static void hand_rest(struct cv_slot *slot)
 {
     const uint64_t *begin;
-    struct cv_blob_part part = *part_of(slot, slot->handed, &begin);
+    struct cv_blob_part *part = (struct cv_blob_part *)(uintptr_t)part_of(slot, slot->handed, &begin);
     const uint64_t bytes = slot->buffer - slot->self - CV_SLOT_BUFFER - slot->handed % CV_PARTS * CV_PART_BYTES;
     if (!slot->in_part || bytes > CV_PART_BYTES)
         return;
-    const uint64_t *end = begin + bytes / 8, *last = begin;
+    const uint64_t *end = begin + bytes / 8, *last = begin, *at = begin;
     cv_wire_definitions();
-    if (part.kind == CV_PART_HITS)
+    if (part->kind == CV_PART_HITS)
         last = end;
-    else
-        for (const uint64_t *at = begin; at < end && (*at & UINT32_MAX) < known; at += 1 + segments[*at & UINT32_MAX].words)
-            last = at; /* it may not be whole */
-    part.last = 1;
-    put_part(target->shared->bursts_only ? 0 : number, &part, begin, last);
+    while (part->kind == CV_PART_VISITS && at < end && ((*at & UINT32_MAX) < known || *at == CV_PART_EVENTS)) {
+        last = at; /* it may not be whole */
+        at += *at == CV_PART_EVENTS ? 2 : 1 + segments[*at & UINT32_MAX].words;
+    }
+    part->bytes = (uint32_t)((last - begin) * 8);
+    part->last = 1;
+    slot->in_part = 0;
+    slot->handed++;
+}
+
+/* ---- data objects and several threads ----
+ *
+ * Events are reported before what was recorded after them, and after what other threads recorded before them. A thread that has not handed
+ * this over yet is asked to; one that does not run is passed over. */
+
+#define PATIENCE 0.02 /* seconds */
+#define LONGEST_PATIENCE 5.0
+
+static double waiting_since;
+
+static double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Events before what the slot has recorded and nobody has read yet; where there is nothing, all. */
+static uint64_t events_before(struct cv_slot *slot, uint64_t number, int *asked)
+{
+    const uint64_t *begin, none = sizeof(uint64_t[2]); /* where events alone are in it */
+    const struct cv_blob_part *part = part_of(slot, slot->taken, &begin);
+    const uint64_t from = slot->self + (uint64_t)((const uint8_t *)begin - (const uint8_t *)slot);
+    const int in_part = __atomic_load_n(&slot->in_part, __ATOMIC_SEQ_CST) && slot->buffer > from + none;
+    if (slot->taken != __atomic_load_n(&slot->handed, __ATOMIC_SEQ_CST)) /* it may just have been handed */
+        return stopped[number].at ? stopped[number].events : part->events;
+    if (!in_part)
+        return UINT64_MAX;
+    const double waited = waiting_since > 0 ? clock_seconds() - waiting_since : 0;
+    if (waited > LONGEST_PATIENCE || (waited > PATIENCE && !cv_thread_runs(target->pid, (pid_t)slot->tid)))
+        return UINT64_MAX;
+    *asked = 1;
+    return part->events;
+}
+
+/* Events that may be reported before what this slot recorded. */
+static uint64_t events_allowed(uint64_t one)
+{
+    const uint64_t slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    uint64_t least = __atomic_load_n(&target->shared->events, __ATOMIC_ACQUIRE);
+    if (!options->objects)
+        return UINT64_MAX;
+    for (uint64_t i = 0; i < slots; i++) {
+        struct cv_slot *slot = cv_slot_of(target, i);
+        int unread = 0;
+        const uint64_t before = i == one || slot->guest ? UINT64_MAX : events_before(slot, i, &unread);
+        if (before >= least)
+            continue;
+        least = before;
+        if (unread)
+            cv_want(slot, CV_WANT_PART);
+    }
+    return least;
+}
+
+static void tell_events(int any)
+{
+    const uint64_t had = target->shared->reported, events = target->shared->events;
+    cv_objects_look();
+    if (!any)
+        cv_objects_tell(events_allowed(CV_MOST_SLOTS));
+    if (any || target->shared->reported != had || had == events)
+        waiting_since = 0;
+    else if (waiting_since == 0)
+        waiting_since = clock_seconds();
 }
 
 /* Nanoseconds of the controller's processor time. */
@@ -738,12 +848,15 @@ int cv_wire_parts(void)
         if (taken == __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
             continue;
         const struct cv_blob_part *part = part_of(slot, taken, &begin);
-        const uint64_t since = time_now();
-        put_part(target->shared->bursts_only ? 0 : i, part, begin, begin + part->bytes / 8);
+        const uint64_t since = time_now(), *at = stopped[i].at;
+        const int whole = put_part(target->shared->bursts_only ? 0 : i, i, part, begin, begin + part->bytes / 8, events_allowed(i));
         __atomic_fetch_add(&target->shared->pace.read[part->kind == CV_PART_HITS], time_now() - since, __ATOMIC_RELAXED);
-        __atomic_store_n(&slot->taken, taken + 1, __ATOMIC_RELEASE);
-        any = 1;
+        if (whole)
+            __atomic_store_n(&slot->taken, taken + 1, __ATOMIC_RELEASE);
+        any |= whole || stopped[i].at != at;
     }
+    if (options->objects)
+        tell_events(any);
     return any;
 }
 
@@ -752,7 +865,9 @@ void cv_wire_last_parts(void)
     while (cv_wire_parts())
         ;
     for (uint64_t i = 0; i < target->shared->slots; i++)
-        put_rest(i, cv_slot_of(target, i));
+        hand_rest(cv_slot_of(target, i));
+    while (cv_wire_parts())
+        ;
     close_window();
 }
 

@@ -19,6 +19,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
+#include "../common/cv_allocators.h"
 #include "../include/cv_threads.h"
 #include "../include/cv_wire.h"
 
@@ -254,19 +255,6 @@ void cv_region_end(void);
 void cv_region_instrument(IRSB *out, Addr start);
 
 /* ---- allocators.c: functions that hand out memory ---- */
-
-enum cv_allocator {
-    CV_ALLOC_NONE,
-    CV_ALLOC_SIZE,         /* (size) */
-    CV_ALLOC_CALLOC,       /* (number, size) */
-    CV_ALLOC_REALLOC,      /* (block, size) */
-    CV_ALLOC_REALLOCARRAY, /* (block, number, size) */
-    CV_ALLOC_ALIGNED,      /* (alignment, size) */
-    CV_ALLOC_POSIX,        /* (result, alignment, size) */
-    CV_ALLOC_FREE,         /* (block) */
-    CV_ALLOC_MMAP,         /* the mapping itself is reported by Valgrind: only who calls is wanted */
-    CV_ALLOC_WRAPPER       /* calls one of the others for its caller */
-};
 
 /* What a function of this name (C++ ones demangled) is, and how it is to be called in what is shown. */
 enum cv_allocator cv_allocator_of(const HChar *name, const HChar **shown);

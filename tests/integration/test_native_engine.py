@@ -596,7 +596,9 @@ def test_a_part_counts_what_all_threads_do(options: dict[str, Any], tmp_path: Pa
     assert stores == 10 * 4 * 1000
 
 
-@pytest.mark.parametrize("plan", [{"data_objects": True}, {"start_at": "main", "bursts_only": True, "sets": 0}])
+@pytest.mark.parametrize(
+    "plan", [{"data_objects": True, "bursts_only": True, "sets": 0}, {"start_at": "main", "bursts_only": True, "sets": 0}]
+)
 def test_plans_that_the_engine_cannot_carry_out_are_refused(plan: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="native engine cannot"):
         SamplingPlan(engine="native", **plan).check()  # type: ignore[arg-type]

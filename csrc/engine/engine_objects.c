@@ -1,0 +1,558 @@
+/* Data objects: tells the reader what the blob noted (blob_objects.c), and reads the symbols of object files, of allocation functions and
+ * of variables. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/cv_allocators.h"
+#include "../include/cv_wire.h"
+#include "engine_control.h"
+
+#define RECORD_BYTES 32000
+#define MOST_NAME 1024
+#define MOST_NAMES 1024
+#define MOST_IMAGES 4096
+#define USUAL_STACK (UINT64_C(8) << 20)
+
+static struct cv_target *target;
+static const char *allocators;
+static const struct cv_blob_event *events;
+static struct cv_blob_watched *watched;
+static const char *names[MOST_NAMES];
+static uint32_t n_names;
+
+/* ---- object files ---- */
+
+/* An object file in memory. */
+struct image {
+    char path[sizeof((struct cv_blob_mapping *)0)->path + 1];
+    uint64_t code, code_end, offset; /* its mapping with code */
+    uint64_t low, high;              /* of all that it fills */
+    uint64_t bias;                   /* from a symbol's value to its address */
+    uint64_t zeros, zeros_end;       /* beyond what the file holds */
+};
+
+static struct image images[MOST_IMAGES];
+static uint32_t n_images;
+
+struct file {
+    const uint8_t *bytes;
+    size_t size;
+};
+
+static struct file open_file(const char *path)
+{
+    struct file file = {NULL, 0};
+    struct stat status;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor >= 0 && !fstat(descriptor, &status) && (size_t)status.st_size >= sizeof(Elf64_Ehdr)) {
+        void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        if (at != MAP_FAILED)
+            file = (struct file){at, (size_t)status.st_size};
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
+    if (head && (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_machine != EM_X86_64)) {
+        munmap((void *)(uintptr_t)file.bytes, file.size);
+        file.bytes = NULL;
+    }
+    return file;
+}
+
+static void close_file(struct file file)
+{
+    if (file.bytes)
+        munmap((void *)(uintptr_t)file.bytes, file.size);
+}
+
+/* Elements of a table in the file; NULL where they are not all within it. */
+static const void *table(struct file file, uint64_t offset, uint64_t n, uint64_t bytes)
+{
+    return offset <= file.size && n <= (file.size - offset) / bytes ? file.bytes + offset : NULL;
+}
+
+/* Where the file lies in memory, from where its code does. 0: it cannot be known. */
+static int locate(struct file file, struct image *image)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
+    const Elf64_Phdr *parts = head ? table(file, head->e_phoff, head->e_phnum, sizeof *parts) : NULL;
+    uint64_t low = UINT64_MAX, high = 0;
+    int found = 0;
+    for (int i = 0; parts && i < head->e_phnum; i++) {
+        const Elf64_Phdr *p = &parts[i];
+        if (p->p_type != PT_LOAD)
+            continue;
+        low = (p->p_vaddr & ~UINT64_C(4095)) < low ? p->p_vaddr & ~UINT64_C(4095) : low;
+        high = p->p_vaddr + p->p_memsz > high ? p->p_vaddr + p->p_memsz : high;
+        if (p->p_flags & PF_X && (p->p_offset & ~UINT64_C(4095)) <= image->offset && image->offset < p->p_offset + p->p_filesz) {
+            image->bias = image->code - (p->p_vaddr - p->p_offset + image->offset);
+            found = 1;
+        }
+        if (p->p_memsz > p->p_filesz) {
+            image->zeros = p->p_vaddr + p->p_filesz;
+            image->zeros_end = p->p_vaddr + p->p_memsz;
+        }
+    }
+    image->low = image->bias + low;
+    image->high = (image->bias + high + 4095) & ~UINT64_C(4095);
+    image->zeros += image->zeros_end ? image->bias : 0;
+    image->zeros_end += image->zeros_end ? image->bias : 0;
+    return found;
+}
+
+typedef void taker(const struct image *image, const Elf64_Sym *symbol, const char *name);
+
+static void each_symbol_of(struct file file, const struct image *image, taker *take)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
+    const Elf64_Shdr *sections = table(file, head->e_shoff, head->e_shnum, sizeof *sections);
+    for (int i = 0; sections && i < head->e_shnum; i++) {
+        const Elf64_Shdr *s = &sections[i], *text = s->sh_link < head->e_shnum ? &sections[s->sh_link] : NULL;
+        if ((s->sh_type != SHT_SYMTAB && s->sh_type != SHT_DYNSYM) || !text)
+            continue;
+        const Elf64_Sym *symbols = table(file, s->sh_offset, s->sh_size / sizeof *symbols, sizeof *symbols);
+        const char *letters = table(file, text->sh_offset, text->sh_size, 1);
+        for (uint64_t k = 0; symbols && letters && k < s->sh_size / sizeof *symbols; k++) {
+            const Elf64_Sym *symbol = &symbols[k];
+            if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= text->sh_size || !symbol->st_value)
+                continue;
+            if (memchr(letters + symbol->st_name, 0, text->sh_size - symbol->st_name))
+                take(image, symbol, letters + symbol->st_name);
+        }
+    }
+}
+
+/* Of a file whose symbols were put into another one, as Debian's packages have them. */
+static struct file debug_file(struct file file)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
+    const Elf64_Shdr *sections = table(file, head->e_shoff, head->e_shnum, sizeof *sections);
+    char path[256];
+    for (int i = 0; sections && i < head->e_shnum; i++) {
+        const uint8_t *note = sections[i].sh_type == SHT_NOTE ? table(file, sections[i].sh_offset, sections[i].sh_size, 1) : NULL;
+        const uint64_t size = sections[i].sh_size;
+        uint32_t words[3]; /* bytes of its name, of its text, its type */
+        if (!note || size < 16)
+            continue;
+        memcpy(words, note, sizeof words);
+        if (words[0] != 4 || memcmp(note + 12, "GNU", 4) || words[2] != NT_GNU_BUILD_ID || words[1] > 64 || words[1] > size - 16)
+            continue;
+        int n = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/");
+        for (uint32_t k = 0; k < words[1]; k++)
+            n += snprintf(path + n, sizeof path - (size_t)n, k ? "%02x" : "%02x/", note[16 + k]);
+        snprintf(path + n, sizeof path - (size_t)n, ".debug");
+        return open_file(path);
+    }
+    return (struct file){NULL, 0};
+}
+
+/* An object file, and the one that has its symbols. */
+struct files {
+    struct file own, debug;
+};
+
+static void each_symbol(const struct files *files, const struct image *image, taker *take)
+{
+    each_symbol_of(files->own, image, take);
+    if (files->debug.bytes)
+        each_symbol_of(files->debug, image, take);
+}
+
+static void close_files(const struct files *files)
+{
+    close_file(files->own);
+    close_file(files->debug);
+}
+
+/* ---- allocation functions ---- */
+
+static uint32_t name_number(const char *name)
+{
+    uint32_t i = 0;
+    while (i < n_names && strcmp(names[i], name))
+        i++;
+    if (i == n_names && n_names < MOST_NAMES)
+        names[n_names++] = strdup(name);
+    return i < n_names ? i : 0;
+}
+
+static void watch(const struct image *image, const Elf64_Sym *symbol, const char *name)
+{
+    const int type = ELF64_ST_TYPE(symbol->st_info);
+    const char *shown;
+    const enum cv_allocator kind = type == STT_FUNC ? cv_allocator_named(name, allocators, &shown) : CV_ALLOC_NONE;
+    const uint64_t address = image->bias + symbol->st_value, n = target->shared->watched;
+    if (kind == CV_ALLOC_NONE || n == CV_MOST_WATCHED)
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        if (watched[i].address == address)
+            return;
+    watched[n] = (struct cv_blob_watched){address, (uint32_t)kind, name_number(shown)};
+    __atomic_store_n(&target->shared->watched, n + 1, __ATOMIC_RELEASE);
+}
+
+static int make_image(struct image *image, const char *path, uint64_t at, uint64_t bytes, uint64_t offset, struct files *files)
+{
+    if (strlen(path) >= sizeof image->path)
+        return 0;
+    *image = (struct image){.code = at, .code_end = at + bytes, .offset = offset};
+    strcpy(image->path, path);
+    files->own = open_file(path);
+    if (files->own.bytes)
+        files->debug = debug_file(files->own);
+    return files->own.bytes && locate(files->own, image);
+}
+
+static void watch_image(const char *path, uint64_t at, uint64_t bytes, uint64_t offset)
+{
+    struct image image;
+    struct files files = {{NULL, 0}, {NULL, 0}};
+    if (make_image(&image, path, at, bytes, offset, &files))
+        each_symbol(&files, &image, watch);
+    close_files(&files);
+}
+
+/* ---- definitions ---- */
+
+static uint32_t n_objects;
+
+static struct known {
+    uint64_t place; /* the site, or a number of a path */
+    uint32_t name, kind, object;
+} *known;
+static size_t room, n_known;
+
+static struct known *slot_of(const struct known *key)
+{
+    size_t at = (key->place * UINT64_C(0x9e3779b97f4a7c15) >> 32 ^ key->name << 3 ^ key->kind) & (room - 1);
+    while (known[at].kind && (known[at].place != key->place || known[at].name != key->name || known[at].kind != key->kind))
+        at = (at + 1) & (room - 1);
+    return &known[at];
+}
+
+static void grow(void)
+{
+    if (2 * n_known < room)
+        return;
+    struct known *old = known;
+    const size_t old_room = room;
+    room = room ? 2 * room : 256;
+    known = calloc(room, sizeof *known);
+    for (size_t i = 0; i < old_room; i++)
+        if (old[i].kind)
+            *slot_of(&old[i]) = old[i];
+    free(old);
+}
+
+static void forget_sites(void)
+{
+    if (known)
+        memset(known, 0, room * sizeof *known);
+    n_known = 0;
+}
+
+/* The mapping with code that a place lies in; the last one, where there were several. */
+static const struct cv_blob_mapping *mapping_of(uint64_t address)
+{
+    const struct cv_blob_mapping *mappings = (const struct cv_blob_mapping *)(target->memory + CV_OFF_MAPPINGS);
+    for (uint64_t i = target->shared->mappings; i-- > 0;)
+        if (address >= mappings[i].low && address < mappings[i].high)
+            return &mappings[i];
+    return NULL;
+}
+
+static uint32_t define(uint32_t kind, uint64_t site, uint32_t thread, const char *text)
+{
+    uint8_t payload[sizeof(struct cv_wire_object) + 4096] = {0};
+    struct cv_wire_object object = {.module = CV_WIRE_NO_MODULE, .kind = kind, .thread = thread};
+    const struct cv_blob_mapping *mapping = site ? mapping_of(site) : NULL;
+    object.text_bytes = (uint32_t)strnlen(text, 4096);
+    if (mapping) {
+        object.module = cv_wire_module(mapping);
+        object.file_offset = mapping->path_bytes ? site - mapping->low + mapping->offset : site;
+    }
+    memcpy(payload, &object, sizeof object);
+    memcpy(payload + sizeof object, text, object.text_bytes);
+    cv_wire_record(CV_WIRE_OBJECT, 0, payload, sizeof object + object.text_bytes);
+    return n_objects++;
+}
+
+static uint32_t object(uint32_t kind, uint64_t site, uint32_t name, const char *text)
+{
+    grow();
+    const struct known key = {site, name, kind, 0};
+    struct known *k = slot_of(&key);
+    if (!k->kind) {
+        *k = key;
+        k->object = define(kind, site, 0, text);
+        n_known++;
+    }
+    return k->object;
+}
+
+static uint32_t path_object(const char *path)
+{
+    static char **paths;
+    static uint32_t n;
+    uint32_t i = 0;
+    while (i < n && strcmp(paths[i], path))
+        i++;
+    if (i == n) {
+        paths = realloc(paths, (n + 1) * sizeof *paths);
+        paths[n++] = strdup(path);
+    }
+    return object(CV_WIRE_FILE, 0, i, path);
+}
+
+static void tell(int kind, uint64_t a, uint64_t b, uint64_t c, size_t words)
+{
+    const uint64_t payload[3] = {a, b, c};
+    cv_wire_record(CV_WIRE_EVENT, (uint64_t)kind, payload, 8 * words);
+}
+
+static void place(uint32_t what, uint64_t address, uint64_t bytes)
+{
+    if (bytes)
+        tell(CV_WIRE_PLACED, what, address, bytes, 3);
+}
+
+/* ---- variables ---- */
+
+static struct {
+    uint8_t bytes[RECORD_BYTES];
+    size_t used;
+    uint32_t count, module;
+} symbols;
+
+static int by_address(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static struct variable {
+    uint64_t address, size;
+    const char *name;
+} *variables;
+static size_t n_variables, variable_room;
+
+static void take_variable(const struct image *image, const Elf64_Sym *symbol, const char *name)
+{
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || !symbol->st_size || !name[0] || symbol->st_shndx >= SHN_LORESERVE)
+        return;
+    if (n_variables == variable_room)
+        variables = realloc(variables, (variable_room = variable_room ? 2 * variable_room : 1024) * sizeof *variables);
+    variables[n_variables++] = (struct variable){image->bias + symbol->st_value, symbol->st_size, name};
+}
+
+static void send_symbols(void)
+{
+    if (symbols.count) {
+        cv_wire_record(CV_WIRE_SYMBOLS, 0, symbols.bytes, symbols.used);
+        tell(CV_WIRE_LOADED, n_objects, symbols.count, 0, 2);
+        n_objects += symbols.count;
+    }
+    symbols.count = 0;
+    symbols.used = 0;
+}
+
+static void add_symbol(const struct variable *v)
+{
+    const size_t length = strnlen(v->name, MOST_NAME), padded = (length + 7) / 8 * 8;
+    const struct cv_wire_symbol symbol = {v->address, v->size, symbols.module, (uint32_t)length};
+    if (symbols.used + sizeof symbol + padded > sizeof symbols.bytes)
+        send_symbols();
+    memcpy(symbols.bytes + symbols.used, &symbol, sizeof symbol);
+    memset(symbols.bytes + symbols.used + sizeof symbol, 0, padded);
+    memcpy(symbols.bytes + symbols.used + sizeof symbol, v->name, length);
+    symbols.used += sizeof symbol + padded;
+    symbols.count++;
+}
+
+/* Of several names for one address the shortest: others have underscores before. */
+static void tell_symbols(const struct files *files, const struct image *image)
+{
+    struct cv_blob_mapping mapping = {.low = image->code, .high = image->code_end, .offset = image->offset};
+    mapping.path_bytes = (uint32_t)strnlen(image->path, sizeof mapping.path);
+    memcpy(mapping.path, image->path, mapping.path_bytes);
+    symbols.module = cv_wire_module(&mapping);
+    n_variables = 0;
+    each_symbol(files, image, take_variable);
+    qsort(variables, n_variables, sizeof *variables, by_address);
+    for (size_t i = 0, next; i < n_variables; i = next) {
+        size_t best = i;
+        for (next = i + 1; next < n_variables && variables[next].address == variables[i].address; next++)
+            if (strlen(variables[next].name) < strlen(variables[best].name))
+                best = next;
+        add_symbol(&variables[best]);
+    }
+    send_symbols();
+}
+
+static void tell_image(const char *path, uint64_t at, uint64_t bytes, uint64_t offset)
+{
+    struct image image;
+    struct files files = {{NULL, 0}, {NULL, 0}};
+    if (make_image(&image, path, at, bytes, offset, &files)) {
+        if (n_images < MOST_IMAGES)
+            images[n_images++] = image;
+        place(path_object(path), image.zeros, image.zeros_end - image.zeros);
+        tell_symbols(&files, &image);
+    }
+    close_files(&files);
+}
+
+/* ---- what is mapped when the program begins ---- */
+
+static struct first {
+    uint64_t low, high, offset;
+    int code;
+    char path[512];
+} *firsts;
+static size_t n_firsts;
+
+static uint64_t stack_bytes(pid_t process)
+{
+    struct rlimit limit;
+    if (prlimit(process, RLIMIT_STACK, NULL, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > 4 * USUAL_STACK)
+        return USUAL_STACK;
+    return limit.rlim_cur;
+}
+
+int cv_objects_start(struct cv_target *chosen, const struct cv_options *options)
+{
+    char path[64], line[1024];
+    target = chosen;
+    allocators = options->allocators;
+    events = (const struct cv_blob_event *)(target->memory + CV_OFF_EVENTS);
+    watched = (struct cv_blob_watched *)(target->memory + CV_OFF_WATCHED);
+    snprintf(path, sizeof path, "/proc/%d/maps", target->pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        struct first one = {0};
+        char rights[8] = "";
+        if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %511[^\n]", &one.low, &one.high, rights, &one.offset, one.path) < 4 ||
+            (one.low >= CV_BLOB_BASE && one.low < CV_SHARED_BASE + CV_SHARED_BYTES))
+            continue;
+        one.code = rights[2] == 'x';
+        firsts = realloc(firsts, (n_firsts + 1) * sizeof *firsts);
+        firsts[n_firsts++] = one;
+        if (one.code && one.path[0] == '/')
+            watch_image(one.path, one.low, one.high - one.low, one.offset);
+    }
+    if (file)
+        fclose(file);
+    if (!n_firsts)
+        cv_say("the mappings of process %d could not be read", target->pid);
+    return n_firsts ? 0 : -1;
+}
+
+void cv_objects_begin(void)
+{
+    for (size_t i = 0; i < n_firsts; i++) {
+        const struct first *one = &firsts[i];
+        const uint64_t bytes = !strcmp(one->path, "[stack]") ? stack_bytes(target->pid) : 0;
+        if (one->path[0] == '/')
+            place(path_object(one->path), one->low, one->high - one->low);
+        if (bytes)
+            place(define(CV_WIRE_STACK, 0, 1, ""), one->high - bytes, bytes);
+    }
+    for (size_t i = 0; i < n_firsts; i++)
+        if (firsts[i].code && firsts[i].path[0] == '/')
+            tell_image(firsts[i].path, firsts[i].low, firsts[i].high - firsts[i].low, firsts[i].offset);
+}
+
+/* ---- what the blob noted ---- */
+
+static const char *path_of(uint64_t number, const struct cv_blob_event *e)
+{
+    static char path[64 * sizeof *e];
+    const uint64_t n = e->more < 63 ? e->more : 63;
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(path + i * sizeof *e, &events[(number + 1 + i) % CV_EVENTS], sizeof *e);
+    path[n * sizeof *e] = 0;
+    return path;
+}
+
+void cv_objects_look(void)
+{
+    const uint64_t all = __atomic_load_n(&target->shared->events, __ATOMIC_ACQUIRE);
+    uint64_t at = target->shared->looked_at;
+    while (at < all) {
+        const struct cv_blob_event *e = &events[at % CV_EVENTS];
+        if (e->kind == CV_EVENT_FILE && e->name)
+            watch_image(path_of(at, e), e->word[0], e->word[1], e->word[2]);
+        at += 1 + (uint64_t)e->more;
+    }
+    __atomic_store_n(&target->shared->looked_at, at, __ATOMIC_RELEASE);
+}
+
+static void tell_file(const struct cv_blob_event *e, const char *path)
+{
+    if (path[0] != '/')
+        return;
+    place(path_object(path), e->word[0], e->word[1]);
+    if (!e->name)
+        return;
+    forget_sites(); /* other code may now be where there was some before */
+    tell_image(path, e->word[0], e->word[1], e->word[2]);
+}
+
+static void tell_mapped(const struct cv_blob_event *e)
+{
+    for (uint32_t i = 0; i < n_images; i++)
+        if (e->word[1] >= images[i].low && e->word[1] < images[i].high) { /* its zero-filled data */
+            place(path_object(images[i].path), e->word[1], e->word[2]);
+            return;
+        }
+    place(e->name == CV_MAPPED_BY_ALLOCATOR ? object(CV_WIRE_ALLOCATOR, 0, 0, "") : object(CV_WIRE_MAPPING, e->word[0], 0, "mmap"),
+          e->word[1], e->word[2]);
+}
+
+static void unmap(uint64_t at, uint64_t bytes)
+{
+    for (uint32_t i = n_images; i-- > 0;)
+        if (images[i].code - at < bytes)
+            images[i] = images[--n_images];
+    if (bytes)
+        tell(CV_WIRE_UNMAPPED, at, bytes, 0, 2);
+}
+
+static void tell_event(uint64_t number, const struct cv_blob_event *e)
+{
+    const uint64_t *w = e->word;
+    switch (e->kind) {
+    case CV_EVENT_GIVEN: place(object(CV_WIRE_HEAP, w[0], e->name, names[e->name < n_names ? e->name : 0]), w[1], w[2]); break;
+    case CV_EVENT_FREED: tell(CV_WIRE_FREED, w[0], 0, 0, 1); break;
+    case CV_EVENT_MAPPED: tell_mapped(e); break;
+    case CV_EVENT_FILE: tell_file(e, path_of(number, e)); break;
+    case CV_EVENT_HEAP: place(object(CV_WIRE_ALLOCATOR, 0, 0, ""), w[0], w[1]); break;
+    case CV_EVENT_UNMAPPED: unmap(w[0], w[1]); break;
+    case CV_EVENT_MOVED:
+        if (w[2])
+            tell(CV_WIRE_MOVED, w[0], w[1], w[2], 3);
+        break;
+    case CV_EVENT_STACK: place(define(CV_WIRE_STACK, 0, e->name, ""), w[0], w[1]); break;
+    default: break;
+    }
+}
+
+void cv_objects_tell(uint64_t until)
+{
+    const uint64_t all = __atomic_load_n(&target->shared->events, __ATOMIC_ACQUIRE);
+    uint64_t at = target->shared->reported;
+    while (at < until && at < all) {
+        const struct cv_blob_event *e = &events[at % CV_EVENTS];
+        const uint64_t next = at + 1 + (uint64_t)e->more;
+        tell_event(at, e);
+        at = next;
+    }
+    __atomic_store_n(&target->shared->reported, at, __ATOMIC_RELEASE);
+}
