@@ -27,6 +27,7 @@ from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
 from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
 from convolver.probing.kernel import measure_kernel
+from convolver.probing.moments import quietest_figures
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
     QUICK_LARGEST_BYTES,
@@ -256,15 +257,22 @@ def probe(
     plan = plan or choose_plan(cpu=cpu)
     plan = plan.restricted(name for name, kernel in kernels.items() if kernel.supported)
     before, started = os.getloadavg(), datetime.datetime.now(datetime.UTC)
+
+    def core_now() -> tuple[CoreFigure, ...]:
+        return measure_core(chosen, plan.pages, progress) if plan.core else ()
+
+    core = [*core_now()]
     lines = run_plan(plan, chosen, progress, partial)
+    core += core_now()
     described = describe_cpu(chosen)
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
-    core = measure_core(chosen, plan.pages, progress) if plan.core else ()
+    core += core_now()
     ports = measure_ports(chosen, progress) if plan.surroundings else ()
     kernel = measure_kernel(chosen, progress) if plan.core else ()
+    core += core_now()
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
     about = (plan, chosen, kernels, compiler, host_name(), described, reported)
-    measured = Measured(*about, lines, huge, without_huge, core, ports, kernel, started, seconds, before, after)
+    measured = Measured(*about, lines, huge, without_huge, quietest_figures(core), ports, kernel, started, seconds, before, after)
     profile = profile_of(
         measured, lambda maps, levels, seen: _surroundings(plan, chosen, kernels, maps, levels, seen, progress, partial)
     )

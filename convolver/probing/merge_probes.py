@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from convolver.errors import UsageError
-from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve, Point
@@ -19,10 +18,8 @@ from convolver.machine.profile import MachineProfile, Neighbour, Residency, Thro
 from convolver.probing.detect import detect_all
 from convolver.probing.interference import busy_hierarchies
 from convolver.probing.machine_probe import geometry, near_bytes
-from convolver.probing.moments import merge_points, quietest
+from convolver.probing.moments import merge_points, quietest, quietest_figures
 
-_CAPACITIES = ("window.", "front.targets", "front.code", "front.loop")
-"""Figures that count entries: a disturbed core, whose other thread has a part of them, shows too few."""
 _Item = TypeVar("_Item")
 
 
@@ -56,7 +53,7 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
         maps=maps,
         huge_maps=huge_maps,
         floating_point=floating_point,
-        core=_core(profiles),
+        core=quietest_figures(figure for profile in profiles for figure in profile.core),
         core_ports=next((profile.core_ports for profile in profiles if profile.core_ports), ()),
         kernel=_kernel(profiles),
         neighbours=_neighbours(profiles),
@@ -134,14 +131,6 @@ def _throughputs(profiles: Sequence[MachineProfile], factors: Sequence[float]) -
         _, spread, stable = quietest([entry.seconds for entry in group])
         found.append(own if len(group) == 1 else msgspec.structs.replace(own, spread=round(spread, 5), stable=stable))
     return tuple(found)
-
-
-def _core(profiles: Sequence[MachineProfile]) -> tuple[CoreFigure, ...]:
-    """Return each figure as the quietest probe has it: the most entries, the fewest cycles."""
-    groups = _grouped((figure for profile in profiles for figure in profile.core), lambda figure: figure.name)
-    return tuple(
-        (max if name.startswith(_CAPACITIES) else min)(group, key=lambda figure: figure.value) for name, group in groups.items()
-    )
 
 
 def _kernel(profiles: Sequence[MachineProfile]) -> tuple[KernelCost, ...]:

@@ -8,13 +8,18 @@ its usual state: there the median of the moments counts, and their spread says h
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
+from convolver.machine.core_figures import CoreFigure
 from convolver.machine.maps import Point
 
 STABLE_SPREAD = 0.05
 """A time is settled when it is known within this."""
+CAPACITIES = ("window.", "front.targets", "front.code", "front.loop")
+"""Figures that count entries: a disturbed core, whose other thread has a part of them, shows too few."""
+NARROW = 0.1
+"""Width of the interval, as a share of a number of entries, up to which that is known."""
 _NORMAL = 1.4826
 """A normal distribution's standard deviation over the median distance from its median."""
 
@@ -35,6 +40,21 @@ def usual(seconds: Sequence[float]) -> tuple[float, float, bool]:
     apart = median(abs(one - center) for one in seconds)
     spread = (apart if len(seconds) < 3 else _NORMAL * apart) / center
     return center, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
+
+
+def quietest_figures(figures: Iterable[CoreFigure]) -> tuple[CoreFigure, ...]:
+    """Return each figure of a core as the quietest moment has it: the fewest cycles; of known numbers of entries the most."""
+
+    def entries(figure: CoreFigure) -> tuple[bool, float]:
+        return figure.high - figure.low <= NARROW * figure.value, figure.value
+
+    groups: dict[str, list[CoreFigure]] = {}
+    for figure in figures:
+        groups.setdefault(figure.name, []).append(figure)
+    return tuple(
+        max(group, key=entries) if name.startswith(CAPACITIES) else min(group, key=lambda figure: figure.value)
+        for name, group in groups.items()
+    )
 
 
 def merge_points(points: Sequence[Point], factors: Sequence[float], *, near: bool) -> Point:

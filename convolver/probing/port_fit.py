@@ -85,6 +85,11 @@ def kind_cycles(ports: Ports) -> float:
     return float(mix_cycles(_four([ports], [()])[0, 0], np.ones(4)))
 
 
+def _share(beyond: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+    """Return how far a value is beyond a limit, of none to all: a step would part two probes of one core by their noise."""
+    return np.clip(0.5 + beyond / width, 0.0, 1.0)
+
+
 def _four(first: Sequence[Ports], other: Sequence[Ports]) -> NDArray[np.int64]:
     """Return all pairs of two lists as an array (first, other, 4)."""
     one, two = (np.array([(*ports, 0)[:2] for ports in kinds], dtype=np.int64) for kinds in (first, other))
@@ -116,12 +121,12 @@ class _Search:
         )
         ideal, even = (np.maximum(mix_cycles(ports, counts, even=way), issued) for way in (False, True))
         slower = np.array([max(count * self.alone[kind], others * self.alone[other]) for other, count, others, _ in known])
-        apart = measured < (1 + APART) * np.maximum(slower, issued)
-        wrong = apart & (ideal > (1 + TOGETHER) * measured)
+        apart = _share(1 + APART - measured / np.maximum(slower, issued), APART)
+        wrong = apart * _share(ideal / measured - 1 - TOGETHER, TOGETHER)
         errors = np.minimum(np.abs(np.log(ideal / measured)), np.abs(np.log(even / measured)) + EVEN)
         one, two = (np.bitwise_or.reduce(ports[..., which], axis=-1) for which in (slice(2), slice(2, 4)))
-        shared = apart & ((one & two) > 0)
-        return np.where(wrong, np.abs(np.log(ideal / measured)), errors), CONTRADICTION * wrong + SHARED * shared
+        shared = apart * ((one & two) > 0)
+        return np.where(wrong > 0.5, np.abs(np.log(ideal / measured)), errors), CONTRADICTION * wrong + SHARED * shared
 
     def costs(self, kind: str, options: Sequence[Ports]) -> NDArray[np.float64]:
         """Return what each option leaves unexplained."""

@@ -78,7 +78,7 @@ def port_figures(lines: Iterable[Mapping[str, Any]]) -> tuple[MixedKind, ...]:
 
 def _slots(samples: Sequence[float], slot: float, alone: float) -> int:
     """Return how many slots one takes beside so many others, 0 where that is no whole number or more than it takes alone."""
-    exact = min(samples) / slot - AMONG if samples else 0.0
+    exact = median(samples) / slot - AMONG if samples else 0.0
     whole = round(exact) if abs(exact - round(exact)) < WHOLE else 0
     return whole if 1 <= whole < alone / slot + WHOLE else 0
 

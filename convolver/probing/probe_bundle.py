@@ -27,6 +27,7 @@ from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
 from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
+from convolver.probing.moments import quietest_figures
 from convolver.probing.plan import Plan, full_plan, quick_plan
 from convolver.probing.port_probe import port_figures
 from convolver.probing.runner import Kernel, options_of
@@ -77,12 +78,14 @@ def _core_asks() -> list[str]:
 def _plan_text(plan: Plan) -> str:
     """Return the plan as probes/bundle.c reads it."""
     tasks: list[tuple[str, list[str], list[str]]] = [("kernels", ["--list"], [])]
+    core = ["--core", "--cpu", "%c", "--bytes", str(BYTES)]
     asked = [("round", plan, plan.rounds), ("huge", plan.on_huge_pages(), OTHER_ROUNDS)]
     if plan.loaded:
         asked.append(("loaded", loaded_plan(plan), OTHER_ROUNDS))
     for name, part, rounds in asked:
-        tasks += [(f"{name}-{number}", options_of(part, "%c", "%b"), _lines(part)) for number in range(rounds)]
-    tasks.append(("core", ["--core", "--cpu", "%c", "--bytes", str(BYTES)], _core_asks()))
+        for number in range(rounds):
+            tasks += [(f"{name}-{number}", options_of(part, "%c", "%b"), _lines(part)), (f"core-{name}-{number}", core, [])]
+    tasks.append(("core", core, _core_asks()))
     tasks.append(("ports", ["--ports", "--cpu", "%c"], []))
     tasks.append(("system", ["--system", "--cpu", "%c"], []))
     text = [f"plan {plan.name}", *(f"file {name}" for name in FILES)]
@@ -233,7 +236,8 @@ def _profile(
     loads = [tuple(float(word) for word in text.split()[:3]) for name, text in files if name == "/proc/loadavg"] or [(0.0,) * 3]
     started = datetime.datetime.fromtimestamp(int(about["started"]), datetime.UTC)
     seconds = sum(one.elapsed_seconds for one in [*measured, *huge, *loaded])
-    core, kernel = core_figures(_Recorded(tasks["core"])), kernel_costs(tasks["system"])
+    moments = [core_figures(_Recorded(tasks[name])) for name in tasks if name.startswith("core")]
+    core, kernel = quietest_figures(figure for moment in moments for figure in moment), kernel_costs(tasks["system"])
     without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
     around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes_of(plan.pages, described)))
     name = str(about["host"]).split(".")[0].replace("/", "-") or "machine"

@@ -12,7 +12,7 @@ from convolver.machine.core_figures import CoreFigure
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Point
 from convolver.probing.merge_probes import merge
-from convolver.probing.moments import merge_points, quietest, usual
+from convolver.probing.moments import merge_points, quietest, quietest_figures, usual
 from tests.synthetic import machine
 
 SECONDS = st.floats(1e-10, 1e-6)
@@ -44,6 +44,18 @@ def test_the_core_is_that_of_the_quietest_probe_and_memory_that_of_the_median_on
         assert point.seconds_per_reference == pytest.approx(min(own) if near(size) else median(own))
         assert len(point.rounds_seconds) == 3
     assert merged.throughput("add").seconds == probes[1].throughput("add").seconds
+
+
+def test_a_core_figure_is_that_of_its_quietest_moment():
+    def figure(name, value, low, high):
+        return CoreFigure(name=name, value=value, low=low, high=high)
+
+    mispredicted = [figure("branch.random", value, value - 0.1, value + 0.1) for value in (15.0, 13.5, 14.9)]
+    halved, known, vague = (
+        figure("window.scheduler", *of) for of in ((43.0, 42.0, 43.0), (86.0, 85.0, 86.0), (219.0, 85.0, 241.0))
+    )
+    found = quietest_figures([mispredicted[0], halved, *mispredicted[1:], vague, known])
+    assert found == (mispredicted[1], known)
 
 
 def test_a_far_point_says_how_far_a_single_moment_lies_from_it_and_a_near_one_whether_the_two_best_agree():
