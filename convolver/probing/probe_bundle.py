@@ -239,7 +239,8 @@ def _profile(
     moments = [core_figures(_Recorded(tasks[name])) for name in tasks if name.startswith("core")]
     core, kernel = quietest_figures(figure for moment in moments for figure in moment), kernel_costs(tasks["system"])
     without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
-    around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes_of(plan.pages, described)))
+    page_bytes = page_bytes_of(plan.pages, described)
+    around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes) if loaded else ())
     name = str(about["host"]).split(".")[0].replace("/", "-") or "machine"
     return profile_of(
         Measured(

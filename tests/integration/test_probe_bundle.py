@@ -51,7 +51,7 @@ def printed(tmp_path_factory):
 @pytest.mark.slow
 def test_a_bundle_measures_in_an_empty_root(printed, convolver, tmp_path):
     done = convolver("machine", "add", printed, "-n", "elsewhere", "--no-calibrate", "-o", tmp_path / "e.machine.json")
-    if "no sample went undisturbed" in done.stderr:
+    if "no sample went undisturbed" in done.stderr and '"samples_seconds": []' in printed.read_text():
         pytest.skip("other work took the CPU during the whole probe")
     assert done.returncode == 0, done.stderr
     profile = MachineProfile.load(tmp_path / "e.machine.json")
