@@ -137,7 +137,7 @@ static void cv_caches_of_cpuid(int cpu)
 
 static void cv_copy_caches(int cpu)
 {
-    const char *const names[] = {"type", "size", "level", "ways_of_associativity", "coherency_line_size"};
+    const char *const names[] = {"type", "size", "level", "ways_of_associativity", "coherency_line_size", "shared_cpu_list"};
     char path[128];
     int found = 0;
     for (int index = 0; index < 8; index++)

@@ -24,6 +24,8 @@ class Geometry(NamedTuple):
     line_bytes: int
     policy: int = 0  # place in convolver.machine.hierarchy.POLICIES
     own: bool = False  # each thread has one for itself
+    parts: int = 1  # else: thread t has number t // adjacent % parts
+    adjacent: int = 1
 
 
 class OwnerLimitError(SimulationError):

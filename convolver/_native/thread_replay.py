@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,29 @@ class ThreadRun:
     intervals: NDArray[Any]
 
 
+class Complexes(NamedTuple):
+    """Cores that share a last level, so many of these: thread t is on number t // adjacent % many. Bytes a second that 1, 2, ...
+    busy cores of one get from memory and from the last level; empty: no limit."""
+
+    many: int
+    adjacent: int
+    capacity: NDArray[np.float64]
+    near_capacity: NDArray[np.float64]
+
+
+class NearWork(NamedTuple):
+    """By class of work: the part of its seconds that waits for the last level (0..1), and bytes that an instruction moves from
+    there."""
+
+    share: NDArray[np.float64]
+    moved: NDArray[np.float64]
+
+
+def _doubles(values: NDArray[np.float64]) -> Any:
+    """Return a copy as C has it."""
+    return ffi.new("double[]", values.tolist())
+
+
 class PackedThreads:
     """Events of threads packed for the replay; one run at a time."""
 
@@ -64,12 +87,14 @@ class PackedThreads:
         sibling: float = 1.0,
         pinning: str | None = None,
         least: float | None = None,
+        complexes: Complexes | None = None,
+        near: NearWork | None = None,
     ) -> ThreadRun:
         """Replay on ``cores`` cores. By class of work: seconds of an instruction alone, the part of them that waits for memory
         (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit. ``touches``:
         what threads do to lines that others touch, ordered by class. ``pairs`` of the cores are two threads of one, each
         ``sibling`` times slower while both are busy. ``pinning``: one of :data:`PINNINGS`. ``least``: keep intervals of so
-        many seconds."""
+        many seconds. ``complexes``: cores that share a last level; ``near``: what each class of work asks of it."""
         columns = [np.ascontiguousarray(column, dtype=float) for column in (seconds, memory, bytes_moved, capacity)]
         first, second, third, fourth = (ffi.from_buffer("double[]", one) if len(one) else ffi.NULL for one in columns)
         work = ffi.new("cv_threads_work *", {"classes": len(seconds), "seconds": first, "memory": second, "bytes": third})
@@ -79,6 +104,15 @@ class PackedThreads:
             work.n_touches, work.lines = len(touched), int(touches["line"].max()) + 1
         machine = ffi.new("cv_threads_machine *", {"cores": cores, "capacities": len(capacity), "capacity": fourth})
         machine.pairs, machine.sibling = pairs, sibling
+        kept = []  # what the structures point to
+        if complexes is not None:
+            machine.complexes, machine.adjacent = complexes.many, complexes.adjacent
+            kept += [_doubles(complexes.capacity), _doubles(complexes.near_capacity)]
+            machine.complex_capacities, machine.near_capacities = map(len, kept)
+            machine.complex_capacity, machine.near_capacity = kept
+        if near is not None:
+            kept += [_doubles(near.share), _doubles(near.moved)]
+            work.near, work.near_bytes = kept[-2:]
         machine.pinning = 0 if pinning is None else 1 + PINNINGS.index(pinning)
         for name in COSTS:
             setattr(machine.costs, name, costs[name])

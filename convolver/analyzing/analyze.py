@@ -257,9 +257,8 @@ def _kept(
     seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle) / busy
     if not seconds:
         return where
-    kept = kept_lines(
-        asked_of_last(references, where) / seconds * lives.seconds, sizes, [miss_ratio(references, one) for one in every]
-    )
+    asked = asked_of_last(references, where) / seconds * lives.seconds / systems.caches.placed[0]
+    kept = kept_lines(asked, sizes, [miss_ratio(references, one) for one in every])
     larger = min(int(np.searchsorted(sizes, kept)), len(sizes) - 1)
     if not larger:
         return replace(every[0], pages=where.pages)

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.thread_replay import COMPACT, TOUCH, PackedThreads, ThreadRun
+from convolver._native.thread_replay import COMPACT, TOUCH, Complexes, NearWork, PackedThreads, ThreadRun
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.convolve import convolve
-from convolver.convolution.thread_costs import NORMAL_90, SEED, drawn_capacity, drawn_costs, memory_capacity, thread_costs
+from convolver.convolution.thread_costs import (
+    NORMAL_90,
+    SEED,
+    complex_capacity,
+    drawn_capacity,
+    drawn_costs,
+    last_level_capacity,
+    memory_capacity,
+    thread_costs,
+)
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import UsageError
-from convolver.machine.contention import shares_core
+from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.attribution import executions_by_counter
@@ -31,9 +40,8 @@ LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
 """Draws of the interval are replayed one by one while they have so many events together, and so many at least."""
 LOCKS_SHOWN = LINES_SHOWN = 5
 REGIONS_SHOWN = 10
-THREADS_PER_CORE = "threads_per_core"
-"""Field of a derived CPU."""
 SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
+LAST = "the last level's bandwidth"
 LEAST_LOST = 0.02
 """Share of the cores' time that a cause must take to be named."""
 INTERVALS = 5000
@@ -105,18 +113,19 @@ class Elapsed:
 
 @dataclass(frozen=True)
 class _Work:
-    """By class of work: seconds of all of it, bytes that one instruction brings from memory; and seconds of a call, of a page
-    and of the kernel before the second thread began."""
+    """By class of work: seconds of all of it, bytes that one instruction brings from memory and from the last level; and seconds
+    of a call, of a page and of the kernel before the second thread began."""
 
     seconds: NDArray[np.float64]
     moved: NDArray[np.float64]
+    near: NDArray[np.float64]
     call: float
     fault: float
     rest: float
 
     def drawn(self, seconds: NDArray[np.float64], system: float) -> _Work:
         """Return it with other seconds, and so many times the time in the kernel."""
-        return _Work(seconds, self.moved, self.call * system, self.fault * system, self.rest * system)
+        return _Work(seconds, self.moved, self.near, self.call * system, self.fault * system, self.rest * system)
 
 
 @dataclass(frozen=True)
@@ -129,13 +138,22 @@ class _Node:
     pairs: int
     sibling: float
     pinning: str | None
+    complexes: Complexes
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A program on a machine with its threads on several complexes: how many times slower each block is than on one, and its
+    times there."""
+
+    slower: NDArray[np.float64]
+    times: BlockTimes
 
 
 def core_pairs(machine: MachineProfile, cores: int) -> int:
     """Return how many cores have two of the machine's CPUs each, where probes saw that they share one or the profile says so;
     else 0."""
-    shared = any(shares_core(one.slowdown) for one in machine.neighbours) or machine.cpu.get(THREADS_PER_CORE, 1) > 1
-    return max(int(machine.cpu.get("cpus", 1)), cores) // 2 if shared else 0
+    return max(int(machine.cpu.get("cpus", 1)), cores) // 2 if has_siblings(machine) else 0
 
 
 class ThreadReplay:
@@ -150,6 +168,7 @@ class ThreadReplay:
             raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
         self._log, self._trace = log, trace
         self._siblings: dict[str, float] = {}
+        self._known_apart: dict[tuple[str, Placement], _Apart] = {}
         self._records = log.records.copy()
         self._known_system = trace.signature.header.get("system") or {}
         self._records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
@@ -227,19 +246,47 @@ class ThreadReplay:
         shared[0] += float(values[whole == 0].sum())
         return shared
 
-    def _worked(self, blocks: NDArray[np.intp], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the seconds of blocks without those in which their threads wait in loops of the program."""
-        return np.asarray(seconds * (1 - self._waits[blocks]))
+    def _worked(self, blocks: NDArray[np.intp], seconds: NDArray[np.float64], apart: _Apart | None) -> NDArray[np.float64]:
+        """Return the seconds of blocks without those in which their threads wait in loops of the program, as their threads are
+        placed."""
+        slower = 1.0 if apart is None else apart.slower[blocks]
+        return np.asarray(seconds * slower * (1 - self._waits[blocks]))
 
-    def _work(self, times: BlockTimes) -> _Work:
+    def _work(self, times: BlockTimes, apart: _Apart | None = None) -> _Work:
         table = times.table
         blocks = table["block"].to_numpy().astype(np.intp)
-        seconds = self._by_class(blocks, self._worked(blocks, table["seconds"].to_numpy()))
-        last = table[HIT_RATE + times.levels[-1]].fill_null(1.0).fill_nan(1.0).to_numpy() if times.levels else np.ones(len(table))
-        missed = np.maximum(1 - last, 0) * table["memops"].to_numpy()
-        moved = self._by_class(blocks, LINE_BYTES * missed)
-        moved = np.divide(moved, self._instructions, out=np.zeros_like(moved), where=self._instructions > 0)
-        return _Work(seconds, moved, *self._system(times))
+        seconds = self._by_class(blocks, self._worked(blocks, table["seconds"].to_numpy(), apart))
+        here = times if apart is None else apart.times
+        return _Work(seconds, self._moved(here, -1), self._moved(here, -2), *self._system(times))
+
+    def _moved(self, times: BlockTimes, level: int) -> NDArray[np.float64]:
+        """Return the bytes that an instruction of each class brings from beyond a level (-1: the last, -2: the one before)."""
+        if len(times.levels) < -level:
+            return np.zeros(len(self._instructions))
+        table = times.table
+        blocks = table["block"].to_numpy().astype(np.intp)
+        hits = table[HIT_RATE + times.levels[level]].fill_null(1.0).fill_nan(1.0).to_numpy()
+        moved = self._by_class(blocks, LINE_BYTES * np.maximum(1 - hits, 0) * table["memops"].to_numpy())
+        return np.divide(moved, self._instructions, out=np.zeros_like(moved), where=self._instructions > 0)
+
+    def _apart(self, machine: MachineProfile, cores: int, pinning: str | None) -> _Apart | None:
+        """Return what the program does where its threads are on several complexes of cores; None where they are on one."""
+        where = placement(machine, cores, pinning == COMPACT)
+        where = where._replace(complexes=min(where.complexes, -(-self.threads // where.adjacent)))
+        if where.complexes < 2:
+            return None
+        key = machine.id, where
+        if key not in self._known_apart:
+            other = placed(machine, where)
+            analysis = analyze(self._trace, [machine, other])
+            one, two = convolve(analysis, machine), convolve(analysis, other)
+            slower = np.ones(self._executions.shape[0])
+            known = dict(zip(one.table["block"].to_list(), one.table["seconds"].to_list(), strict=True))
+            for block, seconds in zip(two.table["block"].to_list(), two.table["seconds"].to_list(), strict=True):
+                if known.get(block):
+                    slower[block] = seconds / known[block]
+            self._known_apart[key] = _Apart(slower, two)
+        return self._known_apart[key]
 
     def _each(self, work: _Work) -> NDArray[np.float64]:
         """Return the seconds of one instruction of each class; what no class has belongs to the first."""
@@ -270,13 +317,14 @@ class ThreadReplay:
         threads stay on a CPU with a ``pinning`` (:data:`convolver._native.thread_replay.PINNINGS`)."""
         unsaid = cores is None and "cpus" not in machine.cpu
         cores = cores or self.cores(machine)
-        work = self._work(times)
+        apart = self._apart(machine, cores, pinning)
+        work = self._work(times, apart)
         node, notes = self._node(machine, cores, pinning)
         if unsaid:
             notes.append(f"there are {cores} CPUs for the program, as many as it has threads (--cores)")
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
-        draws = self._draws(machine, times, work, node, run.totals)
+        draws = self._draws(machine, times, work, node, run.totals, apart)
         low, high = _ends(seconds, draws, times)
         spins = self._spins(times)
         if spins:
@@ -308,7 +356,9 @@ class ThreadReplay:
         self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None
     ) -> ThreadRun:
         """Replay and keep what each thread does when, some :data:`INTERVALS` each; twice, where the times know no elapsed one."""
-        work, node = self._work(times), self._node(machine, cores or self.cores(machine), pinning)[0]
+        cores = cores or self.cores(machine)
+        work = self._work(times, self._apart(machine, cores, pinning))
+        node = self._node(machine, cores, pinning)[0]
         known = times.elapsed["seconds"] if times.elapsed is not None else self._run(work, node).totals["elapsed"]
         return self._run(work, node, float(known) / INTERVALS)
 
@@ -319,7 +369,14 @@ class ThreadReplay:
         pairs = core_pairs(machine, cores)
         most = 1 if pinning == COMPACT else pairs  # threads that certainly have cores of their own
         sibling = self._beside_sibling(machine) if pairs > 0 and most < min(cores, self.threads) else 1.0
-        return _Node(cores, capacity, costs, pairs, sibling, pinning), [*notes, *more]
+        where = placement(machine, cores, pinning == COMPACT)
+        each = min(complex_cpus(machine) or cores, cores)
+        through = complex_capacity(machine, each) if where.complexes > 1 else np.zeros(0)
+        complexes = Complexes(*where, through, last_level_capacity(machine, each))
+        if where.complexes > 1:
+            spread = "fill one after the other of" if pinning == COMPACT else "are spread over"
+            more.append(f"threads {spread} {where.complexes} complexes of {each} CPUs, each with a last level of its own")
+        return _Node(cores, capacity, costs, pairs, sibling, pinning, complexes), [*notes, *more]
 
     def _beside_sibling(self, machine: MachineProfile) -> float:
         """Return how many times slower the program is as one of two on a core."""
@@ -332,12 +389,12 @@ class ThreadReplay:
 
     def _run(self, work: _Work, node: _Node, least: float | None = None) -> ThreadRun:
         each = self._each(work)
-        single = node.capacity[0] if len(node.capacity) else np.inf
-        # The part of its time in which a thread must have the memory bus, at least.
-        memory = np.divide(work.moved / single, each, out=np.zeros_like(each), where=each > 0)
+        # The parts of its time in which a thread must have the memory bus, and the last level, at least.
+        memory = _share(work.moved, node.capacity, each)
+        near = np.minimum(_share(work.near, node.complexes.near_capacity, each), 1 - memory)
         return self._packed.run(
             each,
-            np.clip(memory, 0, 1),
+            memory,
             work.moved,
             cores=node.cores,
             capacity=node.capacity,
@@ -347,10 +404,18 @@ class ThreadReplay:
             sibling=node.sibling,
             pinning=node.pinning,
             least=least,
+            complexes=node.complexes,
+            near=NearWork(near, work.near),
         )
 
     def _draws(
-        self, machine: MachineProfile, times: BlockTimes, work: _Work, node: _Node, totals: Mapping[str, float]
+        self,
+        machine: MachineProfile,
+        times: BlockTimes,
+        work: _Work,
+        node: _Node,
+        totals: Mapping[str, float],
+        apart: _Apart | None,
     ) -> NDArray[np.float64] | None:
         """Return elapsed seconds, drawn: replays with the drawn times of blocks, of the kernel and of events.
 
@@ -360,21 +425,23 @@ class ThreadReplay:
             return None
         count = len(times.draws)
         replays = min(count, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
-        system, seconds = _system_draws(times, count), self._drawn_seconds(times, replays)
+        system, seconds = _system_draws(times, count), self._drawn_seconds(times, replays, apart)
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
         stretch = np.empty(replays)
         for i in range(replays):
             costs_of_it = {name: cost[i] for name, cost in costs.items()}
-            drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it)
+            part = node.complexes
+            through = part._replace(capacity=capacity[i] * part.capacity, near_capacity=capacity[i] * part.near_capacity)
+            drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it, complexes=through)
             drawn_work = work.drawn(seconds[:, i], system[i])
             found = self._run(drawn_work, drawn).totals
             stretch[i] = found["elapsed"] / self._processor_seconds(drawn_work, found)
         blocks, user = times.table["block"].to_numpy().astype(np.intp), times.table["seconds"].to_numpy()
-        worked = self._worked(blocks, user).sum() / max(user.sum(), 1e-300)
+        worked = self._worked(blocks, user, apart).sum() / max(user.sum(), 1e-300)
         whole = worked * times.draws + system * (times.system.seconds if times.system is not None else 0.0)
         return np.asarray(whole * np.resize(stretch, count))
 
-    def _drawn_seconds(self, times: BlockTimes, draws: int) -> NDArray[np.float64]:
+    def _drawn_seconds(self, times: BlockTimes, draws: int, apart: _Apart | None) -> NDArray[np.float64]:
         """Return the seconds of each class in the first draws, shape (classes, draws): those of the blocks with most of the time
         by themselves, the others together."""
         assert times.draws is not None
@@ -384,10 +451,10 @@ class ThreadReplay:
         others = np.where(np.isin(blocks, list(known)), 0.0, seconds)
         single = np.stack([*known.values(), np.zeros(len(times.draws))])
         left = np.maximum(times.draws - single.sum(axis=0), 0.0) / max(others.sum(), 1e-300)
-        found = np.outer(self._by_class(blocks, self._worked(blocks, others)), left[:draws])
+        found = np.outer(self._by_class(blocks, self._worked(blocks, others, apart)), left[:draws])
         for block, drawn in known.items():
             one = np.array([block])
-            found += np.outer(self._by_class(one, self._worked(one, np.ones(1))), drawn[:draws])
+            found += np.outer(self._by_class(one, self._worked(one, np.ones(1), apart)), drawn[:draws])
         return found
 
     def _locks(self, run: ThreadRun) -> list[dict[str, Any]]:
@@ -451,6 +518,12 @@ class ThreadReplay:
         return f"a lock at {lock:#x}" + (f", taken in {where}" if where else "")
 
 
+def _share(moved: NDArray[np.float64], capacity: NDArray[np.float64], each: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the part of ``each`` instruction's seconds in which one core moves its bytes; none where there is no limit."""
+    single = capacity[0] if len(capacity) else np.inf
+    return np.clip(np.divide(moved / single, each, out=np.zeros_like(each), where=each > 0), 0, 1)
+
+
 def _system_draws(times: BlockTimes, count: int) -> NDArray[np.float64]:
     """Return factors of the time in the kernel, which errs alike on all machines."""
     if times.system is None or not 0 < times.system.low <= times.system.high:
@@ -471,7 +544,8 @@ def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) 
 def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     """Return the core seconds without work by cause. Waiting counts only where a core was free for it: in proportion."""
     totals, waited = run.totals, run.waited
-    free = max(cores * totals["elapsed"] - totals["work"] - totals["saturated"] - totals["contended"] - totals["paired"], 0.0)
+    lost = sum(totals[name] for name in ("saturated", "near", "contended", "paired"))
+    free = max(cores * totals["elapsed"] - totals["work"] - lost, 0.0)
     causes = {
         "serial parts": waited["fork"] + waited["join"],
         "imbalance": waited["barrier"],
@@ -483,6 +557,7 @@ def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
     return {
         **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
         MEMORY: totals["saturated"],
+        LAST: totals["near"],
         SHARING: totals["contended"],
         SIBLINGS: totals["paired"],
     }

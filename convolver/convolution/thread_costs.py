@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.machine.derived import MEMORY_BANDWIDTHS
+from convolver.machine.maps import Curve
 from convolver.machine.profile import MachineProfile
 
 DEFAULT_COSTS = {
@@ -104,13 +106,73 @@ def drawn_capacity(machine: MachineProfile, cores: int, count: int) -> NDArray[n
     return np.asarray(np.exp(math.hypot(noise, unseen) * normal))
 
 
+def _streams(machine: MachineProfile, threads: int) -> list[Curve]:
+    """Return the curves of so many busy CPUs that load line after line."""
+    known = [one for one in machine.maps if one.threads == threads and not one.beside and one.pattern == "unit"]
+    return [one for one in known if one.operation in _LINE_LOADS and one.points]
+
+
 def _bandwidth(machine: MachineProfile, threads: int) -> float:
     """Return the bytes a second that so many busy CPUs load from memory together; 0 where that was not measured."""
-    curves = [one for one in machine.maps if one.threads == threads and not one.beside and one.pattern == "unit"]
-    far = [(one, one.points[-1]) for one in curves if one.operation in _LINE_LOADS and one.points]
+    far = [(one, one.points[-1]) for one in _streams(machine, threads)]
     beyond = max((level.size_bytes for level in machine.hierarchy), default=0)
     rates = [one.width_bytes / point.seconds_per_reference for one, point in far if point.working_set_bytes > beyond]
     return threads * max(rates, default=0.0)
+
+
+def _last_level_bandwidth(machine: MachineProfile, threads: int) -> float:
+    """Return the same from the last level: with sets of several times the level before it, of which all threads' fit."""
+    if len(machine.hierarchy) < 2:
+        return 0.0
+    before, last = machine.hierarchy[-2].size_bytes, machine.hierarchy[-1].size_bytes
+    rates = [
+        one.width_bytes / point.seconds_per_reference
+        for one in _streams(machine, threads)
+        for point in one.points
+        if 2 * before <= point.working_set_bytes <= last / 2 / threads
+    ]
+    return threads * max(rates, default=0.0)
+
+
+def _saturating(known: Mapping[int, float], cores: int) -> NDArray[np.float64]:
+    """Return what 1, 2, ... ``cores`` cores get that share a way to memory, from what some numbers of them do. Beyond the most of
+    these each doubling adds half of what the one before it added."""
+    found = {count: max(rate, known[1]) for count, rate in known.items()}
+    top = max(found)
+    half = found[max((one for one in found if 2 * one <= top), default=1)]
+    gain = min(max(found[top] / half - 1, 0.0), 1.0) if top > 1 else 1.0
+    while top < cores:
+        gain /= 2
+        found[2 * top] = found[top] * (1 + gain)
+        top *= 2
+    places = sorted(found)
+    return np.interp(np.arange(1, cores + 1), places, [found[one] for one in places])
+
+
+def complex_capacity(machine: MachineProfile, cores: int) -> NDArray[np.float64]:
+    """Return the bytes a second that 1, 2, ... ``cores`` busy cores of one complex get from memory together; empty: unknown."""
+    known = {count: rate for count, rate in _memory_rates(machine).items() if count <= cores}
+    return _saturating(known, cores) if 1 in known else np.zeros(0)
+
+
+def last_level_capacity(machine: MachineProfile, cores: int) -> NDArray[np.float64]:
+    """Return the same from their last level: as much for each further core as the most that were measured have; empty where
+    several at a time were not."""
+    counts = {one.threads for one in machine.maps if one.threads <= cores}
+    known = {count: rate for count in counts if (rate := _last_level_bandwidth(machine, count)) > 0}
+    top = max(known, default=0)
+    if 1 not in known or top < 2:
+        return np.zeros(0)
+    known[max(cores, top)] = known[top] * max(cores, top) / top
+    places = sorted(known)
+    return np.interp(np.arange(1, cores + 1), places, [max(known[one], known[1]) for one in places])
+
+
+def _memory_rates(machine: MachineProfile) -> dict[int, float]:
+    """Return the bytes a second that numbers of busy CPUs were measured to get from memory together."""
+    counts = {one.threads for one in machine.maps}
+    known = {count: rate for count in counts if (rate := _bandwidth(machine, count)) > 0}
+    return known | {int(count): float(rate) for count, rate in machine.cpu.get(MEMORY_BANDWIDTHS, {}).items() if int(count) > 1}
 
 
 def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.float64], list[str]]:
@@ -120,9 +182,7 @@ def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.flo
     or so many times what that many or more were measured to get.
     Empty where the profile has no curve that reaches memory.
     """
-    counts = sorted({one.threads for one in machine.maps})
-    known = {count: rate for count in counts if (rate := _bandwidth(machine, count)) > 0}
-    known |= {int(count): float(rate) for count, rate in machine.cpu.get(MEMORY_BANDWIDTHS, {}).items() if int(count) > 1}
+    known = _memory_rates(machine)
     if 1 not in known:
         return np.zeros(0), [f"memory is taken to have bandwidth for all: no curve of {machine.name} reaches it"]
     for count in known:

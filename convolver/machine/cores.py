@@ -62,7 +62,8 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """One core. ``flags`` are CPU flags that only it has, ``families`` pairs of a CPU family and model numbers.
 
     ``params`` are the widths, buffers and latencies of ``cv_core_params`` (csrc/include/cv_core.h); ``eliminates`` says which
-    moves between registers take no port: "general", "vector". ``source`` says where the numbers are from.
+    moves between registers take no port: "general", "vector"; ``complex_cores``, how many cores share a last level (0: all of a
+    socket). ``source`` says where the numbers are from.
     """
 
     name: str
@@ -72,6 +73,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     flags: tuple[str, ...] = ()
     ports: tuple[str, ...]
     eliminates: tuple[str, ...] = ()
+    complex_cores: int = 0
     params: dict[str, int]
     memory: Memory
     kinds: dict[str, InstructionKind]

@@ -17,11 +17,13 @@ PAGE_BYTES = 4096
 
 
 class MemorySystem(NamedTuple):
-    """``tlb`` has the levels for one size of page."""
+    """``tlb`` has the levels for one size of page. ``placed``: so many last levels; thread t of a program uses number
+    t // (the second) % (the first)."""
 
     hierarchy: tuple[Level, ...]
     tlb: tuple[TlbLevel, ...] = ()
     semantics: str = "write-back"
+    placed: tuple[int, int] = (1, 1)
 
     @property
     def plain(self) -> bool:
@@ -44,6 +46,8 @@ class MemorySystem(NamedTuple):
             document["tlb"] = [msgspec.to_builtins(level) for level in self.tlb]
         if self.semantics != "write-back":
             document["semantics"] = self.semantics
+        if self.placed[0] > 1:
+            document["placed"] = list(self.placed)
         return document
 
     @property

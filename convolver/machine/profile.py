@@ -24,6 +24,8 @@ __all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate"
 
 SCHEMA = "convolver.machine"
 SUFFIX = ".machine.json"
+PLACED = "placed"
+"""Field of a CPU on which a program's threads have several last levels: how many, and how many threads in a row share one."""
 SETS = 64
 """A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
 
@@ -178,7 +180,12 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def system(self) -> MemorySystem:
         """What simulations use: caches, the TLB for the pages that programs have, what a write does."""
-        return make_system(self.hierarchy, self.tlb, self.semantics, self.page_bytes)
+        return make_system(self.hierarchy, self.tlb, self.semantics, self.page_bytes)._replace(placed=self._placed)
+
+    @property
+    def _placed(self) -> tuple[int, int]:
+        complexes, adjacent = self.cpu.get(PLACED, (1, 1))
+        return int(complexes), int(adjacent)
 
     @property
     def translations(self) -> MemorySystem | None:
@@ -195,7 +202,8 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def _with_last(self, size_bytes: float) -> MemorySystem:
         *inner, last = self.hierarchy
         step = last.ways * last.line_bytes * SETS
-        return MemorySystem((*inner, msgspec.structs.replace(last, size_bytes=max(round(size_bytes / step), 1) * step)))
+        smaller = msgspec.structs.replace(last, size_bytes=max(round(size_bytes / step), 1) * step)
+        return MemorySystem((*inner, smaller), placed=self._placed)
 
     @property
     def left_systems(self) -> tuple[MemorySystem, ...]:

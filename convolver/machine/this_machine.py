@@ -72,12 +72,24 @@ def read_hierarchy(cpu: int = 0, root: Path = ROOT / _CPUS) -> tuple[Level, ...]
 
 def sibling_cpus(cpu: int, root: Path = ROOT / _CPUS) -> set[int]:
     """Return the other threads of a CPU's core, as the kernel reports them (``0,2`` or ``0-1``)."""
+    return _cpus_in(_text(root / f"cpu{cpu}" / "topology" / "thread_siblings_list")) - {cpu}
+
+
+def last_level_cpus(cpu: int, root: Path = ROOT / _CPUS) -> int:
+    """Return how many CPUs share the last level of this one, as the kernel reports it; 0 where it does not."""
+    folders = (root / f"cpu{cpu}" / "cache").glob("index*")
+    last = max(folders, key=lambda folder: _integer(folder / "level"), default=None)
+    return len(_cpus_in(_text(last / "shared_cpu_list"))) if last is not None else 0
+
+
+def _cpus_in(text: str) -> set[int]:
+    """Return the CPUs in a list of the kernel (``0,2`` or ``0-1``)."""
     found: set[int] = set()
-    for part in _text(root / f"cpu{cpu}" / "topology" / "thread_siblings_list").split(","):
+    for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdigit():
             found.update(range(int(first), int(last or first) + 1))
-    return found - {cpu}
+    return found
 
 
 def _cpuinfo(cpu: int, root: Path) -> dict[str, str]:
@@ -116,6 +128,7 @@ def describe_cpu(cpu: int = 0, root: Path = ROOT, told: Mapping[str, Any] | None
         "reported_hertz": float(clock) * 1e6 if clock else 0.0,
         "cpus": known["cpus"],
         "smt_siblings": siblings,
+        "last_level_cpus": last_level_cpus(cpu, root / _CPUS),
         "numa_nodes": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         "page_bytes": known["page_bytes"],
         "transparent_huge_pages": _policy(_text(root / _PAGES)),

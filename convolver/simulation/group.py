@@ -62,6 +62,8 @@ class Group:
                     line_bytes=level.line_bytes,
                     policy=POLICIES.index(level.policy),
                     own=number < system.private_levels,
+                    parts=system.placed[0],
+                    adjacent=system.placed[1],
                 )
                 for number, level in enumerate(system.hierarchy)
             ]

@@ -34,6 +34,8 @@ typedef struct {
     uint32_t line_bytes; /* a power of two, 8 .. 4096; equal within a hierarchy */
     uint32_t policy;     /* enum cv_sim_policy */
     uint32_t own;        /* 1: each thread has one for itself (cv_sim_thread); the levels before it, too */
+    uint32_t parts;      /* else: thread t has number t / adjacent % parts of so many; 0: all threads share one */
+    uint32_t adjacent;   /* 0: 1 */
 } cv_sim_level;
 
 typedef struct cv_sim cv_sim;

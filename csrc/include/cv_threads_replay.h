@@ -53,6 +53,11 @@ typedef struct {
     double sibling;         /* how many times slower a thread is beside another one on its core */
     uint32_t capacities;    /* elements of `capacity` */
     const double *capacity; /* bytes a second that 1, 2, ... busy cores get from memory together; the last holds for more */
+    uint32_t complexes;     /* cores that share a last level: thread t is on number t / adjacent % complexes; 0: one */
+    uint32_t adjacent;
+    uint32_t complex_capacities, near_capacities;
+    const double *complex_capacity; /* the same of the busy cores of one complex ... */
+    const double *near_capacity;    /* ... and from its last level */
     cv_threads_costs costs;
 } cv_threads_machine;
 
@@ -72,6 +77,8 @@ typedef struct {
     const double *seconds; /* of one instruction, with the machine to itself */
     const double *memory;  /* part of them that is waiting for memory, 0..1 */
     const double *bytes;   /* from and to memory, of one instruction */
+    const double *near;    /* part of the seconds that is waiting for the last level, and bytes from it; or NULL */
+    const double *near_bytes;
     uint32_t n_touches;
     uint32_t lines;                  /* all that touches name */
     const cv_threads_touch *touches; /* ordered by class */
@@ -91,7 +98,8 @@ typedef struct {
     double work;                      /* seconds of all intervals, with the machine to themselves */
     double serial;                    /* elapsed seconds in which exactly one thread ran ... */
     double idle;                      /* ... and in which none did */
-    double saturated;                 /* thread seconds lost to others' use of memory */
+    double saturated;                 /* thread seconds lost to others' use of memory ... */
+    double near;                      /* ... and of the last level */
     double contended;                 /* thread seconds lost to lines that others write */
     double queued;                    /* thread seconds lost to more threads than cores */
     double paired;                    /* thread seconds lost to the other thread of a core */

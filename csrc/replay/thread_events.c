@@ -359,6 +359,7 @@ void cv_threads_free(cv_threads *t)
     free(t->sleeps);
     free(t->lines);
     free(t->runners);
+    free(t->complexes);
     free(t->intervals);
     free(t);
 }

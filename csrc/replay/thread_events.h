@@ -71,6 +71,12 @@ struct stream {
     uint32_t outer;    /* of a task: that in which it was begun */
 };
 
+/* Cores that share a last level, in a run: threads that run there, and how many times longer they wait for it and for memory. */
+struct complex {
+    uint32_t runners;
+    double near, memory;
+};
+
 /* A line, in a run: what all that run at the moment do to it, a second. */
 struct line_use {
     double touched, stored;
@@ -98,6 +104,8 @@ struct running {
     double since, until;               /* WAITING, ASLEEP */
     double owed;                       /* seconds of a core before it goes on */
     double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
+    double near, near_demand;          /* ... the same of the last level */
+    uint32_t complex;                  /* ... whose last level that is */
     double share, beside;              /* ... the part of a core that it has, and how many times slower its other thread makes it */
     double slowed;                     /* ... how many times slower others that write its lines make it */
     double per_second;                 /* instructions, alone */
@@ -129,6 +137,7 @@ struct cv_threads {
     uint32_t n_ready, n_runs, n_sleeps;
     uint32_t *runners; /* by processor: threads that are pinned to it and run */
     uint32_t busy;     /* processors with something to do */
+    struct complex *complexes;
     struct line_use *lines;
     uint32_t n_lines;
     cv_threads_interval *intervals;

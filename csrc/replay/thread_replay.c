@@ -10,6 +10,7 @@
 #include "../common/interrupt.h"
 
 #define ANY_TURN UINT32_MAX
+#define EVERY UINT32_MAX
 #define STEPS 40      /* of the search for how much slower memory is */
 #define SLOWEST 1e6   /* ... at most */
 #define NOTHING 1e-15 /* seconds: rounding */
@@ -33,7 +34,7 @@ static void run_for(cv_threads *t, struct running *th, double seconds)
     cv_thread_does(t, th, 0);
     th->state = RUNNING;
     th->left = seconds;
-    th->memory = th->demand = 0;
+    th->memory = th->demand = th->near = th->near_demand = 0;
     th->slowed = 1;
     th->n_touches = 0;
     t->runs[t->n_runs++] = number_of(t, th);
@@ -547,6 +548,10 @@ static bool begin_work(cv_threads *t, struct running *th)
     if (user > 0) {
         th->memory = t->work->memory[r->work_class] * user / seconds;
         th->demand = t->work->bytes[r->work_class] * r->instructions / seconds;
+        if (t->work->near) {
+            th->near = t->work->near[r->work_class] * user / seconds;
+            th->near_demand = t->work->near_bytes[r->work_class] * r->instructions / seconds;
+        }
         find_touches(t, th, r, seconds);
     }
     t->totals->work += seconds;
@@ -648,6 +653,12 @@ static void share_pinned(cv_threads *t)
     }
 }
 
+/* How many times longer a thread takes that waits so many times longer for the last level and for memory. */
+static double waiting(const struct running *th, double near, double memory)
+{
+    return 1 - th->memory - th->near + th->memory * memory + th->near * near;
+}
+
 /* Gives cores to those that run. */
 static void share_cores(cv_threads *t)
 {
@@ -664,32 +675,57 @@ static void share_cores(cv_threads *t)
     }
 }
 
-static double used(const cv_threads *t, double slower)
+/* Bytes a second that the threads of a complex (EVERY: of all) get from memory or the last level, if these are so many times slower. */
+static double used(const cv_threads *t, uint32_t complex, bool near, double slower)
 {
     double sum = 0;
     for (uint32_t i = 0; i < t->n_runs; i++) {
         const struct running *th = &t->threads[t->runs[i]];
-        sum += th->share * th->demand / (1 - th->memory + th->memory * slower);
+        const struct complex *own = &t->complexes[th->complex];
+        if (complex != EVERY && complex != th->complex)
+            continue;
+        const double of_near = near ? slower : own->near, of_memory = near ? own->memory : fmax(slower, own->memory);
+        sum += th->share * (near ? th->near_demand : th->demand) / waiting(th, of_near, of_memory);
     }
     return sum;
 }
 
-/* The least factor by which waiting for memory grows so that all together get no more than the machine has. */
-static double slower_memory(const cv_threads *t)
+/* The least factor by which waiting grows so that all together get no more than what so many busy cores can have. */
+static double least_slower(const cv_threads *t, uint32_t complex, bool near, const double *capacities, uint32_t known, uint32_t busy)
 {
-    const cv_threads_machine *m = t->machine;
-    const uint32_t busy = t->busy;
-    if (!m->capacities || !busy)
+    if (!known || !busy)
         return 1;
-    double capacity = m->capacity[busy < m->capacities ? busy - 1 : m->capacities - 1];
-    if (used(t, 1) <= capacity)
+    const double capacity = capacities[busy < known ? busy - 1 : known - 1];
+    if (used(t, complex, near, 1) <= capacity)
         return 1;
     double low = 0, high = log(SLOWEST); /* of its logarithm */
     for (int i = 0; i < STEPS; i++) {
         double middle = (low + high) / 2;
-        *(used(t, exp(middle)) > capacity ? &low : &high) = middle;
+        *(used(t, complex, near, exp(middle)) > capacity ? &low : &high) = middle;
     }
     return exp(high);
+}
+
+/* How much longer threads wait for the last level of their complex and for memory: through their complex, and of all. */
+static void share_bandwidth(cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    const uint32_t n = m->complexes > 1 ? m->complexes : 1, most = (m->cores + n - 1) / n;
+    for (uint32_t c = 0; c < n; c++)
+        t->complexes[c] = (struct complex){0, 1, 1};
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        th->complex = t->runs[i] / (m->adjacent ? m->adjacent : 1) % n;
+        t->complexes[th->complex].runners++;
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        const uint32_t busy = t->complexes[c].runners < most ? t->complexes[c].runners : most;
+        t->complexes[c].near = least_slower(t, c, true, m->near_capacity, m->near_capacities, busy);
+        t->complexes[c].memory = least_slower(t, c, false, m->complex_capacity, m->complex_capacities, busy);
+    }
+    const double slower = least_slower(t, EVERY, false, m->capacity, m->capacities, t->busy);
+    for (uint32_t c = 0; c < n; c++)
+        t->complexes[c].memory = fmax(t->complexes[c].memory, slower);
 }
 
 static const cv_threads_touch *touch_of(const cv_threads *t, const struct running *th, uint32_t k)
@@ -798,13 +834,14 @@ static double set_speeds(cv_threads *t)
 {
     double until = INFINITY;
     share_cores(t);
-    const double slower = slower_memory(t);
+    share_bandwidth(t);
     for (uint32_t i = 0; i < t->n_runs; i++)
         t->threads[t->runs[i]].slowed = 1;
     slow_those_that_touch(t, t->busy);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        th->rate = th->share / (1 - th->memory + th->memory * slower) / th->slowed / th->beside;
+        const struct complex *own = &t->complexes[th->complex];
+        th->rate = th->share / waiting(th, own->near, own->memory) / th->slowed / th->beside;
         until = fmin(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
@@ -829,7 +866,10 @@ static void advance(cv_threads *t, double seconds)
         out->contended += slowed;
         out->paired += beside;
         const double saturated = (th->share - th->rate) * seconds - slowed - beside;
-        out->saturated += saturated;
+        const struct complex *own = &t->complexes[th->complex];
+        const double near = th->near * (own->near - 1), all = near + th->memory * (own->memory - 1);
+        out->near += all > 0 ? saturated * near / all : 0;
+        out->saturated += all > 0 ? saturated * (1 - near / all) : saturated;
         if (team_of(t, th)) {
             cv_threads_region *region = &team_of(t, th)->region;
             region->contended += slowed;
@@ -918,9 +958,11 @@ cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_th
     free(t->lines);
     t->n_lines = 0;
     free(t->runners);
+    free(t->complexes);
     t->lines = calloc(work->lines + 1, sizeof *t->lines);
     t->runners = calloc(machine->cores, sizeof *t->runners);
-    if (!t->lines || !t->runners)
+    t->complexes = calloc(machine->complexes + 1, sizeof *t->complexes);
+    if (!t->lines || !t->runners || !t->complexes)
         return CV_ERROR_MEMORY;
     t->n_lines = work->lines;
     *out = (cv_threads_totals){.threads = t->n_threads};

@@ -83,6 +83,8 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     l->magic = UINT64_MAX / l->sets + 1;
     l->policy = geometry->policy;
     l->own = geometry->own != 0;
+    l->parts = geometry->parts && !l->own ? geometry->parts : 1;
+    l->adjacent = geometry->adjacent ? geometry->adjacent : 1;
     if (l->policy != CV_SIM_LRU)
         return cv_policy_level(l);
     /* Tags are below EMPTY; an offset below `sets` may be added to a line before it is divided. */
@@ -118,7 +120,7 @@ cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd
     }
     cv_level *next = &l->all.threads[to];
     if (!next->rows) {
-        const cv_sim_level geometry = {.sets = l->sets, .ways = l->ways, .policy = l->policy, .own = 1};
+        const cv_sim_level geometry = {l->sets, l->ways, 0, l->policy, l->own, l->parts, l->adjacent};
         cv_status status = cv_level_new(next, &geometry, l->first, simd);
         if (status != CV_OK)
             return status;

@@ -75,13 +75,14 @@ struct cv_level {
     uint32_t ways, stride; /* stride: tags from one row to the next */
     uint32_t shift;        /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
-    bool own;         /* by thread */
-    uint32_t policy;  /* enum cv_sim_policy */
-    uint64_t *state;  /* of each set, of other policies than LRU */
-    uint8_t *ages;    /* of each way, of some policies */
-    uint64_t seed;    /* of policies that choose at random */
-    int32_t selector; /* of DRRIP: who wins the duel */
-    uint32_t bimodal; /* of DRRIP: bimodal fills */
+    bool own;                 /* by thread */
+    uint32_t parts, adjacent; /* ... else as in cv_sim_level, at least 1 */
+    uint32_t policy;          /* enum cv_sim_policy */
+    uint64_t *state;          /* of each set, of other policies than LRU */
+    uint8_t *ages;            /* of each way, of some policies */
+    uint64_t seed;            /* of policies that choose at random */
+    int32_t selector;         /* of DRRIP: who wins the duel */
+    uint32_t bimodal;         /* of DRRIP: bimodal fills */
     struct {
         uint32_t *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line */
         uint64_t offsets_end;

@@ -7,7 +7,9 @@
 
 static bool equal(const cv_level *l, const cv_sim_level *g)
 {
-    return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy && l->own == (g->own != 0);
+    const uint32_t parts = g->parts && !g->own ? g->parts : 1, adjacent = g->adjacent ? g->adjacent : 1;
+    return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy && l->own == (g->own != 0) && l->parts == parts &&
+           (parts == 1 || l->adjacent == adjacent);
 }
 
 /* First stage from `at` on that is not as deep. */
@@ -131,9 +133,12 @@ cv_status cv_stages_run(cv_front *f, const uint64_t *records, size_t n, const ui
 cv_status cv_stages_switch(cv_front *f, uint32_t from, uint32_t to)
 {
     cv_status status = CV_OK;
-    for (uint32_t s = 0; s < f->n_stages && status == CV_OK; s++)
-        if (f->stages[s].level->own)
-            status = cv_level_switch(f->stages[s].level, from, to, f->simd);
+    for (uint32_t s = 0; s < f->n_stages && status == CV_OK; s++) {
+        cv_level *l = f->stages[s].level;
+        const uint32_t here = l->own ? from : from / l->adjacent % l->parts, there = l->own ? to : to / l->adjacent % l->parts;
+        if (here != there)
+            status = cv_level_switch(l, here, there, f->simd);
+    }
     f->filter_in_use = false; /* it knows what was last in the sets of the other thread */
     return status;
 }

@@ -250,6 +250,51 @@ def test_threads_that_fill_a_core_share_it_and_those_that_wait_do_not(stair, tmp
     assert slowdown(stair) == pytest.approx(1, rel=0.02)  # chains of results
 
 
+WALKS = """
+#include <pthread.h>
+enum { LINES = 327680 };
+static struct { void *next; long rest[7]; } cells[2][LINES] __attribute__((aligned(4096)));
+static void *walk(void *own)
+{
+    void **at = own;
+    for (long i = 0; i < 8L * LINES; i++)
+        at = *at;
+    return at;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    for (int n = 0; n < 2; n++)
+        for (long i = 0; i < LINES; i++)
+            cells[n][i].next = &cells[n][(i + 1021) % LINES];
+    for (int n = 0; n < 2; n++)
+        pthread_create(&threads[n], 0, walk, cells[n]);
+    for (int n = 0; n < 2; n++)
+        pthread_join(threads[n], 0);
+}
+"""
+
+
+def test_sets_that_overflow_one_last_level_fit_in_two(tmp_path):
+    """Each of two threads walks 20 MiB; the last level has 22 MiB, and eight cores share one."""
+    (tmp_path / "walks.c").write_text(WALKS)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "walks", tmp_path / "walks.c"], check=True)
+    trace([str(tmp_path / "walks")], output=tmp_path / "walks.cvt")
+    found = Trace.load(tmp_path / "walks.cvt")
+    machine = msgspec.structs.replace(find_machine("cloud-epyc-milan"), residency=None)  # nobody else uses it
+    assert 20 << 20 < machine.hierarchy[-1].size_bytes < 40 << 20
+    times, threads = convolve(analyze(found, [machine]), machine), ThreadReplay(found)
+    together = threads.on(machine, times, cores=16, pinning="compact")
+    apart = threads.on(machine, times, cores=16, pinning="scatter")
+    assert together.seconds > 1.5 * apart.seconds
+    assert together.processor_seconds == pytest.approx(times.seconds, rel=0.1)
+    assert threads.on(machine, times, cores=8).seconds == pytest.approx(together.seconds, rel=0.01)
+    assert threads.on(machine, times, cores=16).seconds == pytest.approx(apart.seconds)
+    for one in (together, apart):
+        assert one.interval[0] < one.seconds < one.interval[1]
+    assert any("spread over 2 complexes of 8 CPUs" in note for note in apart.assumptions)
+
+
 def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):
     words = ("predict", stair, "-b", "cloud-epyc-genoa", "-t", "cloud-server", "--cores", "4", "-o", tmp_path / "found")
     convolver(*words)

@@ -108,6 +108,30 @@ def test_threads_with_levels_of_their_own_count_like_cores(turns, levels, own):
         assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(streams(2), st.integers(0, 5)), min_size=1, max_size=10),
+    *(plain_hierarchy(), st.integers(0, 2), st.integers(1, 3), st.integers(1, 3)),
+)
+def test_complexes_count_like_machines_of_their_own(turns, levels, own, parts, adjacent):
+    plain = [
+        Geometry(one.sets, one.ways, one.line, POLICIES.index(one.policy), number < own) for number, one in enumerate(levels)
+    ]
+    one_each = [level._replace(parts=parts, adjacent=adjacent) for level in plain]
+    together, alone = Simulator([plain, one_each]), [Simulator([plain]) for _ in range(parts)]
+    for references, thread in turns:
+        address, size, write, block = arrays(references).values()
+        for simulator in (together, alone[thread // adjacent % parts]):
+            simulator.thread(thread)
+            simulator.feed(address, size, write, block)
+    for place in range(len(levels)):
+        counts = np.stack(together.counts(1, place), axis=1)
+        for one in alone:
+            found = np.stack(one.counts(0, place), axis=1)
+            counts[: len(found)] -= found
+        assert not counts.any()
+
+
 @settings(max_examples=150, deadline=None)
 @given(streams(6), any_hierarchy())
 def test_lines_accesses_and_prefetches_are_conserved(references, levels):

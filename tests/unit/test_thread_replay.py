@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver._native.thread_replay import COSTS, RECORD, TOUCH, PackedThreads
-from convolver.convolution.thread_costs import DEFAULT_COSTS, drawn_costs, thread_costs
+from convolver._native.thread_replay import COSTS, RECORD, TOUCH, Complexes, NearWork, PackedThreads
+from convolver.convolution.thread_costs import DEFAULT_COSTS, complex_capacity, drawn_costs, thread_costs
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
+from convolver.machine.complexes import complex_cpus, placement
 from convolver.machine.kernel_costs import KernelCost
+from convolver.machine.profile import Neighbour
 
 KINDS = (
     *("progress", "start", "exit", "create", "join", "lock", "unlock", "wait", "woken", "signal", "barrier", "acquire"),
@@ -36,10 +38,11 @@ def events(*rows):
     return records
 
 
-def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, pinning=None, least=None, **costs):
+def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, **more):
     packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
+    known = {name: more.pop(name, None) for name in ("pinning", "least", "complexes", "near")}
     one = np.ones(1)
-    limits, asked = np.array(capacity, float), {**FREE, **costs}
+    limits, asked = np.array(capacity, float), {**FREE, **more}
     return packed.run(
         *(one, memory * one, moved * one),
         cores=cores,
@@ -48,8 +51,7 @@ def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0
         touches=touches,
         pairs=pairs,
         sibling=sibling,
-        pinning=pinning,
-        least=least,
+        **known,
     )
 
 
@@ -411,6 +413,62 @@ def test_atomic_operations_wait_for_all_that_touch_their_line():
 def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
     both = touching((1, 0, 0, 1, 1), (2, 0, 0, 1, 1))
     assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, sum=1, crowded_atomic=3) == pytest.approx(30)
+
+
+def complexes(many, adjacent, through=(), near=()):
+    return Complexes(many, adjacent, np.array(through, float), np.array(near, float))
+
+
+def test_complexes_have_a_way_to_memory_each():
+    streams, one = independent(6, 6, 6), {"memory": 1.0, "moved": 1.0, "capacity": [1, 2, 3]}
+    assert elapsed(streams, **one) == pytest.approx(6)
+    # Threads 1 to 3; the first thread waits. Two of them have 1.5 bytes a second through their complex.
+    assert elapsed(streams, complexes=complexes(1, 4, [1, 1.5, 1.5]), **one) == pytest.approx(12)
+    assert elapsed(streams, complexes=complexes(3, 1, [1, 1.5, 1.5]), **one) == pytest.approx(6)
+    pair = independent(6, 6)
+    assert elapsed(pair, complexes=complexes(2, 1, [1, 1.5]), **one) == pytest.approx(6)
+    assert elapsed(pair, complexes=complexes(2, 4, [1, 1.5]), **one) == pytest.approx(8)
+    # The node's limit holds for all complexes together.
+    assert elapsed(pair, complexes=complexes(2, 1, [1, 1.5]), **{**one, "capacity": [1, 1.2]}) == pytest.approx(10)
+
+
+def test_a_last_level_shares_its_bandwidth_among_its_own_cores():
+    near, limits = NearWork(np.array([0.5]), np.ones(1)), [1, 1]
+    assert elapsed(independent(6), near=near, complexes=complexes(1, 1, near=limits)) == pytest.approx(6)
+    one = run(independent(6, 6), near=near, complexes=complexes(1, 1, near=limits))
+    assert one.totals["elapsed"] == pytest.approx(12)
+    assert (one.totals["near"], one.totals["saturated"]) == pytest.approx((12, 0))
+    assert elapsed(independent(6, 6), near=near, complexes=complexes(2, 1, near=limits)) == pytest.approx(6)
+    # A core that computes for half of its time leaves the other half to others.
+    half = NearWork(np.array([0.5]), np.array([0.5]))
+    assert elapsed(independent(6, 6), near=half, complexes=complexes(1, 1, near=limits)) == pytest.approx(6)
+
+
+def test_complexes_follow_the_core_and_what_the_system_shows():
+    milan, intel = find_machine("cloud-epyc-milan"), find_machine("cloud-server")
+    assert [complex_cpus(one) for one in (milan, intel)] == [8, 0]
+    seen = msgspec.structs.replace(milan, cpu={**milan.cpu, "cpus": 32, "last_level_cpus": 16})
+    assert complex_cpus(seen) == 16
+    pairs = msgspec.structs.replace(milan, neighbours=(Neighbour(cpu=1, slowdown=1.6),))
+    assert complex_cpus(pairs) == 16
+    assert placement(milan, 8, compact=True) == placement(intel, 64, compact=True) == (1, 1)
+    assert placement(milan, 20, compact=True) == (3, 8)
+    assert placement(milan, 20, compact=False) == (3, 1)
+
+
+def test_bandwidth_of_more_cores_saturates():
+    machine = find_machine("cloud-epyc-milan")
+    known = msgspec.structs.replace(
+        machine, cpu={**machine.cpu, "memory_bandwidths": {"2": 30e9, "4": 36e9}}, maps=single(machine)
+    )
+    through = complex_capacity(known, 8)
+    assert through[[1, 3, 7]] == pytest.approx([30e9, 36e9, 36e9 * 1.1])
+    assert np.all(np.diff(through) >= 0)
+    assert len(complex_capacity(msgspec.structs.replace(machine, maps=()), 8)) == 0
+
+
+def single(machine):
+    return tuple(one for one in machine.maps if one.threads == 1)
 
 
 def test_an_interrupt_ends_a_long_replay():
