@@ -44,7 +44,9 @@ SAME_LATENCY = {
 """Kinds whose vectors of 16 bytes take as long as scalars on all cores we know."""
 UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
 """Kinds whose unit is busy for as long as independent ones take each."""
-SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots")
+SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots", "front.entry")
+CHAINED = 1
+"""Group of what travels faster within a kind, in a table that has no such kind."""
 """Figures that are numbers, not cycles."""
 BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
 NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
@@ -200,6 +202,9 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
     result.kind(
         "fp_add", "latency", whole(both("latency.fp_add_multiply", "latency.fp_multiply", lambda one, other: one - other))
     )
+    addition = result.table.kind("fp_add")
+    if "fp_add.chained_latency" in result.used and (addition.chained_latency or 0) < addition.latency and not addition.group:
+        result.table = result.table.with_kind("fp_add", group=CHAINED)
     root = value("latency.root_double")
     for kind in ("root_double", *SAME_LATENCY["root_double"]):
         result.kind(kind, "latency", whole(None if root is None else root - product))
@@ -237,7 +242,7 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         return None if exact is None else _whole(exact, ROUNDING)
 
     near, far, line = (rounded(f"front.{name}") for name in ("near", "far", "line"))
-    targets, code, turns, slots = map(value, SIZES)
+    targets, code, turns, slots, entry = map(value, SIZES)
     result.param("taken_cycles", near)
     called = value("branch.call")
     if near is not None and called is not None:
@@ -248,6 +253,10 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     if code is not None:
         result.param("code_line_cycles", line)
         result.param("code_bytes", _power(code * _LINE_BYTES))
+    if entry is not None:  # two of them come in a cycle
+        result.param("entry_slots", round(entry))
+        result.param("fetch_width", 2 * round(entry))
+        result.param("code_window", _LINE_BYTES)
     if turns is not None and slots is not None:
         result.param("loop_turns", round(turns))
         result.param("loop_buffer", round(slots))
@@ -282,9 +291,9 @@ def _memory_and_front_end(
     result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
     failed = value("forward.failed")
     result.param("failed_forward_latency", None if failed is None else max(round(failed) - COMMITTED, 1))
-    slot = value("throughput.slot")
-    width = None if not slot else whole(1 / slot)
-    # The probe's no-operations share a slot on some cores (Zen 4: 12 a cycle through 6).
+    slot, lines = value("throughput.slot"), value("front.width")
+    width = whole(lines) if lines else None if not slot else whole(1 / slot)
+    # The no-operations of probes without lines share a slot on some cores (Zen 4: 12 a cycle through 6).
     result.param("issue_width", None if width is None or width >= 2 * result.table.params["issue_width"] else width)
     # Half of the branches go wrong; each then waits for the number, the test, and the penalty.
     wrong = both("branch.random", "branch.steady", lambda random, steady: 2 * random - steady - (steady + RESOLVED))

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
+from convolver.probing.decoded_lines import LINES, line_figures
 from convolver.probing.front import front_figures
 from convolver.probing.loop_buffer import loop_figures
 from convolver.probing.runner import probe_binary
@@ -154,10 +155,14 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
-    found = []
+    found, lines = [], {}
     process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
-        found.append(_figure(*answer))
+        if answer[0].startswith(LINES):
+            lines[int(answer[0].removeprefix(LINES))] = answer[1]
+        else:
+            found.append(_figure(*answer))
+    found += line_figures(lines)
     if answer is not None:
         found += [_window(process, name, step) for name, step in WINDOWS.items()]
         found += front_figures(process.cycles, capacity, _figure)

@@ -16,8 +16,8 @@ from convolver.machine.maps import Point
 
 STABLE_SPREAD = 0.05
 """A time is settled when it is known within this."""
-CAPACITIES = ("window.", "front.targets", "front.code", "front.loop")
-"""Figures that count entries: a disturbed core, whose other thread has a part of them, shows too few."""
+CAPACITIES = ("window.", "front.targets", "front.code", "front.loop", "front.width", "front.entry")
+"""Figures that count entries or slots: a disturbed core, whose other thread has a part of them, shows too few."""
 NARROW = 0.1
 """Width of the interval, as a share of a number of entries, up to which that is known."""
 _NORMAL = 1.4826

@@ -21,7 +21,6 @@
 #define CV_MOST_REGIONS 64
 #define CV_HASH (1u << 21)
 #define CV_MOST_CALLS 512
-#define CV_MOST_COUNTERS (1u << 22) /* of the stream */
 #define CV_CALL_TARGETS 6
 #define CV_MOST_MARKED 32
 #define CV_MOST_WATCHED 4096
@@ -114,7 +113,7 @@ struct cv_blob_segment {
     uint16_t words;  /* of a visit */
     uint8_t repeats; /* one repeated string instruction */
     uint8_t prefers; /* enum cv_blob_direction: what its branch did more often */
-    uint32_t wire;   /* its counter in the stream; a repeated one, and each masked element, has one of the next, too */
+    uint32_t wire;   /* its number in the stream; a repeated one has the next, too */
 };
 
 enum cv_blob_direction { CV_DIRECTION_UNKNOWN, CV_DIRECTION_ON, CV_DIRECTION_TAKEN };
@@ -125,20 +124,12 @@ struct cv_blob_branch {
 };
 
 /* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
- * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 after it; so have those of masked elements
- * (cv_lanes_sign). */
+ * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 after it. */
 struct cv_blob_exit {
     uint32_t first;
     int16_t sign;
     uint16_t segments;
 };
-
-/* Of so many masked elements of a segment, from the first on. */
-static inline int16_t cv_lanes_sign(int first, int n) { return (int16_t)(2 + (first << 5) + n); }
-
-static inline int cv_lanes_counted(const struct cv_blob_exit *e) { return e->segments || e->sign < 2 ? 0 : (e->sign - 2) & 31; }
-
-static inline int cv_first_lane(const struct cv_blob_exit *e) { return (e->sign - 2) >> 5; }
 
 struct cv_blob_superblock {
     uint64_t start, end; /* of its translation */
@@ -261,7 +252,6 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
 #define CV_SLOT_FRAMES 0x60000
-#define CV_SLOT_LANES 0x70000 /* a vector of indices; where elements begin; a mask */
 #define CV_SLOT_PARTS 0x80000
 #define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: a table for each mode, the same memory in all slots (CV_OFF_LOOKUP) */
 #define CV_LOOKUPS 65536
@@ -278,7 +268,6 @@ enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
     uint64_t objects;         /* data objects are reported */
-    uint64_t lanes;           /* masked elements are counted one by one: the processor extracts bits without touching the flags */
     uint64_t inside;          /* the traced part of the run has begun */
     uint64_t markers, places; /* enum cv_blob_mark that marks in the program stand for; entries of `place` */
     struct cv_blob_marked {   /* where a part begins or ends */

@@ -4,7 +4,6 @@
  * followed), so that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code
  * comes one segment at a time. Filtering code is counting code with a test before each reference: whether it touches a line of the class of
  * sets that is recorded. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
-#include "../include/cv_wire.h"
 #include "address_words.h"
 #include "blob.h"
 
@@ -23,18 +22,14 @@ enum {
     O_LEAVES_REPEATED = 200,
     O_LINE = 208,
     O_WRITTEN = 216,
-    O_AWAITED = 224,
-    O_INDICES = CV_SLOT_LANES,
-    O_ELEMENTS = CV_SLOT_LANES + 64,
-    O_MASK = CV_SLOT_LANES + 72
+    O_AWAITED = 224
 };
 
 #define MOST_INSTRUCTIONS 48 /* of a segment */
-#define MOST_WORDS 128       /* of a visit */
 #define MOST_SEGMENTS 24     /* of a superblock */
 #define LONG_ENOUGH 64       /* instructions of a superblock */
 #define REGION_BYTES 0x18000000
-#define REGION_ROOM 0x20000 /* that the largest translation needs */
+#define REGION_ROOM 0x10000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
 #define LANDING_BYTES 48
 
@@ -85,8 +80,6 @@ static const struct decoded *decode(uint64_t address)
     d->x.length = 0;
     if (n <= 0 || !cv_x86_decode(d->code, n, address, &d->x))
         d->address = d->x.length = 0; /* it may be readable later */
-    if (!SHARED->setup.lanes)
-        d->x.lanes = 0;
     return d;
 }
 
@@ -647,7 +640,7 @@ static int is_request(uint64_t address)
 static int64_t segment_at(uint64_t address)
 {
     uint64_t at = address;
-    int words = 0, repeated = 0, lanes = 0;
+    int words = 0, repeated = 0;
     n_instructions = 0;
     while (n_instructions < MOST_INSTRUCTIONS && !repeated) {
         const struct decoded *d = decode(at);
@@ -667,10 +660,7 @@ static int64_t segment_at(uint64_t address)
                 break; /* it has a segment of its own */
             repeated = 1;
         }
-        if (n_instructions && words + cv_words_of(x) > MOST_WORDS)
-            break;
         words += cv_words_of(x);
-        lanes += x->lanes;
         n_instructions++;
         at += x->length;
         if (x->kind != CV_X86_PLAIN)
@@ -682,8 +672,7 @@ static int64_t segment_at(uint64_t address)
     const char *why = 0;
     const int mapping = cv_mapping_of(address, &why);
     const uint64_t length = at - address;
-    if (mapping < 0 || SHARED->segments == CV_MOST_SEGMENTS || SHARED->code + length > CV_MOST_CODE ||
-        SHARED->wire_numbers + 2 * MOST_WORDS > CV_MOST_COUNTERS) {
+    if (mapping < 0 || SHARED->segments == CV_MOST_SEGMENTS || SHARED->code + length > CV_MOST_CODE) {
         fail(mapping < 0 ? why : "more code than there is room for");
         return -1;
     }
@@ -696,7 +685,7 @@ static int64_t segment_at(uint64_t address)
                                   .words = (uint16_t)words,
                                   .repeats = (uint16_t)repeated,
                                   .wire = (uint32_t)SHARED->wire_numbers};
-    SHARED->wire_numbers += repeated ? 2 : 1 + (uint64_t)lanes;
+    SHARED->wire_numbers += repeated ? 2 : 1;
     for (int i = 0; i < n_instructions; i++) {
         memcpy(CODE + SHARED->code, codes[i], instructions[i].length);
         SHARED->code += instructions[i].length;
@@ -1079,135 +1068,12 @@ static void find_dead_flags(uint8_t *dead)
     }
 }
 
-/* ---- masked elements ---- */
-
-/* The mask's bits into rcx and the slot, lowest first; rax and rcx are spilled. No flags. */
-static void load_mask(const struct cv_x86 *x)
-{
-    if (!x->mask_bytes) {
-        CODE_BYTES("\xc5\xf8\x93"); /* kmovw ecx, k */
-        byte(0xc8u | x->mask);
-    } else { /* vmovmskps or vmovmskpd ecx, ymm */
-        byte(0xc4);
-        byte(0xc1u | (x->mask & 8 ? 0 : 0x20u));
-        byte(0x78u | (x->vector_bytes == 32 ? 4 : 0) | (x->mask_bytes == 8));
-        byte(0x50);
-        byte(0xc8u | (x->mask & 7));
-    }
-    CODE_BYTES("\xc4\xe2\xf2\xf5\x0d"); /* pext rcx, rcx, lanes */
-    relative(constant((UINT64_C(1) << x->lanes) - 1));
-    if (x->lane_kind == CV_X86_PACKED)
-        CODE_BYTES("\x48\xc7\xc0\xff\xff\xff\xff\xc4\xe2\xfa\xf5\xc9"); /* mov rax, -1; pext rcx, rax, rcx: as many ones */
-    store(RCX, O_MASK);
-}
-
-/* One bit of the mask into rcx. */
-static void load_lane(int lane)
-{
-    load(RCX, O_MASK);
-    CODE_BYTES("\xc4\xe2\xf2\xf5\x0d"); /* pext rcx, rcx, bit */
-    relative(constant(UINT64_C(1) << lane));
-}
-
-static void spill_both(void)
-{
-    bring_rcx();
-    rcx_kept = head_mode == CV_FILTERING;
-    store(RAX, O_A);
-    store(RCX, O_B);
-}
-
-static void add_one(uint32_t counter, int index) /* or what is in the register `index` */
-{
-    load(RAX, counter);
-    address_of(RAX, RAX, index, 1, index < 0);
-    store(RAX, counter);
-}
-
-/* How often each element of an operand is chosen: one counter for all of them together, where it has all, and one for each. `first`: its
- * number in the segment. */
-static void count_lanes(const struct cv_x86 *x, uint32_t segment, int first)
-{
-    if (!x->lanes)
-        return;
-    spill_both();
-    load_mask(x);
-    address_of(RCX, RCX, -1, 1, -(int32_t)((UINT64_C(1) << x->lanes) - 1));
-    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz all; jmp some; all: */
-    uint8_t *const some = out;
-    word(0);
-    add_one(new_counter(segment, 0, cv_lanes_sign(first, x->lanes)), -1);
-    byte(0xe9);
-    uint8_t *const done = out;
-    word(0);
-    patch(some, out);
-    for (int i = 0; i < x->lanes; i++) {
-        load_lane(i);
-        add_one(new_counter(segment, 0, cv_lanes_sign(first + i, 1)), RCX);
-    }
-    patch(done, out);
-    load(RAX, O_A);
-    load(RCX, O_B);
-}
-
-/* Where the elements lie, before they are asked for one by one; both registers have the program's values. */
-static void begin_lanes(const struct cv_x86 *x)
-{
-    spill_both();
-    load_address(x, 0);
-    store(RAX, O_ELEMENTS);
-    if (x->lane_kind == CV_X86_GATHERED) {
-        const unsigned index = (unsigned)x->index;
-        byte(0x65);
-        if (x->encoding == CV_X86_EVEX) { /* vmovdqu64 gs:[indices], zmm */
-            byte(0x62);
-            byte((index & 8 ? 0 : 0x80u) | 0x60u | (index & 16 ? 0 : 0x10u) | 1);
-            CODE_BYTES("\xfe\x48");
-        } else { /* vmovdqu gs:[indices], ymm */
-            byte(0xc5);
-            byte((index & 8 ? 0 : 0x80u) | 0x7eu);
-        }
-        byte(0x7f);
-        byte(4u | (index & 7) << 3);
-        byte(0x25);
-        word(O_INDICES);
-    }
-    load_mask(x);
-}
-
-/* The address of an element, or that it is none, into rax. */
-static void lane_address(const struct cv_x86 *x, int lane)
-{
-    const uint64_t none = CV_WIRE_NOT_EXECUTED;
-    if (x->lane_kind == CV_X86_GATHERED) {
-        with_slot(x->index_bytes == 8 ? 0x8b : 0x63, RCX, O_INDICES + x->index_bytes * (uint32_t)lane); /* mov, movsxd */
-        load(RAX, O_ELEMENTS);
-        address_of(RAX, RAX, RCX, x->scale, 0);
-    } else {
-        load(RAX, O_ELEMENTS);
-        address_of(RAX, RAX, -1, 1, lane * x->lane_bytes);
-    }
-    load_lane(lane);
-    CODE_BYTES("\xe3\x02\xeb\x0a\x48\xb8"); /* jrcxz none; jmp on; none: mov rax, imm64; on: */
-    bytes(&none, 8);
-}
-
 /* The tests of one instruction of a segment; `reference` counts those before it. */
 static void filter_instruction(const struct cv_x86 *x, uint32_t segment, int *reference, int flags_dead)
 {
     if (head_mode != CV_FILTERING)
         return;
     const int repeats = x->repeated || x->compares;
-    if (x->lanes) {
-        begin_lanes(x);
-        for (int i = 0; i < x->lanes; i++) {
-            lane_address(x, i);
-            put_pair(segment << 8 | (uint32_t)(*reference)++);
-        }
-        load(RAX, O_A);
-        load(RCX, O_B);
-        return;
-    }
     for (int r = 0; r < x->n_references; r++, (*reference)++) {
         if (repeats)
             put_hit(x, r, segment << 8 | (uint32_t)*reference);
@@ -1337,7 +1203,7 @@ static uint64_t counting(uint64_t address)
 {
     uint8_t *start = out;
     const uint32_t first = (uint32_t)SHARED->listed;
-    int n = 0, total = 0, all_lanes = 0;
+    int n = 0, total = 0;
     uint64_t at = address;
     nothing(9); /* for a jump to code of later, see sever */
     mark_at(address);
@@ -1364,9 +1230,7 @@ static uint64_t counting(uint64_t address)
         uint64_t on = 0;
         int inverted = 0;
         total += n_instructions;
-        for (int i = 0; i < n_instructions; i++)
-            all_lanes += instructions[i].lanes;
-        if (n < MOST_SEGMENTS && total < LONG_ENOUGH && all_lanes < MOST_WORDS) {
+        if (n < MOST_SEGMENTS && total < LONG_ENOUGH) {
             if (last->kind == CV_X86_BRANCH) {
                 const int prefers = SEGMENTS[id].prefers;
                 inverted = prefers ? prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
@@ -1382,7 +1246,7 @@ static uint64_t counting(uint64_t address)
         const uint32_t counter = !on && !is_plain_end(last) ? new_counter(first, n, 1) : 0;
         const int dead = counter && ends ? flags_dead_at() : -1;
         uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
-        int counted = 0, reference = 0, lanes = 0;
+        int counted = 0, reference = 0;
         if (head_mode == CV_FILTERING)
             find_dead_flags(flags_dead);
         for (int i = 0; i < n_instructions - ends; i++) {
@@ -1394,8 +1258,6 @@ static uint64_t counting(uint64_t address)
                 bring_rcx();
                 repeat_before((uint32_t)id);
             }
-            count_lanes(&instructions[i], (uint32_t)id, lanes);
-            lanes += instructions[i].lanes;
             filter_instruction(&instructions[i], (uint32_t)id, &reference, flags_dead[i]);
             if (rcx_kept && cv_x86_touches_rcx(&instructions[i])) {
                 bring_rcx();
@@ -1464,7 +1326,7 @@ static uint64_t recording(uint64_t address)
         s->counter = new_counter((uint32_t)SHARED->listed, 1, 1);
     SHARED->listed++;
     const int words = s->words;
-    int k = 0, lanes = 0;
+    int k = 0;
     mark_at(address);
     store(RAX, O_A);
     store(RCX, O_B);
@@ -1499,18 +1361,7 @@ static uint64_t recording(uint64_t address)
     for (int i = 0; i < n_instructions; i++) {
         const struct cv_x86 *x = &instructions[i];
         const int repeats = x->repeated || x->compares;
-        if (x->lanes) {
-            count_lanes(x, (uint32_t)id, lanes);
-            lanes += x->lanes;
-            begin_lanes(x);
-            for (int lane = 0; lane < x->lanes; lane++) {
-                lane_address(x, lane);
-                store_word(RAX, k++, words);
-            }
-            load(RAX, O_A);
-            load(RCX, O_B);
-        }
-        for (int r = 0; r < x->n_references && !x->lanes; r++) {
+        for (int r = 0; r < x->n_references; r++) {
             if (!cv_has_word(x, r))
                 continue;
             store(RAX, O_A);

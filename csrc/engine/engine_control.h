@@ -87,7 +87,6 @@ void cv_wire_counters(int finished);
 void cv_wire_system(uint64_t page_faults);
 void cv_wire_end(int reason, int code);
 int cv_wire_vector_sets(void); /* 1 << enum cv_x86_encoding of the instructions that ran */
-int cv_counts_lanes(void);     /* one by one, see struct cv_blob_setup */
 void cv_wire_flush(void);
 void cv_wire_record(int kind, uint64_t argument, const void *payload, size_t bytes);
 uint32_t cv_wire_module(const struct cv_blob_mapping *mapping); /* defined where it is new */

@@ -194,7 +194,6 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         struct cv_blob_setup setup = options->marks;
         setup.inside = !options->starts;
         setup.objects = (uint64_t)options->objects;
-        setup.lanes = cv_counts_lanes();
         setup.burst_references = options->sample;
         setup.sets = options->sets;
         setup.set_class = options->set_class;

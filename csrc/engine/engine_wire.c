@@ -15,8 +15,7 @@
 
 #define BUFFER_WORDS (1u << 16)
 #define MOST_INSTRUCTIONS 48
-#define MOST_LANES 128
-#define MOST_SITES (4 * MOST_INSTRUCTIONS + MOST_LANES)
+#define MOST_SITES (4 * MOST_INSTRUCTIONS)
 #define COUNTER_ROOM (1u << 22)
 
 static const struct cv_options *options;
@@ -28,7 +27,7 @@ static int gone; /* the reader is */
 static struct cv_blob_segment *segments;
 static const struct cv_blob_exit *exits;
 static const uint32_t *listed;
-static uint8_t *loads_stores; /* references of one execution, but masked elements */
+static uint8_t *loads_stores; /* references of one execution */
 static uint64_t known;        /* segments that are defined */
 static uint32_t next_id, next_site;
 static uint64_t thread_now;
@@ -43,8 +42,8 @@ struct reference {
 
 static struct {
     struct reference *references;
-    uint32_t id, first_site;
-    uint32_t count, lanes;
+    uint32_t first_site;
+    uint32_t count;
     uint64_t visits; /* that were recorded, where they are limited */
 } *of_segment;
 
@@ -171,8 +170,7 @@ struct definition {
     struct cv_wire_flow flows[2 * MOST_SITES + CV_WIRE_FLOW_REGISTERS + 1];
     struct origin origins[CV_WIRE_FLOW_REGISTERS];
     struct reference references[MOST_SITES];
-    int n_instructions, n_sites, n_flows, words, n_references, lanes;
-    uint32_t counter;
+    int n_instructions, n_sites, n_flows, words, n_references;
 };
 
 static struct definition d;
@@ -221,35 +219,11 @@ static void add_site(const struct cv_x86 *x, int reference, int stores, int atom
     const struct cv_x86_reference *r = &x->references[reference];
     const int64_t displacement = word < 0 ? constant_address(x) : 0;
     struct cv_wire_site *site = &d.sites[d.n_sites];
-    *site = (struct cv_wire_site){.displacement = displacement,
-                                  .size_bytes = x->lanes ? x->lane_bytes : r->size,
-                                  .instruction = (uint16_t)(d.n_instructions - 1),
-                                  .base = (int16_t)word};
+    *site = (struct cv_wire_site){
+        .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
     site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0));
-    if (x->lanes) {
-        site->flags |= CV_WIRE_GUARDED;
-        site->guard_counter = d.counter + 1 + (uint32_t)d.lanes++;
-    }
     flow(CV_WIRE_FLOW_ADDRESS, d.n_sites, address);
     d.n_sites++;
-}
-
-/* Each element that a mask chooses is a reference of its own. */
-static struct origin describe_lanes(const struct cv_x86 *x, struct origin values)
-{
-    const int stores = x->references[0].access & CV_X86_STORE;
-    const struct origin address = join(address_registers(x, 0));
-    for (int i = 0; i < x->lanes; i++) {
-        const int16_t site = (int16_t)d.n_sites;
-        d.references[d.n_references++] =
-            (struct reference){.word = (int16_t)d.words, .size = x->lane_bytes, .load = stores ? -1 : site, .store = stores ? site : -1};
-        add_site(x, 0, stores, 0, d.words++, address);
-        if (stores)
-            flow(CV_WIRE_FLOW_VALUE, site, values);
-        else if (site < 64)
-            values.references |= UINT64_C(1) << site;
-    }
-    return values;
 }
 
 static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
@@ -260,12 +234,6 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
     const int atomic = x->n_references && (x->locked || (x->map == 0 && (x->opcode & 0xfe) == 0x86));
     d.instructions[d.n_instructions++] = (struct cv_wire_instruction){
         .offset = (uint16_t)(x->address - begin), .length = x->length, .flags = continued ? CV_WIRE_CONTINUED : 0, .flops = x->flops};
-    if (x->lanes) {
-        values = describe_lanes(x, join(data & ~address_registers(x, 0)));
-        for (uint64_t w = x->writes; w; w &= w - 1)
-            d.origins[__builtin_ctzll(w)] = values;
-        return;
-    }
     for (int i = 0; i < x->n_references; i++) {
         const uint64_t made_of = address_registers(x, i);
         const int where = x->references[i].where;
@@ -304,10 +272,9 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
         d.origins[__builtin_ctzll(w)] = values;
 }
 
-static void begin_definition(uint32_t counter)
+static void begin_definition(void)
 {
-    d.n_instructions = d.n_sites = d.words = d.n_references = d.lanes = 0;
-    d.counter = counter;
+    d.n_instructions = d.n_sites = d.words = d.n_references = 0;
     d.n_flows = 1; /* the head */
     for (int r = 0; r < CV_WIRE_FLOW_REGISTERS; r++)
         d.origins[r] = (struct origin){UINT64_C(1) << r, 0};
@@ -322,7 +289,7 @@ static void write_definition(const struct cv_blob_segment *s, const uint8_t *cod
                                             .file_offset = is_file ? s->address - mapping->low + mapping->offset : s->address,
                                             .id = next_id,
                                             .module = module,
-                                            .counter = d.counter,
+                                            .counter = next_id,
                                             .first_site = next_site,
                                             .words = (uint16_t)d.words,
                                             .sites = (uint16_t)d.n_sites,
@@ -346,29 +313,19 @@ static void write_definition(const struct cv_blob_segment *s, const uint8_t *cod
     next_site += (uint32_t)d.n_sites;
 }
 
-int cv_counts_lanes(void) { return __builtin_cpu_supports("bmi2") != 0; }
-
-static int decode(const uint8_t *code, int size, uint64_t address, struct cv_x86 *x)
-{
-    const int length = cv_x86_decode(code, size, address, x);
-    if (!target->shared->setup.lanes)
-        x->lanes = 0;
-    return length;
-}
-
 /* A repeated instruction is two segments, as with the Valgrind tool: it is entered once more than it turns, and each turn has its
  * references. */
 static void define_repeated(const struct cv_blob_segment *s, const uint8_t *code)
 {
     struct cv_x86 x;
-    decode(code, s->bytes, s->address, &x);
+    cv_x86_decode(code, s->bytes, s->address, &x);
     const uint8_t references = x.n_references;
     x.n_references = 0;
-    begin_definition(s->wire);
+    begin_definition();
     describe(&x, s->address, 0);
     write_definition(s, code);
     x.n_references = references;
-    begin_definition(s->wire + 1);
+    begin_definition();
     describe(&x, s->address, 1);
     write_definition(s, code);
 }
@@ -378,20 +335,18 @@ static void define(uint64_t number)
     const struct cv_blob_segment *s = &segments[number];
     const uint8_t *code = target->memory + CV_OFF_CODE + s->code;
     struct cv_x86 x;
-    of_segment[number].id = next_id;
     if (s->repeats) {
         define_repeated(s, code);
     } else {
-        begin_definition(s->wire);
+        begin_definition();
         for (int at = 0; at < s->bytes; at += x.length) {
-            if (!decode(code + at, s->bytes - at, s->address + (uint64_t)at, &x))
+            if (!cv_x86_decode(code + at, s->bytes - at, s->address + (uint64_t)at, &x))
                 break;
             describe(&x, s->address, 0);
         }
         write_definition(s, code);
     }
-    loads_stores[number] = (uint8_t)(d.n_sites - d.lanes);
-    of_segment[number].lanes = (uint32_t)d.lanes;
+    loads_stores[number] = (uint8_t)d.n_sites;
     of_segment[number].first_site = next_site - (uint32_t)d.n_sites;
     of_segment[number].count = (uint32_t)d.n_references;
     of_segment[number].references = malloc((size_t)d.n_references * sizeof *d.references);
@@ -440,8 +395,6 @@ static uint64_t sum_up(void)
 static int32_t weight_of(const struct cv_blob_exit *e)
 {
     int32_t all = 0;
-    if (cv_lanes_counted(e))
-        return cv_lanes_counted(e);
     if (!e->segments)
         return e->first < known ? e->sign * loads_stores[e->first] : 0;
     for (uint32_t i = 0; i < e->segments; i++) {
@@ -469,30 +422,18 @@ double cv_wire_references(void)
     return all;
 }
 
-/* Runs and turns of each segment; returns of how many exits there are sums now. */
-static uint64_t count(uint64_t *runs, uint64_t *turns)
+/* Runs and turns of each segment. */
+static void count(uint64_t *runs, uint64_t *turns)
 {
     const uint64_t n = sum_up();
     for (uint64_t k = 1; k < n; k++) {
         const struct cv_blob_exit *e = &exits[k];
         if (!sums[k])
             continue;
-        if (!e->segments && !cv_lanes_counted(e))
+        if (!e->segments)
             turns[e->first] += e->sign > 0 ? sums[k] : -sums[k];
         for (uint32_t i = 0; i < e->segments; i++)
             runs[listed[e->first + i]] += sums[k];
-    }
-    return n;
-}
-
-/* From the first n sums. */
-static void count_lanes(uint64_t n)
-{
-    for (uint64_t k = 1; k < n; k++) {
-        const struct cv_blob_exit *e = &exits[k];
-        const int first = cv_lanes_counted(e) ? cv_first_lane(e) : 0;
-        for (int i = 0; sums[k] && e->first < known && i < cv_lanes_counted(e); i++)
-            counters[segments[e->first].wire + 1 + (uint32_t)(first + i)] += sums[k];
     }
 }
 
@@ -503,18 +444,15 @@ void cv_wire_counters(int finished)
     uint64_t *runs = calloc(2 * (target->shared->segments + 4096), sizeof *runs), *turns = runs + target->shared->segments + 4096;
     cv_wire_definitions();
     if (known < (uint64_t)(turns - runs)) {
-        const uint64_t n = count(runs, turns);
+        count(runs, turns);
         for (uint64_t s = 0; s < known; s++) {
             counters[segments[s].wire] = runs[s] + turns[s];
             if (segments[s].repeats)
                 counters[segments[s].wire + 1] = turns[s];
-            for (uint32_t k = 0; k < of_segment[s].lanes; k++)
-                counters[segments[s].wire + 1 + k] = 0;
         }
-        count_lanes(n);
     }
     free(runs);
-    header->used = known ? segments[known - 1].wire + 1 + segments[known - 1].repeats + of_segment[known - 1].lanes : 0;
+    header->used = next_id;
     header->finished = (uint64_t)finished;
 }
 
@@ -596,7 +534,7 @@ static int touches(uint64_t address, uint32_t size)
 
 static void put_set_references(uint64_t segment, const struct reference *r, uint64_t address)
 {
-    if (address == CV_WIRE_NOT_EXECUTED || !touches(address, r->size))
+    if (!touches(address, r->size))
         return;
     const uint32_t first = of_segment[segment].first_site;
     if (r->load >= 0)
@@ -745,15 +683,15 @@ static const uint64_t *put_visits(uint64_t thread, const struct cv_blob_part *pa
             put_sets_of_visit(number, from + 1);
         const uint64_t left = options->block_limit ? options->block_limit - of_segment[number].visits : UINT64_MAX;
         if (left && s->repeats) {
-            const uint64_t shown = put_turns(s, of_segment[number].id, from + 1, left <= options->sample ? left - 1 : options->sample);
+            const uint64_t shown = put_turns(s, segments[number].wire, from + 1, left <= options->sample ? left - 1 : options->sample);
             window.references += shown;
             of_segment[number].visits += options->block_limit ? shown / (s->words - CV_REPEAT_WORDS) + 1 : 0;
-        } else if (left && (options->paths || loads_stores[number] || of_segment[number].lanes)) {
+        } else if (left && (options->paths || loads_stores[number])) {
             of_segment[number].visits += options->block_limit > 0;
-            put(CV_WIRE_VISIT | of_segment[number].id);
+            put(CV_WIRE_VISIT | segments[number].wire);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);
-            window.references += loads_stores[number] + of_segment[number].lanes;
+            window.references += loads_stores[number];
         }
         from += 1 + s->words;
     }

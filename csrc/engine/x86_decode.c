@@ -1008,59 +1008,13 @@ static void explicit_reference(struct cv_x86 *x, uint32_t e, int bytes)
     add_reference(x, CV_X86_OPERAND, access, bytes);
 }
 
-/* Bytes of an element of a masked operand in memory, where it has as many elements as the mask; 0: it is one reference. */
-static int element_bytes(const struct cv_x86 *x)
-{
-    const int o = x->opcode, by_prefix = x->prefix == 0 ? 4 : x->prefix == 1 ? 8 : 0, by_w = x->rex & 8 ? 8 : 4;
-    if (x->map == 1)
-        switch (o) {
-        case 0x10:
-        case 0x11:
-        case 0x28:
-        case 0x29:
-        case 0x51:
-        case 0x54 ... 0x59:
-        case 0x5c ... 0x5f: return by_prefix;
-        case 0x6f:
-        case 0x7f: return x->prefix == 1 || x->prefix == 2 ? by_w : 0; /* smaller ones: as many as 64 */
-        default: return 0;
-        }
-    if (x->map == 2 && x->prefix == 1 &&
-        ((o >= 0x88 && o <= 0x8b) || (o >= 0x96 && o <= 0xbf && (o & 15) >= 6 && !((o & 15) > 8 && o & 1))))
-        return by_w;
-    return 0;
-}
-
-/* Gathers and scatters, and what moves or computes elements under a mask. */
-static void lanes_of(struct cv_x86 *x, int opmask, int vvvv, int broadcast)
-{
-    const int o = x->opcode, vex = x->encoding == CV_X86_VEX, by_w = x->rex & 8 ? 8 : 4;
-    int bytes = 0;
-    if (x->gathered) {
-        bytes = by_w;
-        x->index_bytes = o & 1 ? 8 : 4;
-    } else if (vex && x->map == 2 && x->prefix == 1 && ((o >= 0x2c && o <= 0x2f) || o == 0x8c || o == 0x8e)) {
-        bytes = o >= 0x8c ? by_w : o & 1 ? 8 : 4;
-    } else if (x->encoding == CV_X86_EVEX && opmask && !broadcast) {
-        bytes = element_bytes(x);
-    }
-    if (!bytes || x->memory != 1 || x->n_references != 1 || (x->encoding == CV_X86_EVEX && !opmask))
-        return;
-    const int packed = !vex && x->map == 2 && o >= 0x88 && o <= 0x8b;
-    x->lane_kind = x->gathered ? CV_X86_GATHERED : packed ? CV_X86_PACKED : CV_X86_IN_ROW;
-    x->lane_bytes = (uint8_t)bytes;
-    x->lanes = (uint8_t)(x->vector_bytes / (x->index_bytes > bytes ? x->index_bytes : bytes));
-    x->mask = (uint8_t)(vex ? vvvv : opmask);
-    x->mask_bytes = (uint8_t)(vex ? bytes : 0);
-}
-
 int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86 *x)
 {
     if (size > 15)
         size = 15;
     *x = (struct cv_x86){.address = address, .base = CV_X86_NO_REGISTER, .index = CV_X86_NO_REGISTER, .scale = 1, .vector_bytes = 16};
     const struct prefixes p = read_prefixes(code, size);
-    int at = p.at, vvvv = 0, merges = 0, broadcast = 0, evex_x = 0, opmask = 0, escape;
+    int at = p.at, vvvv = 0, merges = 0, broadcast = 0, evex_x = 0, escape;
     if (at >= size)
         return finish(x, 0, CV_X86_UNKNOWN);
     x->rex = (uint8_t)p.rex;
@@ -1103,8 +1057,7 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
         vvvv = (~(p1 >> 3) & 15) | (p2 & 8 ? 0 : 16);
         evex_x = p2 & 8 ? 0 : 16;
         broadcast = p2 >> 4 & 1;
-        opmask = p2 & 7;
-        merges = opmask && !(p2 & 0x80);
+        merges = (p2 & 7) && !(p2 & 0x80);
         x->vector_bytes = (uint8_t)((p2 >> 5 & 3) == 0 ? 16 : (p2 >> 5 & 3) == 1 ? 32 : 64);
         at += 4;
         if (x->map < 1 || x->map == 4 || x->map > 6)
@@ -1218,7 +1171,6 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
             add_reference(x, CV_X86_PUSH, CV_X86_STORE, 8);
     }
     if (vector) {
-        lanes_of(x, opmask, vvvv, broadcast);
         x->flops = (uint8_t)flops(x);
         const int same = (x->modrm & 7) == (x->modrm >> 3 & 7) && x->modrm >> 6 == 3 && !!(x->rex & 4) == !!(x->rex & 1);
         if (x->map == 1 && x->encoding == CV_X86_LEGACY && same && (o == 0xef || o == 0x57 || (o >= 0xf8 && o <= 0xfb)))

@@ -97,6 +97,31 @@ BODY(t_v_multiply_long, VECTORS("pmulld %xmm1, %xmm\\r"))
 BODY(t_v_shuffle, VECTORS("pshufd $27, %xmm1, %xmm\\r"))
 BODY(t_v_lanes, VECTORS("vperm2f128 $1, %ymm1, %ymm1, %ymm\\r"))
 
+/* A line of code of so many instructions that take a slot and no port. */
+#define LINE(count)                                                                                     \
+    BODY(n_##count, ".set i, 0\n .rept " #count "\n .fill 64 * (i + 1) / " #count " - 64 * i / " #count \
+                    " - 2, 1, 0x2e\n xor %ebx, %ebx\n .set i, i + 1\n .endr\n")
+LINE(5)
+LINE(6)
+LINE(8)
+LINE(10)
+LINE(11)
+LINE(12)
+LINE(14)
+LINE(15)
+LINE(16)
+LINE(17)
+LINE(18)
+LINE(20)
+LINE(21)
+LINE(22)
+LINE(23)
+LINE(24)
+LINE(26)
+LINE(28)
+LINE(30)
+LINE(32)
+
 /* Fillers: a mix that runs out of no registers and no stores; what waits for the load before it; loads; stores. */
 BODY(w_mix, "or %r9, %r11\n por %xmm4, %xmm5\n or %r9, %r12\n por %xmm6, %xmm7\n mov %r9, -64(%rsp)\n")
 BODY(w_wait_first, "lea (%rdi, %rcx), %r11")
@@ -121,6 +146,7 @@ static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
 
 #define PIECE(name) {cv_begin_##name, cv_end_##name}
 #define LATENCY(name, count, avx, cpu) {"latency." #name, PIECE(l_##name), count, avx, cpu}
+#define LINES(count) {"lines." #count, PIECE(n_##count), 1, 0, 0}
 #define THROUGHPUT(name, count, avx, cpu) {"throughput." #name, PIECE(t_##name), count, avx, cpu}
 
 const struct cv_body cv_bodies[] = {
@@ -166,6 +192,26 @@ const struct cv_body cv_bodies[] = {
     {"branch.random", PIECE(b_random), 1, 0, 0},
     {"branch.steady", PIECE(b_steady), 1, 0, 0},
     {"branch.call", PIECE(b_call), 1, 0, 0},
+    LINES(5),
+    LINES(6),
+    LINES(8),
+    LINES(10),
+    LINES(11),
+    LINES(12),
+    LINES(14),
+    LINES(15),
+    LINES(16),
+    LINES(17),
+    LINES(18),
+    LINES(20),
+    LINES(21),
+    LINES(22),
+    LINES(23),
+    LINES(24),
+    LINES(26),
+    LINES(28),
+    LINES(30),
+    LINES(32),
     THROUGHPUT(slot, 8, 0, 0),
     THROUGHPUT(alu, 8, 0, 0),
     THROUGHPUT(shift, 8, 0, 0),

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -252,106 +251,6 @@ def test_a_full_stream_holds_every_reference_in_order(options: tuple[str, ...], 
     assert turns == 20 * list(range(70_000))
 
 
-MASKED = """
-#include <immintrin.h>
-enum { N = 64 };
-static int index_[N], masks[N], gathered[1024], row[1024], stored[1024], scattered[1024], packed[1024], unpacked[1024];
-static double wide[1024], far_[1024], out[1024];
-#define ALONE __attribute__((noinline, noclone, target("avx2")))
-#define ALONE_512 __attribute__((noinline, noclone, target("avx512f,avx512vl,bmi2")))
-static volatile int sink;
-static __m256i lanes_of(int mask) { return _mm256_cmpgt_epi32(_mm256_and_si256(_mm256_set1_epi32(mask),
-    _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128)), _mm256_setzero_si256()); }
-ALONE static void eight(int i)
-{
-    const __m256i chosen = lanes_of(masks[i]), at = _mm256_loadu_si256((const void *)(index_ + i % 48));
-    const __m256i longs = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(at));
-    const __m256i half = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(chosen));
-    __m256i sum = _mm256_mask_i32gather_epi32(at, gathered, at, chosen, 4);
-    sum = _mm256_add_epi32(sum, _mm256_maskload_epi32(row + i, chosen));
-    _mm256_maskstore_epi32(stored + i, chosen, sum);
-    const __m256d values = _mm256_mask_i64gather_pd(_mm256_setzero_pd(), wide, longs, _mm256_castsi256_pd(half), 8);
-    _mm256_maskstore_pd(far_ + i, half, values);
-    sink = _mm256_extract_epi32(sum, 3);
-}
-ALONE_512 static void sixteen(int i)
-{
-    const __mmask16 chosen = masks[i];
-    const __m512i at = _mm512_loadu_si512(index_ + i % 48);
-    __m512i sum = _mm512_mask_i32gather_epi32(at, chosen, at, gathered, 4);
-    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(chosen, row + i));
-    _mm512_mask_storeu_epi32(stored + i, chosen, sum);
-    _mm512_mask_i32scatter_epi32(scattered, chosen, at, sum, 4);
-    _mm512_mask_compressstoreu_epi32(packed + i, chosen, sum);
-    sum = _mm512_mask_expandloadu_epi32(sum, chosen, unpacked + i);
-    const __m512d values = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), chosen, _mm512_castsi512_si256(at), wide, 8);
-    _mm512_mask_storeu_pd(out + i, chosen >> 8, _mm512_mask_add_pd(values, chosen, values, _mm512_loadu_pd(far_)));
-    sink = _mm512_reduce_add_epi32(sum);
-}
-int main(int argc, char **argv)
-{
-    for (int i = 0; i < N; i++)
-        index_[i] = i * 37 % 1009, masks[i] = i % 5 ? i * 40503 >> 3 & 0xffff : i % 2 ? 0 : 0xffff;
-    for (int i = 0; i < N; i++)
-        if (argc > 1 && argv)
-            sixteen(i);
-        else
-            eight(i);
-    return 0;
-}
-"""
-
-
-def _masked(lanes: int) -> dict[str, list[tuple[int, int, bool]]]:
-    """Offset, bytes and whether it is a store, of each reference to the arrays of :data:`MASKED`, in order."""
-    index = [i * 37 % 1009 for i in range(64)]
-    masks = [(i * 40503 >> 3 & 0xFFFF) if i % 5 else 0 if i % 2 else 0xFFFF for i in range(64)]
-    found = collections.defaultdict(list)
-    for i, mask in enumerate(masks):
-        chosen = [k for k in range(lanes) if mask >> k & 1]
-        at = index[i % 48 : i % 48 + lanes]
-        found["gathered"] += [(4 * at[k], 4, False) for k in chosen]
-        found["row"] += [(4 * (i + k), 4, False) for k in chosen]
-        found["stored"] += [(4 * (i + k), 4, True) for k in chosen]
-        found["wide"] += [(8 * at[k], 8, False) for k in chosen if k < lanes // 2]
-        if lanes == 8:
-            found["far_"] += [(8 * (i + k), 8, True) for k in chosen if k < 4]
-            continue
-        found["scattered"] += [(4 * at[k], 4, True) for k in chosen]
-        found["packed"] += [(4 * (i + k), 4, True) for k in range(len(chosen))]
-        found["unpacked"] += [(4 * (i + k), 4, False) for k in range(len(chosen))]
-        found["out"] += [(8 * (i + k), 8, True) for k in range(8) if mask >> 8 + k & 1]
-    return found
-
-
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_masked_elements_are_recorded_one_by_one(lanes: int, tmp_path: Path) -> None:
-    if ("avx512vl" if lanes == 16 else "avx2") not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no such instructions")
-    program = _compiled(tmp_path, MASKED, "-static", "-no-pie", "-fno-tree-vectorize", "-mavx2")
-    more = ["16"] if lanes == 16 else []
-    place = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
-    expected = _masked(lanes)
-    segments, events = _streamed(tmp_path, program, "--full", arguments=more)
-    every = list(references(segments, events))
-    for name, wanted in expected.items():
-        here = [(r.address - place[name], r.size, r.is_store) for r in every if 0 <= r.address - place[name] < 8 * 1024]
-        here = [one for one in here if one[0] < (8 if name in ("wide", "far_", "out") else 4) * 1024]
-        assert here == wanted, name
-    sets = ("--sets=4", "--set-class=1")
-    filtered = _sampled_lines(*_streamed(tmp_path, program, *sets, arguments=more))
-    recorded = _streamed(tmp_path, program, *sets, "--sample=100000000", "--interval=100000000", arguments=more)
-    assert _sampled_lines(*recorded) == filtered
-    totals = []
-    for mode in ("full", "counts"):
-        plan = SamplingPlan(mode=mode, engine="native")  # type: ignore[arg-type]
-        traced = trace([str(program), *more], output=tmp_path / f"{mode}.cvt", sampling=plan)
-        totals.append(Signature.load(signature_path(tmp_path / f"{mode}.cvt")).totals)
-        if mode == "full":
-            assert traced.header["recorded_references"] == totals[0]["memops"]
-    assert abs(totals[0]["memops"] - totals[1]["memops"]) < 100  # addresses of the stack branch in the C library
-
-
 def test_a_full_trace_records_as_many_references_as_are_counted(tmp_path: Path) -> None:
     output = tmp_path / "full.cvt"
     recorded = trace([str(_compiled(tmp_path, MIXED))], output=output, sampling=SamplingPlan(mode="full", engine="native"))
@@ -384,10 +283,10 @@ def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
     assert not text or steps[1] > 0.98 * len(text)
 
 
-def _streamed(folder: Path, program: Path, *options: str, arguments: Sequence[str] = ()) -> tuple[list[Segment], list[Event]]:
+def _streamed(folder: Path, program: Path, *options: str) -> tuple[list[Segment], list[Event]]:
     stream = folder / "stream"
     with stream.open("wb") as out:
-        engine = ["setarch", "-R", engine_program(), f"--wire-fd={out.fileno()}", *options, "--", program, *arguments]
+        engine = ["setarch", "-R", engine_program(), f"--wire-fd={out.fileno()}", *options, "--", program]
         subprocess.run(engine, pass_fds=[out.fileno()], env={}, capture_output=True, check=True)
     _, segments, events = read_stream(stream.read_bytes())
     return segments, events

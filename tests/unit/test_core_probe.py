@@ -18,6 +18,7 @@ from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import core_tables, find_core
 from convolver.machine.profile import MachineProfile
 from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core
+from convolver.probing.decoded_lines import line_figures
 from convolver.probing.machine_probe import default_cpu
 from tests.property.test_core_model import PLAIN, _op, _walk
 from tests.synthetic import machine
@@ -87,6 +88,43 @@ def test_figures_of_the_front_end_replace_the_published_values():
         **{"code_line_cycles": 4, "code_bytes": 1 << 16},
     }
     assert table.params["code_latency"] == SEED.params["code_latency"]
+
+
+def _lines(width, cycles):
+    """Samples of a core with this issue width whose front end takes so many cycles for a line of so many slots."""
+    return {count: [max(count / width, cycles(count), 1.0) * step for step in (1.0, 1.001, 1.002)] for count in range(5, 33)}
+
+
+@pytest.mark.parametrize("slots", [5, 6, 7])
+def test_entries_of_decoded_code_are_found_as_they_are(slots):
+    def cycles(count):
+        pairs, rest = divmod(count - 1, 2 * slots)
+        return 1 + 2 * (pairs - 1) + 2 * min(rest + 1, slots) / slots if pairs else 1
+
+    found = {one.name: one.value for one in line_figures(_lines(8, cycles))}
+    assert found == {"front.width": pytest.approx(8, rel=0.01), "front.entry": slots}
+
+
+@pytest.mark.parametrize(("width", "entry"), [(6, 8), (6, 9), (6, 100), (4, 6), (5, 8)])
+def test_entries_that_come_one_by_one_are_no_pairs(width, entry):
+    found = line_figures(_lines(width, lambda count: -(-count // entry)))
+    assert [(one.name, one.value) for one in found] == [("front.width", pytest.approx(width, rel=0.01))]
+    assert line_figures({}) == line_figures({8: []}) == []
+
+
+def test_entries_and_width_of_lines_replace_the_published_values():
+    params, used = calibrated_core(SEED, _profile(**{"front.width": 7.99, "front.entry": 6.0, "throughput.slot": 0.15}))
+    assert used == {"issue_width": 8, "entry_slots": 6, "fetch_width": 12, "code_window": 64}
+    assert used.items() <= params.params.items()
+
+
+def test_additions_that_are_faster_among_themselves_make_a_group():
+    figures = {"latency.fp_add": 2.0, "latency.fp_add_multiply": 6.0, "latency.fp_multiply": 3.0}
+    for seed in ("zen4", "zen5"):
+        fast = calibrated_core(find_core(seed), _profile(**figures))[0].kind("fp_add")
+        assert (fast.latency, fast.chained_latency, fast.group) == (3, 2, 1)
+    alike = calibrated_core(find_core("zen4"), _profile(**figures | {"latency.fp_add": 3.0}))[0].kind("fp_add")
+    assert (alike.latency, alike.group) == (3, 0)
 
 
 def test_where_many_jumps_take_what_few_do_the_published_targets_stand():
@@ -167,7 +205,8 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert names <= known
     assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
-    assert {"front.near", "front.far", "front.line", "branch.call"} <= set(figures)
+    assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
+    assert not any(name.startswith("lines.") for name in figures)
 
 
 def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):
