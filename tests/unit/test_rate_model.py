@@ -70,6 +70,12 @@ def test_a_chase_waits_for_every_load():
     assert times.seconds == pytest.approx((1000 * 2 + 100 * 5 + 900 * 80) * NS)
 
 
+def test_a_chase_along_a_walked_path_waits_as_the_walk_says():
+    one = known(exponent=1.0, random=(0.0, 0.0), window=1e12)
+    program, rates = signature(loads(1000, pattern="dependent")), hit_rates([(0, 1000, 1000, 900)], one)
+    assert convolved(program, rates, one, near=np.array([100 * NS]), waiting=[3000 * NS]).seconds == pytest.approx(3000 * NS)
+
+
 def test_lines_left_out_and_lines_on_their_way_cost_extra():
     one = known(exponent=1.0)
     row = loads(1000, pattern="strided", new_lines=500, strided_lines=500, skipped_lines=1000, coming_references=250)
