@@ -42,8 +42,11 @@ LOCKS_SHOWN = LINES_SHOWN = 5
 REGIONS_SHOWN = 10
 SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
 LAST = "the last level's bandwidth"
-LEAST_LOST = 0.02
-"""Share of the cores' time that a cause must take to be named."""
+FEWER = "fewer threads than cores"
+LEAST_LOST, MUCH_LOST = 0.02, 0.1
+"""Share of the cores' time that a cause must take to be named; of those that threads could use, to be named first."""
+LEAST_BUSY = 0.15
+"""A thread that works for so much of what the threads do in the mean could use a core of its own."""
 INTERVALS = 5000
 """Intervals of a thread in a timeline, about, at most."""
 
@@ -80,7 +83,10 @@ class Elapsed:
     @property
     def limit(self) -> str:
         """What keeps more cores from being used, as a phrase."""
-        cause, seconds = max(self.lost.items(), key=lambda one: one[1])
+        fewer = self.lost.get(FEWER, 0.0)
+        cause, seconds = max(((name, one) for name, one in self.lost.items() if name != FEWER), key=lambda one: one[1])
+        if fewer > seconds and seconds < MUCH_LOST * (self.cores * self.seconds - fewer):
+            cause, seconds = FEWER, fewer
         if seconds < LEAST_LOST * self.cores * self.seconds:
             return "nothing: all cores are busy"
         if cause == "locks" and self.locks:
@@ -343,7 +349,7 @@ class ThreadReplay:
             (low, high),
             self._processor_seconds(work, run.totals),
             draws,
-            _lost(run, cores, self.threads),
+            _lost(run, cores),
             self._locks(run),
             self._lines(run),
             self._regions(run, cores),
@@ -515,7 +521,8 @@ class ThreadReplay:
         records = self._log.records
         first = np.flatnonzero((records["object"] == lock) & (records["place"] > 0))
         where = self._log.places.get(int(records["place"][first[0]])) if len(first) else None
-        return f"a lock at {lock:#x}" + (f", taken in {where}" if where else "")
+        known = where not in (None, "?")  # of older traces
+        return f"a lock taken in {where} (at {lock:#x})" if known else f"a lock at {lock:#x}"
 
 
 def _share(moved: NDArray[np.float64], capacity: NDArray[np.float64], each: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -541,21 +548,24 @@ def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) 
     return (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)
 
 
-def _lost(run: ThreadRun, cores: int, threads: int) -> dict[str, float]:
-    """Return the core seconds without work by cause. Waiting counts only where a core was free for it: in proportion."""
+def _lost(run: ThreadRun, cores: int) -> dict[str, float]:
+    """Return the core seconds without work by cause. Waiting counts only where a core was free for it that a thread could use: in
+    proportion."""
     totals, waited = run.totals, run.waited
     lost = sum(totals[name] for name in ("saturated", "near", "contended", "paired"))
-    free = max(cores * totals["elapsed"] - totals["work"] - lost, 0.0)
+    busy = run.busy
+    usable = min(cores, int(np.count_nonzero(busy >= LEAST_BUSY * busy.mean()))) if busy.any() else cores
+    free = max(usable * totals["elapsed"] - totals["work"] - lost, 0.0)
     causes = {
         "serial parts": waited["fork"] + waited["join"],
         "imbalance": waited["barrier"],
         "locks": waited["lock"],
         "waiting for other threads": waited["condition"],
-        "fewer threads than cores": max(cores - threads, 0) * totals["elapsed"],
     }
     whole = sum(causes.values())
     return {
         **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
+        FEWER: (cores - usable) * totals["elapsed"],
         MEMORY: totals["saturated"],
         LAST: totals["near"],
         SHARING: totals["contended"],

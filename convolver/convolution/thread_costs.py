@@ -80,7 +80,8 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
         if measured.get(name) and measured.get(of_all) and parties > 2:
             known[f"{name}_each"] = max(measured[of_all] - measured[name], 0.0) / (parties - 2)
     missing = [name for name in PROBED if name not in known]
-    notes = [f"{', '.join(missing)} of threads take what they do on an AMD Zen 4 machine; probe it again"] if missing else []
+    says = f"what threads cost each other ({', '.join(missing)}) is that of an AMD Zen 4 machine, as it was not probed here"
+    notes = [says] if missing else []
     return {**DEFAULT_COSTS, **known}, notes
 
 
@@ -196,6 +197,7 @@ def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.flo
     elif cores > top:
         known[cores] = max(known[top], known[1] * min(cores, PROPORTIONAL_CORES))
         known.setdefault(min(cores, PROPORTIONAL_CORES), known[cores])
-        notes = [f"memory gives more than {top} cores what {PROPORTIONAL_CORES} single ones get: its curves end there"]
+        several = f"{top} cores" if top > 1 else "one core"
+        notes = [f"memory gives more than {several} what {PROPORTIONAL_CORES} single ones get: its curves end there"]
     places = sorted(known)
     return np.interp(np.arange(1, cores + 1), places, [known[one] for one in places]), notes

@@ -138,8 +138,9 @@ static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn
         o->sums.taken++;
         return true;
     }
-    o->sums.contended++;
-    block(t, th, lock, CV_THREADS_LOCK);
+    const bool held = o->holder != NOBODY; /* else it is another's turn, who has data to bring */
+    o->sums.contended += held;
+    block(t, th, lock, held ? CV_THREADS_LOCK : CV_THREADS_CONDITION);
     return false;
 }
 

@@ -205,19 +205,35 @@ static Bool fresh(ULong *table, ULong key, UInt *slot)
     }
 }
 
+#define NAME_BYTES 256
+
+/* The name of the function at an address, else its object file and place there, as in tables of blocks. */
+static const HChar *name_of(Addr address)
+{
+    static HChar made[NAME_BYTES];
+    const HChar *name;
+    if (VG_(get_fnname)(VG_(current_DiEpoch)(), address, &name))
+        return name;
+    const DebugInfo *library = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), address);
+    if (!library)
+        return "code of no file";
+    const HChar *path = VG_(DebugInfo_get_filename)(library), *last = VG_(strrchr)(path, '/');
+    VG_(snprintf)(made, sizeof made, "%s+%#lx", last ? last + 1 : path, address - (Addr)VG_(DebugInfo_get_text_bias)(library));
+    return made;
+}
+
 /* The number of a place in the code, its function's name written when it is new. 0: too many. */
 UInt cv_threads_place(Addr address)
 {
     static ULong table[PLACES];
     static UInt numbers[PLACES], used;
-    const HChar *name;
     UInt slot;
     if (used >= PLACES / 2 || file < 0)
         return 0;
     if (fresh(table, address, &slot)) {
         numbers[slot] = ++used;
         settle();
-        write_name(0, used, VG_(get_fnname)(VG_(current_DiEpoch)(), address, &name) ? name : "?");
+        write_name(0, used, name_of(address));
     }
     return numbers[slot];
 }

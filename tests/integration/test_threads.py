@@ -153,6 +153,14 @@ def test_a_lock_has_the_name_of_its_variable(traced):
     assert "total_lock" in log.objects.values()
 
 
+def test_code_without_symbols_is_named_by_its_file(teams, tmp_path):
+    bare = tmp_path / "bare"
+    subprocess.run(["strip", "-o", bare, teams], check=True)
+    log = trace([str(bare), "locked", "20", "4"], output=tmp_path / "bare.cvt", sampling=COUNTS).thread_log
+    assert "?" not in log.places.values()
+    assert any(name.startswith("bare+0x") for name in log.places.values())
+
+
 def test_one_thread_leaves_no_log(traced):
     assert traced("serial", 1, 1).thread_log is None
 
@@ -257,7 +265,7 @@ static struct { void *next; long rest[7]; } cells[2][LINES] __attribute__((align
 static void *walk(void *own)
 {
     void **at = own;
-    for (long i = 0; i < 8L * LINES; i++)
+    for (long i = 0; i < 40L * LINES; i++)
         at = *at;
     return at;
 }
@@ -290,6 +298,8 @@ def test_sets_that_overflow_one_last_level_fit_in_two(tmp_path):
     assert together.processor_seconds == pytest.approx(times.seconds, rel=0.1)
     assert threads.on(machine, times, cores=8).seconds == pytest.approx(together.seconds, rel=0.01)
     assert threads.on(machine, times, cores=16).seconds == pytest.approx(apart.seconds)
+    assert apart.limit == "fewer threads than cores"  # the first thread only waits for the two others
+    assert sum(apart.lost.values()) == pytest.approx(16 * apart.seconds - apart.processor_seconds, rel=0.01)
     for one in (together, apart):
         assert one.interval[0] < one.seconds < one.interval[1]
     assert any("spread over 2 complexes of 8 CPUs" in note for note in apart.assumptions)

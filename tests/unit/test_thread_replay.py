@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.thread_replay import COSTS, RECORD, TOUCH, Complexes, NearWork, PackedThreads
+from convolver.convolution.elapsed import Elapsed, _lost
 from convolver.convolution.thread_costs import DEFAULT_COSTS, complex_capacity, drawn_costs, thread_costs
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
@@ -199,6 +200,16 @@ def test_who_is_woken_has_the_mutex_when_it_comes():
 def test_a_wait_that_no_signal_ended_waits_for_nobody():
     rows = [(0, "lock", 0, 9), (0, "wait", 1, 8, 9), (0, "woken", 0, 8, 9), (0, "unlock", 2, 9)]
     assert elapsed(rows) == pytest.approx(3)
+
+
+def test_who_waits_for_its_turn_at_a_free_lock_waits_for_a_thread():
+    """The mutex of a condition variable: the trace says that thread 1 has it first."""
+    rows = [*started(1, 2), (1, "lock", 5, 7), (1, "unlock", 1, 7), (2, "lock", 1, 7), (2, "unlock", 1, 7)]
+    rows += [(2, "wait", 1, 9, 7), (1, "signal", 1, 9), (2, "woken", 0, 9, 7)]
+    found = run(rows)
+    assert found.waited["condition"] >= 4
+    held = run([row for row in rows if row[1] not in ("wait", "signal", "woken")])
+    assert held.waited["lock"] == held.waited["condition"] == 0
 
 
 def test_a_semaphore_begins_with_what_the_trace_took():
@@ -413,6 +424,23 @@ def test_atomic_operations_wait_for_all_that_touch_their_line():
 def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
     both = touching((1, 0, 0, 1, 1), (2, 0, 0, 1, 1))
     assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, sum=1, crowded_atomic=3) == pytest.approx(30)
+
+
+@pytest.mark.parametrize(
+    ("work", "cores", "limit"),
+    [
+        ([5, 5, 5, 5], 4, "nothing: all cores are busy"),
+        ([5, 5, 5, 5], 8, "fewer threads than cores"),
+        ([5, 1, 1, 1], 2, "waits"),
+        ([5, 1, 1, 1], 8, "waits"),  # more threads would not help
+    ],
+)
+def test_more_threads_help_where_those_there_are_work(work, cores, limit):
+    lost = _lost(run(independent(*work), cores=cores), cores)
+    seconds = elapsed(independent(*work), cores=cores)
+    assert sum(lost.values()) == pytest.approx(cores * seconds - sum(work))
+    named = Elapsed("m", cores, 5, 0, seconds, (0, 1), sum(work), None, lost, (), (), (), (), 0, ()).limit
+    assert named == limit or (limit == "waits" and named == "serial parts")
 
 
 def complexes(many, adjacent, through=(), near=()):
