@@ -280,13 +280,18 @@ def _memory_and_front_end(
     both: Callable[[str, str, Callable[[float, float], float]], float | None],
     whole: Callable[[float | None], int | None],
 ) -> None:
-    renames = bool(result.table.params.get("predicted_pairs"))
+    renames = bool(result.table.params.get("predicted_pairs") or value("forward.pairs"))
     plain, indexed = value("forward.plain"), value("forward.indexed")
     if plain is not None and not (renames and plain < RENAMED):
         # Faster than a store each cycle: the value never left the registers.
         result.param("fast_forward_latency", 0 if plain < 1 - ROUNDING else whole(plain))
     if indexed is not None and not (renames and indexed < RENAMED):
         result.param("forward_latency", whole(indexed))
+    pairs, named, late = value("forward.pairs"), value("forward.named"), value("forward.late")
+    if pairs is not None:
+        result.param("predicted_pairs", round(pairs))
+        result.param("named_pairs", round(named or 0))
+        result.param("fast_forward_latency", whole(late))
     vector = value("forward.vector")
     result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
     failed = value("forward.failed")

@@ -16,6 +16,7 @@ from typing import Protocol
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
 from convolver.probing.decoded_lines import LINES, line_figures
+from convolver.probing.forward_pairs import PAIRS, pair_figures
 from convolver.probing.front import front_figures
 from convolver.probing.loop_buffer import loop_figures
 from convolver.probing.runner import probe_binary
@@ -155,14 +156,18 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
-    found, lines = [], {}
+    found: list[CoreFigure | None] = []
+    lines: dict[int, list[float]] = {}
+    pairs: dict[str, list[float]] = {}
     process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
         if answer[0].startswith(LINES):
             lines[int(answer[0].removeprefix(LINES))] = answer[1]
+        elif answer[0].startswith(PAIRS):
+            pairs[answer[0].removeprefix(PAIRS)] = answer[1]
         else:
             found.append(_figure(*answer))
-    found += line_figures(lines)
+    found += [*pair_figures(pairs), *line_figures(lines)]
     if answer is not None:
         found += [_window(process, name, step) for name, step in WINDOWS.items()]
         found += front_figures(process.cycles, capacity, _figure)

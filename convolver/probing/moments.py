@@ -16,7 +16,16 @@ from convolver.machine.maps import Point
 
 STABLE_SPREAD = 0.05
 """A time is settled when it is known within this."""
-CAPACITIES = ("window.", "front.targets", "front.code", "front.loop", "front.width", "front.entry")
+CAPACITIES = (
+    "window.",
+    "front.targets",
+    "front.code",
+    "front.loop",
+    "front.width",
+    "front.entry",
+    "forward.pairs",
+    "forward.named",
+)
 """Figures that count entries or slots: a disturbed core, whose other thread has a part of them, shows too few."""
 NARROW = 0.1
 """Width of the interval, as a share of a number of entries, up to which that is known."""

@@ -59,6 +59,21 @@ BODY(f_indexed, "mov %rax, 8(%rdi, %r9)\n mov 8(%rdi, %r9), %rax\n")
 BODY(f_vector, "movaps %xmm0, 16(%rdi)\n movaps 16(%rdi), %xmm0\n")
 BODY(f_failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")
 
+/* So many pairs of a store and a load, whose addresses name two registers, the same one, or the stack pointer. */
+#define PAIR(count) BODY(p_##count, ".set i, 1\n .rept " #count "\n mov %rax, 8*i(%rdi)\n mov 8*i(%rbp), %rax\n .set i, i + 1\n .endr\n")
+PAIR(4)
+PAIR(8)
+PAIR(12)
+PAIR(16)
+PAIR(20)
+PAIR(24)
+PAIR(28)
+PAIR(32)
+PAIR(40)
+PAIR(64)
+BODY(p_named, ".set i, 1\n .rept 64\n mov %rax, 8*i(%rdi)\n mov 8*i(%rdi), %rax\n .set i, i + 1\n .endr\n")
+BODY(p_stack, ".rept 64\n push %rax\n pop %rax\n .endr\n")
+
 /* A random number decides the branch, or it is never taken; both go the same way. */
 BODY(b_random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n")
 /* A call, its return and a jump, each in 16 bytes of its own: more branches there take longer. */
@@ -145,9 +160,10 @@ static int cv_has_count(void) { return __builtin_cpu_supports("popcnt"); }
 static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
 
 #define PIECE(name) {cv_begin_##name, cv_end_##name}
-#define LATENCY(name, count, avx, cpu) {"latency." #name, PIECE(l_##name), count, avx, cpu}
-#define LINES(count) {"lines." #count, PIECE(n_##count), 1, 0, 0}
-#define THROUGHPUT(name, count, avx, cpu) {"throughput." #name, PIECE(t_##name), count, avx, cpu}
+#define LATENCY(name, count, avx, cpu) {"latency." #name, PIECE(l_##name), count, avx, cpu, 0}
+#define LINES(count) {"lines." #count, PIECE(n_##count), 1, 0, 0, 0}
+#define PAIRS(name, count) {"pairs." #name, PIECE(p_##name), count, 0, 0, 1}
+#define THROUGHPUT(name, count, avx, cpu) {"throughput." #name, PIECE(t_##name), count, avx, cpu, 0}
 
 const struct cv_body cv_bodies[] = {
     LATENCY(shift, 1, 0, 0),
@@ -185,13 +201,25 @@ const struct cv_body cv_bodies[] = {
     LATENCY(convert_to_and_fro, 1, 0, 0),
     LATENCY(load, 1, 0, 0),
     LATENCY(vector_load, 1, 0, 0),
-    {"forward.plain", PIECE(f_plain), 1, 0, 0},
-    {"forward.indexed", PIECE(f_indexed), 1, 0, 0},
-    {"forward.vector", PIECE(f_vector), 1, 0, 0},
-    {"forward.failed", PIECE(f_failed), 1, 0, 0},
-    {"branch.random", PIECE(b_random), 1, 0, 0},
-    {"branch.steady", PIECE(b_steady), 1, 0, 0},
-    {"branch.call", PIECE(b_call), 1, 0, 0},
+    {"forward.plain", PIECE(f_plain), 1, 0, 0, 0},
+    {"forward.indexed", PIECE(f_indexed), 1, 0, 0, 0},
+    {"forward.vector", PIECE(f_vector), 1, 0, 0, 0},
+    {"forward.failed", PIECE(f_failed), 1, 0, 0, 0},
+    {"branch.random", PIECE(b_random), 1, 0, 0, 0},
+    {"branch.steady", PIECE(b_steady), 1, 0, 0, 0},
+    {"branch.call", PIECE(b_call), 1, 0, 0, 0},
+    PAIRS(4, 4),
+    PAIRS(8, 8),
+    PAIRS(12, 12),
+    PAIRS(16, 16),
+    PAIRS(20, 20),
+    PAIRS(24, 24),
+    PAIRS(28, 28),
+    PAIRS(32, 32),
+    PAIRS(40, 40),
+    PAIRS(64, 64),
+    PAIRS(named, 64),
+    PAIRS(stack, 64),
     LINES(5),
     LINES(6),
     LINES(8),

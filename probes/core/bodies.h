@@ -10,6 +10,7 @@ struct cv_body {
     unsigned instructions; /* timed ones in a piece: cycles are of one of them */
     int avx;               /* needs AVX and the upper halves of registers */
     int (*supported)(void);
+    unsigned copies; /* in a turn; 0: as many as a turn should have */
 };
 
 /* What fills the window between two loads that miss every cache. */

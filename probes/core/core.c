@@ -85,7 +85,8 @@ static int cv_time_body(const struct cv_body *body, const struct cv_clock *clock
                         const volatile sig_atomic_t *stop)
 {
     const size_t length = (size_t)(body->piece.end - body->piece.begin);
-    const unsigned copies = length * 64 > LONGEST_LOOP ? (unsigned)(LONGEST_LOOP / length) : 64;
+    const unsigned usual = length * 64 > LONGEST_LOOP ? (unsigned)(LONGEST_LOOP / length) : 64;
+    const unsigned copies = body->copies ? body->copies : usual;
     if (cv_make(code, body->piece, copies, body->avx))
         return 0;
     struct cv_registers registers = cv_start(hot);

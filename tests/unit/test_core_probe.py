@@ -19,6 +19,7 @@ from convolver.machine.cores import core_tables, find_core
 from convolver.machine.profile import MachineProfile
 from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core
 from convolver.probing.decoded_lines import line_figures
+from convolver.probing.forward_pairs import pair_figures
 from convolver.probing.machine_probe import default_cpu
 from tests.property.test_core_model import PLAIN, _op, _walk
 from tests.synthetic import machine
@@ -141,6 +142,26 @@ def test_pairs_that_a_core_renames_say_nothing_of_forwarding():
     assert calibrated_core(find_core("zen4"), _profile(**slow))[1] == {"fast_forward_latency": 7, "forward_latency": 8}
 
 
+def _pairs(foreseen, late=7.0, stack=1.0, named=1.0):
+    cycles = {str(count): 0.6 if count <= foreseen else late for count in (4, 8, 16, 24, 32, 64)}
+    return {name: [value, value, 1.01 * value] for name, value in (cycles | {"stack": stack, "named": named}).items()}
+
+
+@pytest.mark.parametrize(("stack", "named", "known"), [(1.0, 1.0, 2), (1.0, 7.0, 1), (7.0, 7.0, None)])
+def test_foreseen_loads_are_counted_and_names_told_apart(stack, named, known):
+    found = {one.name: one.value for one in pair_figures(_pairs(24, stack=stack, named=named))}
+    assert found == {"forward.pairs": 24, "forward.late": 7.0} | ({"forward.named": known} if known else {})
+    used = calibrated_core(SEED, _profile(**found))[1]
+    assert used == {"predicted_pairs": 24, "named_pairs": known or 0, "fast_forward_latency": 7}
+
+
+def test_a_core_that_foresees_no_load_keeps_its_forwarding():
+    assert pair_figures(_pairs(0)) == pair_figures({}) == pair_figures({"4": []}) == []
+    foreseen = {"forward.pairs": 24.0, "forward.late": 7.0, "forward.plain": 0.5}
+    assert calibrated_core(SEED, _profile(**foreseen))[0].params["fast_forward_latency"] == 7
+    assert calibrated_core(SEED, _profile(**{"forward.plain": 0.5}))[0].params["fast_forward_latency"] == 0
+
+
 def test_what_loops_and_calls_show_replaces_the_published_values():
     figures = {"front.near": 1.0, "branch.call": 4.1, "front.loop": 30.0, "front.loop_slots": 64.0}
     used = calibrated_core(SEED, _profile(**figures))[1]
@@ -206,7 +227,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
     assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
-    assert not any(name.startswith("lines.") for name in figures)
+    assert not any(name.startswith(("lines.", "pairs.")) for name in figures)
 
 
 def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):
