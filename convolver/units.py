@@ -7,11 +7,11 @@ import re
 from convolver.errors import UsageError
 
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_BYTES = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)\s*$", re.IGNORECASE)
+_BYTES = re.compile(r"^\s*(\d{1,18}(?:\.\d+)?)\s*([kmgt]?)(i?b?)\s*$", re.IGNORECASE)
 _COUNTS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_COUNT = re.compile(r"^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]?)\s*$", re.IGNORECASE)
+_COUNT = re.compile(r"^\s*(\d{1,18}(?:\.\d+)?(?:e\d{1,2})?)\s*([kmg]?)\s*$", re.IGNORECASE)
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_TIME = re.compile(r"^\s*(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([mun]?s|)\s*$", re.IGNORECASE)
+_TIME = re.compile(r"^\s*(\d{1,18}(?:\.\d+)?(?:e-?\d{1,2})?)\s*([mun]?s|)\s*$", re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:

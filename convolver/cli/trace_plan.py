@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -73,10 +74,10 @@ def _warmup(text: str | None, sample: int) -> int:
 def _phase(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    number, slash, count = text.partition("/")
-    if not (slash and number.isdigit() and count.isdigit()):
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if match is None:
         raise UsageError(f"'{text}' is no phase; write for example 1/4.")
-    return int(number), int(count)
+    return int(match[1]), int(match[2])
 
 
 def sampling_plan(

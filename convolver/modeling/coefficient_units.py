@@ -13,7 +13,7 @@ Dimension = dict[str, Fraction]
 """Power of each base unit; empty for a pure number."""
 
 _PLAIN = ("log", "log2", "log10", "exp")
-_FACTOR = r"([^\s*/^()]+)(?:\^(?:(\d+)|\((\d+/\d+)\)))?"
+_FACTOR = r"([^\s*/^()]+)(?:\^(?:(\d{1,3})|\((\d{1,3}/[1-9]\d{0,2})\)))?"
 _UNIT = re.compile(rf"{_FACTOR}(?:[*/]{_FACTOR})*")
 
 

@@ -103,11 +103,11 @@ class _Fields:
         return value
 
     def integers(self, what: str, most: int) -> tuple[int, ...]:
-        match = re.fullmatch(r"\[\s*(\d+)\s*\]\s*\{([^}]*)\}", self._take(what))
+        match = re.fullmatch(r"\[\s*(\d{1,9})\s*\]\s*\{([^}]*)\}", self._take(what))
         if match is None:
             raise self.wrong(f"the {what} must look like [n] {{a, b, ...}}")
         items = [item.strip() for item in match[2].split(",") if item.strip()]
-        if len(items) != int(match[1]) or not all(item.isdigit() and len(item) < 10 and int(item) <= most for item in items):
+        if len(items) != int(match[1]) or not all(item.isdecimal() and len(item) < 10 and int(item) <= most for item in items):
             raise self.wrong(f"the {what} does not have {match[1]} valid numbers")
         return tuple(map(int, items))
 

@@ -13,7 +13,8 @@ from convolver.errors import ReplayError, UsageError
 
 _CODES = {"torus": 1, "fat-tree": 2}
 _MOST_LEVELS = 16
-_FORM = re.compile(r"(torus):(\d+(?:x\d+)*)|fat-tree:(\d+(?:x\d+)*):(\d+(?:x\d+)*)")
+_SIDES = r"(\d{1,9}(?:x\d{1,9})*)"
+_FORM = re.compile(rf"(torus):{_SIDES}|fat-tree:{_SIDES}:{_SIDES}")
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ def test_our_own_timeline_can_be_read_again(tmp_path):
     ("line", "text", "reason"),
     [
         (1, "#Paraver nonsense", "not a Paraver trace"),
+        (1, f"#Paraver (now):3000_ns:1(2):1:{'9' * 5000}(1:1)", "not a Paraver trace"),
         (2, "c:1:1:3:1:2", "communicator"),
         (4, "2:1:1:1:1:1000:50000001", "too few fields"),
         (4, "2:1:1:3:1:1000:50000001:1", "no thread 1.3.1"),
