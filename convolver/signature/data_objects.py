@@ -135,7 +135,8 @@ def object_table(
         }
     )
     table = rows.group_by("object", "block").agg(pl.col(COUNTS).sum()).sort("object", "block")
-    of_block = [pl.col(name).sum().over("block") for name in ("references", "set_references")]
-    part = pl.when(of_block[0] > 0).then(pl.col("references") / of_block[0]).otherwise(pl.col("set_references") / of_block[1])
+    # Of bursts and sampled sets, the one that holds more of a block says what it touches: few bursts may all meet one object.
+    bursts, sets = (pl.col(name).sum().over("block") for name in ("references", "set_references"))
+    part = pl.when(bursts >= sets).then(pl.col("references") / bursts).otherwise(pl.col("set_references") / sets)
     executed = block_memops[table["block"].to_numpy()].astype(np.float64)
     return table.with_columns(memops=part * pl.Series(executed))
