@@ -118,4 +118,31 @@ static inline enum cv_allocator cv_allocator_named(const char *name, const char 
     return CV_ALLOC_NONE;
 }
 
+/* What a call asks for. */
+struct cv_asked {
+    unsigned long old; /* block of realloc; where posix_memalign leaves its result */
+    unsigned long size;
+};
+
+/* A number that no memory holds is 0, as the function then gives nothing. */
+static inline unsigned long cv_allocated_array(unsigned long number, unsigned long size)
+{
+    unsigned long all;
+    return __builtin_mul_overflow(number, size, &all) ? 0 : all;
+}
+
+/* By the function's first three arguments. */
+static inline struct cv_asked cv_allocation_asked(enum cv_allocator kind, unsigned long a, unsigned long b, unsigned long c)
+{
+    switch (kind) {
+    case CV_ALLOC_SIZE: return (struct cv_asked){0, a};
+    case CV_ALLOC_CALLOC: return (struct cv_asked){0, cv_allocated_array(a, b)};
+    case CV_ALLOC_ALIGNED: return (struct cv_asked){0, b};
+    case CV_ALLOC_REALLOC: return (struct cv_asked){a, b};
+    case CV_ALLOC_REALLOCARRAY: return (struct cv_asked){a, cv_allocated_array(b, c)};
+    case CV_ALLOC_POSIX: return (struct cv_asked){a, c};
+    default: return (struct cv_asked){0, 0};
+    }
+}
+
 #endif

@@ -89,12 +89,6 @@ static void await_return(struct cv_slot *slot)
     slot->awaited_negated = frames->depth ? -(frames->frame[frames->depth - 1].sp + 8) : 0;
 }
 
-static uint64_t product(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-    return __builtin_mul_overflow(a, b, &result) ? 0 : result;
-}
-
 static void free_block(struct cv_slot *slot, uint64_t block)
 {
     if (block)
@@ -122,16 +116,8 @@ void cv_allocation_begins(struct cv_slot *slot, const uint64_t *registers)
     }
     if (frames->depth < CV_DEEPEST) {
         struct cv_blob_frame *frame = &frames->frame[frames->depth++];
-        *frame = (struct cv_blob_frame){.kind = watched->kind, .name = name, .sp = sp, .site = site};
-        switch (watched->kind) {
-        case CV_ALLOC_SIZE: frame->size = a; break;
-        case CV_ALLOC_CALLOC: frame->size = product(a, b); break;
-        case CV_ALLOC_ALIGNED: frame->size = b; break;
-        case CV_ALLOC_REALLOC: frame->old = a, frame->size = b; break;
-        case CV_ALLOC_REALLOCARRAY: frame->old = a, frame->size = product(b, c); break;
-        case CV_ALLOC_POSIX: frame->old = a, frame->size = c; break;
-        default: break;
-        }
+        const struct cv_asked asked = cv_allocation_asked(watched->kind, a, b, c);
+        *frame = (struct cv_blob_frame){.kind = watched->kind, .name = name, .sp = sp, .site = site, .old = asked.old, .size = asked.size};
     }
     await_return(slot);
 }

@@ -3,6 +3,7 @@
  * A thread's next record is looked at again whenever the thread is resumed; an event that cannot happen yet leaves it waiting. */
 #include "thread_events.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define STEPS 40      /* of the search for how much slower memory is */
 #define SLOWEST 1e6   /* ... at most */
 #define NOTHING 1e-15 /* seconds: rounding */
+#define ROUNDED 1e-9  /* of shares */
 
 static struct packed *current(const cv_threads *t, const struct running *th) { return &t->packed[t->streams[th->stream].first + th->at]; }
 
@@ -842,7 +844,9 @@ static double set_speeds(cv_threads *t)
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
         const struct complex *own = &t->complexes[th->complex];
+        assert(th->state == RUNNING && th->memory >= 0 && th->near >= 0 && th->memory + th->near <= 1 + ROUNDED);
         th->rate = th->share / waiting(th, own->near, own->memory) / th->slowed / th->beside;
+        assert(th->rate > 0 && th->rate <= 1 + ROUNDED);
         until = fmin(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
@@ -853,6 +857,7 @@ static double set_speeds(cv_threads *t)
 static void advance(cv_threads *t, double seconds)
 {
     cv_threads_totals *out = t->totals;
+    assert(seconds >= 0 && seconds < INFINITY && t->n_runs <= t->n_threads && t->n_sleeps <= t->n_threads);
     t->now += seconds;
     out->serial += t->n_runs == 1 ? seconds : 0;
     out->idle += t->n_runs == 0 ? seconds : 0;

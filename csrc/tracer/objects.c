@@ -168,12 +168,6 @@ Bool cv_objects_caller(Addr *site, Bool *allocating)
     return True;
 }
 
-static SizeT product(SizeT a, SizeT b)
-{
-    SizeT result;
-    return __builtin_mul_overflow(a, b, &result) ? 0 : result;
-}
-
 static void free_block(Addr block)
 {
     if (block)
@@ -199,16 +193,8 @@ void cv_allocator_entered(HWord function, HWord sp, HWord a, HWord b, HWord c)
     if (frames->depth == DEEPEST)
         return;
     struct frame *frame = &frames->frame[frames->depth++];
-    *frame = (struct frame){.kind = watched->kind, .name = name, .sp = sp, .site = site};
-    switch (watched->kind) {
-    case CV_ALLOC_SIZE: frame->size = a; break;
-    case CV_ALLOC_CALLOC: frame->size = product(a, b); break;
-    case CV_ALLOC_ALIGNED: frame->size = b; break;
-    case CV_ALLOC_REALLOC: frame->old = a, frame->size = b; break;
-    case CV_ALLOC_REALLOCARRAY: frame->old = a, frame->size = product(b, c); break;
-    case CV_ALLOC_POSIX: frame->old = a, frame->size = c; break;
-    default: break;
-    }
+    const struct cv_asked asked = cv_allocation_asked(watched->kind, a, b, c);
+    *frame = (struct frame){.kind = watched->kind, .name = name, .sp = sp, .site = site, .old = asked.old, .size = asked.size};
     await(frames);
 }
 
