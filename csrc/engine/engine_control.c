@@ -41,13 +41,6 @@ volatile sig_atomic_t cv_replaced;
 
 static void on_stop(int number) { stop_signal = number; }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static const char *value(const char *argument, const char *name)
 {
     const size_t n = strlen(name);
@@ -175,7 +168,8 @@ static void measure_heads(const struct cv_options *o, struct cv_target *target, 
         return;
     const double interval = (double)o->interval;
     const uint64_t all = heads_so_far(target);
-    const double references = cv_wire_references() / interval, took = now() - time, more = references - pace->references;
+    const double references = cv_wire_references() / interval, took = cv_seconds(CLOCK_MONOTONIC) - time,
+                 more = references - pace->references;
     const double step = references < MANY_INTERVALS ? RATE_STEP : LONGEST_RATE_STEP;
     pace->next_rate = time + (COST_PART * took > step ? COST_PART * took : step);
     if (more < FEWEST_INTERVALS)
@@ -217,7 +211,7 @@ static void plan_native(const struct cv_options *o, struct cv_target *target, st
 /* Returns 1 where there may be more to do at once. */
 static int step(const struct cv_options *o, struct cv_target *target, struct pace *pace)
 {
-    const double time = now();
+    const double time = cv_seconds(CLOCK_MONOTONIC);
     int more = 0;
     cv_wire_definitions();
     if (o->sample || o->sets || o->objects) {
@@ -256,7 +250,7 @@ static double rest(const struct cv_options *o, const struct pace *pace)
     double left = COUNTING_STEP;
     if (o->period > 0) { /* until the burst, or the next period */
         const double next = pace->next_burst ? pace->next_burst : pace->at + o->period * (double)pace->interval;
-        left = next - now();
+        left = next - cv_seconds(CLOCK_MONOTONIC);
         return left < o->period / 100 ? o->period / 100 : left < o->period ? left : o->period;
     }
     if (o->full || o->objects)
@@ -271,7 +265,7 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
     struct pace pace = {.quiet = RATE_STEP};
     const int process = target->process >= 0 ? target->process : (int)syscall(SYS_pidfd_open, target->pid, 0);
     struct pollfd wait = {.fd = process, .events = POLLIN};
-    const double end = o->seconds > 0 ? now() + o->seconds : 0;
+    const double end = o->seconds > 0 ? cv_seconds(CLOCK_MONOTONIC) + o->seconds : 0;
     int status = 0, forwarded = 0;
     for (;;) {
         const double left = step(o, target, &pace) ? 0 : rest(o, &pace);
@@ -285,7 +279,7 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
                 kill(target->pid, stop_signal);
             stop_signal = 0;
         }
-        if (cv_replaced || (o->attach              ? wait.revents || (end > 0 && now() >= end)
+        if (cv_replaced || (o->attach              ? wait.revents || (end > 0 && cv_seconds(CLOCK_MONOTONIC) >= end)
                             : target->process >= 0 ? wait.revents != 0
                                                    : wait4(target->pid, &status, WNOHANG, usage) == target->pid))
             break;
@@ -301,14 +295,11 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
 /* Processor time of the program. */
 static double cpu_seconds(pid_t process, const struct rusage *usage)
 {
-    struct timespec t = {0, 0};
     clockid_t clock;
     if (usage && (usage->ru_utime.tv_sec || usage->ru_utime.tv_usec || usage->ru_stime.tv_usec))
         return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
                1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
-    if (!clock_getcpuclockid(process, &clock))
-        clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return clock_getcpuclockid(process, &clock) ? 0 : cv_seconds(clock);
 }
 
 static uint64_t thread_nanoseconds(pid_t process, uint64_t thread)

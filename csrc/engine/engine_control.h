@@ -6,9 +6,17 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "../include/cv_wire.h"
 #include "blob_shared.h"
+
+static inline double cv_seconds(clockid_t clock)
+{
+    struct timespec t = {0, 0};
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 struct cv_options {
     int wire; /* descriptor; -1: no stream */

@@ -50,13 +50,6 @@ static pid_t root;
 static int root_status, root_ended;
 static volatile sig_atomic_t stop_signal;
 
-static double boot_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void on_child(int number)
 {
     (void)number;
@@ -255,7 +248,7 @@ static struct member *add_member(pid_t pid, pid_t parent, int forked)
         members = more;
     }
     struct member *m = &members[n_members];
-    *m = (struct member){.pid = pid, .parent = parent, .forked = forked, .started = boot_time()};
+    *m = (struct member){.pid = pid, .parent = parent, .forked = forked, .started = cv_seconds(CLOCK_BOOTTIME)};
     m->process = (int)syscall(SYS_pidfd_open, pid, 0);
     m->target = (struct cv_target){.pid = pid, .process = m->process, .file = -1, .family = family_file};
     if (m->process < 0)
@@ -490,7 +483,7 @@ static double see_to_members(void)
         struct member *m = &members[i];
         if (m->controller)
             continue;
-        const double now = boot_time();
+        const double now = cv_seconds(CLOCK_BOOTTIME);
         const int ended = kill(m->pid, 0) && errno == ESRCH;
         if (!m->due && ended) /* a guest */
             remove_member(m), i--;
@@ -548,7 +541,7 @@ int cv_family_run(const struct cv_options *chosen, char **command)
             kill(root, stop_signal);
         stop_signal = 0;
         if (!n_members && root_ended && !any) {
-            const double now = boot_time();
+            const double now = cv_seconds(CLOCK_BOOTTIME);
             lost = lost ? lost : now;
             if (__atomic_load_n(&family->forks, __ATOMIC_ACQUIRE) <= 0 || now - lost > LOST_SECONDS)
                 break;

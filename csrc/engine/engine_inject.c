@@ -484,18 +484,11 @@ static void say_why_not(pid_t process)
         cv_say("process %d may not be traced; is it another user's, or is a debugger attached already?", process);
 }
 
-static double clock_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int cv_attach(struct cv_target *target, const struct cv_options *options)
 {
     target->pid = options->attach;
     target->attached = 1;
-    const double begin = clock_now();
+    const double begin = cv_seconds(CLOCK_MONOTONIC);
     int failed = stop_all(target->pid);
     if (failed)
         say_why_not(target->pid);
@@ -510,13 +503,13 @@ int cv_attach(struct cv_target *target, const struct cv_options *options)
         ptrace(PTRACE_DETACH, stopped[i], 0, 0);
     }
     if (!failed)
-        fprintf(stderr, "Attached: %d threads stood still for %.1f ms.\n", n_stopped, 1e3 * (clock_now() - begin));
+        fprintf(stderr, "Attached: %d threads stood still for %.1f ms.\n", n_stopped, 1e3 * (cv_seconds(CLOCK_MONOTONIC) - begin));
     return failed;
 }
 
 void cv_detach(struct cv_target *target)
 {
-    const double begin = clock_now();
+    const double begin = cv_seconds(CLOCK_MONOTONIC);
     const struct timespec moment = {0, 20000};
     int waiting = 1;
     target->shared->leave = 1;
@@ -535,5 +528,5 @@ void cv_detach(struct cv_target *target)
     if (waiting)
         fprintf(stderr, "Detached: %d threads sleep, and leave when they wake up.\n", waiting);
     else
-        fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (clock_now() - begin));
+        fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (cv_seconds(CLOCK_MONOTONIC) - begin));
 }

@@ -773,13 +773,6 @@ static void hand_rest(struct cv_slot *slot)
 
 static double waiting_since;
 
-static double clock_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Events before what the slot has recorded and nobody has read yet; where there is nothing, all. */
 static uint64_t events_before(struct cv_slot *slot, uint64_t number, int *asked)
 {
@@ -791,7 +784,7 @@ static uint64_t events_before(struct cv_slot *slot, uint64_t number, int *asked)
         return stopped[number].at ? stopped[number].events : part->events;
     if (!in_part)
         return UINT64_MAX;
-    const double waited = waiting_since > 0 ? clock_seconds() - waiting_since : 0;
+    const double waited = waiting_since > 0 ? cv_seconds(CLOCK_MONOTONIC) - waiting_since : 0;
     if (waited > LONGEST_PATIENCE || (waited > PATIENCE && !cv_thread_runs(target->pid, (pid_t)slot->tid)))
         return UINT64_MAX;
     *asked = 1;
@@ -827,7 +820,7 @@ static void tell_events(int any)
     if (any || target->shared->reported != had || had == events)
         waiting_since = 0;
     else if (waiting_since == 0)
-        waiting_since = clock_seconds();
+        waiting_since = cv_seconds(CLOCK_MONOTONIC);
 }
 
 /* Nanoseconds of the controller's processor time. */
