@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,17 @@ def _last_level_bandwidth(machine: MachineProfile, threads: int) -> float:
     return threads * max(rates, default=0.0)
 
 
+def _measured(machine: MachineProfile, bandwidth: Callable[[MachineProfile, int], float]) -> dict[int, float]:
+    """Return the bandwidth of each number of busy CPUs of which the profile tells it."""
+    return {count: rate for count in {one.threads for one in machine.maps} if (rate := bandwidth(machine, count)) > 0}
+
+
+def _between(known: Mapping[int, float], cores: int) -> NDArray[np.float64]:
+    """Return what 1, 2, ... ``cores`` cores get, straight between the numbers of them for which it is known."""
+    places = sorted(known)
+    return np.interp(np.arange(1, cores + 1), places, [known[one] for one in places])
+
+
 def _saturating(known: Mapping[int, float], cores: int) -> NDArray[np.float64]:
     """Return what 1, 2, ... ``cores`` cores get that share a way to memory, from what some numbers of them do. Beyond the most of
     these each doubling adds half of what the one before it added."""
@@ -146,8 +157,7 @@ def _saturating(known: Mapping[int, float], cores: int) -> NDArray[np.float64]:
         gain /= 2
         found[2 * top] = found[top] * (1 + gain)
         top *= 2
-    places = sorted(found)
-    return np.interp(np.arange(1, cores + 1), places, [found[one] for one in places])
+    return _between(found, cores)
 
 
 def complex_capacity(machine: MachineProfile, cores: int) -> NDArray[np.float64]:
@@ -159,20 +169,17 @@ def complex_capacity(machine: MachineProfile, cores: int) -> NDArray[np.float64]
 def last_level_capacity(machine: MachineProfile, cores: int) -> NDArray[np.float64]:
     """Return the same from their last level: as much for each further core as the most that were measured have; empty where
     several at a time were not."""
-    counts = {one.threads for one in machine.maps if one.threads <= cores}
-    known = {count: rate for count in counts if (rate := _last_level_bandwidth(machine, count)) > 0}
+    known = {count: rate for count, rate in _measured(machine, _last_level_bandwidth).items() if count <= cores}
     top = max(known, default=0)
     if 1 not in known or top < 2:
         return np.zeros(0)
     known[max(cores, top)] = known[top] * max(cores, top) / top
-    places = sorted(known)
-    return np.interp(np.arange(1, cores + 1), places, [max(known[one], known[1]) for one in places])
+    return _between({count: max(rate, known[1]) for count, rate in known.items()}, cores)
 
 
 def _memory_rates(machine: MachineProfile) -> dict[int, float]:
     """Return the bytes a second that numbers of busy CPUs were measured to get from memory together."""
-    counts = {one.threads for one in machine.maps}
-    known = {count: rate for count in counts if (rate := _bandwidth(machine, count)) > 0}
+    known = _measured(machine, _bandwidth)
     return known | {int(count): float(rate) for count, rate in machine.cpu.get(MEMORY_BANDWIDTHS, {}).items() if int(count) > 1}
 
 
@@ -199,5 +206,4 @@ def memory_capacity(machine: MachineProfile, cores: int) -> tuple[NDArray[np.flo
         known.setdefault(min(cores, PROPORTIONAL_CORES), known[cores])
         several = f"{top} cores" if top > 1 else "one core"
         notes = [f"memory gives more than {several} what {PROPORTIONAL_CORES} single ones get: its curves end there"]
-    places = sorted(known)
-    return np.interp(np.arange(1, cores + 1), places, [known[one] for one in places]), notes
+    return _between(known, cores), notes

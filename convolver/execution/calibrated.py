@@ -45,9 +45,9 @@ SAME_LATENCY = {
 UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
 """Kinds whose unit is busy for as long as independent ones take each."""
 SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots", "front.entry")
+"""Figures that are numbers, not cycles."""
 CHAINED = 1
 """Group of what travels faster within a kind, in a table that has no such kind."""
-"""Figures that are numbers, not cycles."""
 BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
 NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
 """Latencies that are not those of one kind."""

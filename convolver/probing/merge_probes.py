@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from statistics import mean, median
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -18,9 +17,7 @@ from convolver.machine.profile import MachineProfile, Neighbour, Residency, Thro
 from convolver.probing.detect import detect_all
 from convolver.probing.interference import busy_hierarchies
 from convolver.probing.machine_probe import geometry, near_bytes
-from convolver.probing.moments import merge_points, quietest, quietest_figures
-
-_Item = TypeVar("_Item")
+from convolver.probing.moments import grouped, merge_points, quietest, quietest_figures
 
 
 def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
@@ -92,18 +89,11 @@ def _check(profiles: Sequence[MachineProfile]) -> None:
             )
 
 
-def _grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
-    groups: dict[Any, list[_Item]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return groups
-
-
 def _curves(shaped: Sequence[tuple[Curve, float]], near: int) -> tuple[Curve, ...]:
     """Return every curve that some profile has, point by point of those that have it, given all with their profiles' factors."""
     found = []
-    for group in _grouped(shaped, lambda pair: msgspec.structs.replace(pair[0], points=())).values():
-        points = _grouped(
+    for group in grouped(shaped, lambda pair: msgspec.structs.replace(pair[0], points=())).values():
+        points = grouped(
             ((point, factor) for curve, factor in group for point in curve.points), lambda pair: pair[0].working_set_bytes
         )
         merged = []
@@ -126,7 +116,7 @@ def _throughputs(profiles: Sequence[MachineProfile], factors: Sequence[float]) -
         for entry in profile.floating_point
     ]
     found = []
-    for group in _grouped(steadied, lambda entry: (entry.kernel, entry.width_bytes)).values():
+    for group in grouped(steadied, lambda entry: (entry.kernel, entry.width_bytes)).values():
         own = min(group, key=lambda entry: entry.seconds)
         _, spread, stable = quietest([entry.seconds for entry in group])
         found.append(own if len(group) == 1 else msgspec.structs.replace(own, spread=round(spread, 5), stable=stable))
@@ -134,7 +124,7 @@ def _throughputs(profiles: Sequence[MachineProfile], factors: Sequence[float]) -
 
 
 def _kernel(profiles: Sequence[MachineProfile]) -> tuple[KernelCost, ...]:
-    groups = _grouped((cost for profile in profiles for cost in profile.kernel), lambda cost: cost.name)
+    groups = grouped((cost for profile in profiles for cost in profile.kernel), lambda cost: cost.name)
     return tuple(
         KernelCost(
             name=name,
@@ -147,7 +137,7 @@ def _kernel(profiles: Sequence[MachineProfile]) -> tuple[KernelCost, ...]:
 
 
 def _neighbours(profiles: Sequence[MachineProfile]) -> tuple[Neighbour, ...]:
-    groups = _grouped((one for profile in profiles for one in profile.neighbours), lambda one: one.cpu)
+    groups = grouped((one for profile in profiles for one in profile.neighbours), lambda one: one.cpu)
     return tuple(
         msgspec.structs.replace(group[0], slowdown=round(median(one.slowdown for one in group), 3)) for group in groups.values()
     )

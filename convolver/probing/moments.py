@@ -8,8 +8,10 @@ its usual state: there the median of the moments counts, and their spread says h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
+from typing import Any, TypeVar
 
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.maps import Point
@@ -29,6 +31,7 @@ CAPACITIES = (
 """Figures that count entries or slots: a disturbed core, whose other thread has a part of them, shows too few."""
 NARROW = 0.1
 """Width of the interval, as a share of a number of entries, up to which that is known."""
+_Item = TypeVar("_Item")
 _NORMAL = 1.4826
 """A normal distribution's standard deviation over the median distance from its median."""
 
@@ -51,18 +54,23 @@ def usual(seconds: Sequence[float]) -> tuple[float, float, bool]:
     return center, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
 
 
+def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
+    """Return the items of several moments that are of the same thing, by what ``key`` says it is."""
+    groups: dict[Any, list[_Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups
+
+
 def quietest_figures(figures: Iterable[CoreFigure]) -> tuple[CoreFigure, ...]:
     """Return each figure of a core as the quietest moment has it: the fewest cycles; of known numbers of entries the most."""
 
     def entries(figure: CoreFigure) -> tuple[bool, float]:
         return figure.high - figure.low <= NARROW * figure.value, figure.value
 
-    groups: dict[str, list[CoreFigure]] = {}
-    for figure in figures:
-        groups.setdefault(figure.name, []).append(figure)
     return tuple(
         max(group, key=entries) if name.startswith(CAPACITIES) else min(group, key=lambda figure: figure.value)
-        for name, group in groups.items()
+        for name, group in grouped(figures, lambda figure: figure.name).items()
     )
 
 
