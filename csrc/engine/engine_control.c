@@ -35,11 +35,17 @@
 #define INTERVAL 1000000               /* references, where none is asked for: set samples alone have some, too */
 #define REFUSED 125                    /* exit status: the program has not run */
 
-static volatile sig_atomic_t stop_signal; /* that was sent to this process */
+volatile sig_atomic_t cv_stop_signal, cv_replaced;
 
-volatile sig_atomic_t cv_replaced;
+static void on_stop(int number) { cv_stop_signal = number; }
 
-static void on_stop(int number) { stop_signal = number; }
+void cv_hear_stops(int flags)
+{
+    const struct sigaction stop = {.sa_handler = on_stop, .sa_flags = flags};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
 
 static const char *value(const char *argument, const char *name)
 {
@@ -271,13 +277,13 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
         const double left = step(o, target, &pace) ? 0 : rest(o, &pace);
         const struct timespec timeout = {0, (long)(left * 1e9)};
         ppoll(&wait, 1, &timeout, NULL);
-        if (stop_signal && stop_signal != forwarded) {
-            forwarded = stop_signal;
+        if (cv_stop_signal && cv_stop_signal != forwarded) {
+            forwarded = cv_stop_signal;
             if (o->attach)
                 break;
-            if (stop_signal != SIGINT) /* Ctrl-C reaches the program anyway */
-                kill(target->pid, stop_signal);
-            stop_signal = 0;
+            if (cv_stop_signal != SIGINT) /* Ctrl-C reaches the program anyway */
+                kill(target->pid, cv_stop_signal);
+            cv_stop_signal = 0;
         }
         if (cv_replaced || (o->attach              ? wait.revents || (end > 0 && cv_seconds(CLOCK_MONOTONIC) >= end)
                             : target->process >= 0 ? wait.revents != 0
@@ -392,10 +398,7 @@ int main(int count, char **arguments)
     if (options.attach ? cv_attach(&target, &options) : cv_start(&target, &options, arguments + i))
         return REFUSED;
     /* now: the program would inherit them, and lose that its parent had them ignored */
-    struct sigaction stop = {.sa_handler = on_stop};
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    cv_hear_stops(0);
     if (cv_wire_begin(&options, &target)) {
         cv_say("the stream could not be written: %s", strerror(errno));
         if (options.attach)

@@ -68,6 +68,8 @@ struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number);
 
 /* engine_control.c */
 int cv_trace(const struct cv_options *options, struct cv_target *target); /* until it ends; as wait says it */
+void cv_hear_stops(int flags);                                            /* of sigaction; from now on a reader may end, too */
+extern volatile sig_atomic_t cv_stop_signal;                              /* that was sent to this process */
 extern volatile sig_atomic_t cv_replaced;                                 /* by another program */
 
 /* engine_family.c */

@@ -48,15 +48,12 @@ static size_t n_members, room;
 static uint64_t programs;
 static pid_t root;
 static int root_status, root_ended;
-static volatile sig_atomic_t stop_signal;
 
 static void on_child(int number)
 {
     (void)number;
     __atomic_fetch_add(&family->rung, 1, __ATOMIC_ACQ_REL); /* or this would wait for it */
 }
-
-static void on_stop(int number) { stop_signal = number; }
 
 static void on_replaced(int number)
 {
@@ -497,7 +494,7 @@ static double see_to_members(void)
 
 static int family_begins(char **command)
 {
-    const struct sigaction child = {.sa_handler = on_child, .sa_flags = SA_RESTART}, stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART},
+    const struct sigaction child = {.sa_handler = on_child, .sa_flags = SA_RESTART},
                            replaced = {.sa_handler = on_replaced, .sa_flags = SA_RESTART};
     family_file = memfd_create("convolver-family", MFD_CLOEXEC);
     if (family_file < 0 || ftruncate(family_file, sizeof *family))
@@ -511,10 +508,8 @@ static int family_begins(char **command)
         return -1;
     root = target.pid;
     sigaction(SIGCHLD, &child, NULL); /* now, see main */
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGUSR1, &replaced, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    cv_hear_stops(SA_RESTART);
     struct member *m = add_member(root, getppid(), 0);
     if (!m)
         return -1;
@@ -537,9 +532,9 @@ int cv_family_run(const struct cv_options *chosen, char **command)
         hear_of_processes();
         const int any = answer_requests();
         const double left = see_to_members();
-        if (stop_signal && stop_signal != SIGINT && !root_ended)
-            kill(root, stop_signal);
-        stop_signal = 0;
+        if (cv_stop_signal && cv_stop_signal != SIGINT && !root_ended)
+            kill(root, cv_stop_signal);
+        cv_stop_signal = 0;
         if (!n_members && root_ended && !any) {
             const double now = cv_seconds(CLOCK_BOOTTIME);
             lost = lost ? lost : now;

@@ -3,24 +3,23 @@
 
 /* Codes of operand sizes. */
 enum size {
-    Z_NONE,
-    Z_B,  /* 1 byte */
-    Z_W,  /* 2 */
-    Z_D,  /* 4 */
-    Z_Q,  /* 8 */
-    Z_V,  /* the operand size: 2, 4, 8 */
-    Z_Y,  /* 4, or 8 with W */
-    Z_N,  /* what a push moves: 8, or 2 */
-    Z_T,  /* 10 */
-    Z_DQ, /* 16 */
-    Z_QQ, /* 32 */
-    Z_X,  /* the vector's length */
-    Z_H,  /* a half of it */
-    Z_F,  /* a fourth */
-    Z_E,  /* an eighth */
-    Z_L,  /* one element: 4, or 8 with W */
-    Z_M,  /* one small element: 1, or 2 with W */
-    Z_P,  /* X, or 8 for an MMX instruction */
+    Z_B = 1, /* byte; 0: no operand has a size */
+    Z_W,     /* 2 */
+    Z_D,     /* 4 */
+    Z_Q,     /* 8 */
+    Z_V,     /* the operand size: 2, 4, 8 */
+    Z_Y,     /* 4, or 8 with W */
+    Z_N,     /* what a push moves: 8, or 2 */
+    Z_T,     /* 10 */
+    Z_DQ,    /* 16 */
+    Z_QQ,    /* 32 */
+    Z_X,     /* the vector's length */
+    Z_H,     /* a half of it */
+    Z_F,     /* a fourth */
+    Z_E,     /* an eighth */
+    Z_L,     /* one element: 4, or 8 with W */
+    Z_M,     /* one small element: 1, or 2 with W */
+    Z_P,     /* X, or 8 for an MMX instruction */
 };
 
 #define SIZE(z) ((uint32_t)(z))
