@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
+SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[chS] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-all fuzz bench validate lint docs docs-outputs tables clean

@@ -50,6 +50,7 @@ static uint64_t note(struct cv_slot *slot, struct cv_blob_event event, const cha
         cv_hand_part(slot); /* or the controller would wait for it */
     cv_lock();
     uint64_t n = SHARED->events;
+    cv_assert(n - SHARED->reported <= CV_EVENTS && event.more < SPARE_EVENTS);
     memcpy(&EVENTS[n++ % CV_EVENTS], &event, sizeof event);
     for (uint32_t i = 0; i < event.more; i++)
         memcpy(&EVENTS[n++ % CV_EVENTS], path + i * sizeof event, sizeof event);
@@ -86,6 +87,7 @@ int cv_is_watched(uint64_t address) { return SHARED->objects && watched_at(addre
 static void await_return(struct cv_slot *slot)
 {
     const struct cv_blob_frames *frames = frames_of(slot);
+    cv_assert(frames->depth <= CV_DEEPEST);
     slot->awaited_negated = frames->depth ? -(frames->frame[frames->depth - 1].sp + 8) : 0;
 }
 

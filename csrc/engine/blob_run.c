@@ -161,6 +161,7 @@ static void await_room(struct cv_slot *slot)
 static void begin_part(struct cv_slot *slot, int kind, int first)
 {
     await_room(slot);
+    cv_assert(!slot->in_part);
     *part_of(slot) = (struct cv_blob_part){
         .kind = (uint32_t)kind, .first = (uint32_t)first, .sets = SHARED->mode == CV_FILTERING, .interval = SHARED->interval};
     slot->buffer = part_begin(slot);
@@ -200,6 +201,7 @@ void cv_end_part(struct cv_slot *slot, int last)
     if (!slot->in_part)
         return;
     struct cv_blob_part *part = part_of(slot);
+    cv_assert(slot->buffer >= part_begin(slot) && slot->buffer <= part_begin(slot) + CV_PART_BYTES && slot->buffer % 8 == 0);
     part->bytes = (uint32_t)(slot->buffer - part_begin(slot));
     part->last = (uint32_t)last;
     slot->in_part = 0;
@@ -218,6 +220,7 @@ void cv_hand_part(struct cv_slot *slot)
 
 static void next_visits(struct cv_slot *slot)
 {
+    cv_assert(slot->buffer <= part_begin(slot) + CV_PART_BYTES);
     const uint64_t room = (part_begin(slot) + CV_PART_BYTES - slot->buffer) / VISIT_BYTES;
     slot->part_visits = room < VISITS_AT_ONCE ? room : VISITS_AT_ONCE;
     slot->left = slot->part_visits + 1;

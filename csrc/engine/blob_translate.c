@@ -304,6 +304,7 @@ static void exit_to(uint64_t target, int mode)
         return;
     }
     byte(0xe9);
+    cv_assert(n_late < (int)(sizeof late / sizeof *late));
     late[n_late++] = (struct late){out, target};
     word(0);
 }
@@ -333,6 +334,7 @@ void cv_link(uint64_t site, uint64_t code)
         CODE_BYTES("\xff\x25");
         relative(constant(code));
         region->at = (uint64_t)out;
+        cv_assert(region->at <= region->pool);
         distance = (int64_t)stub - (int64_t)(site + 4);
     }
     __atomic_store_n((uint32_t *)site, (uint32_t)distance, __ATOMIC_RELEASE);
@@ -357,6 +359,7 @@ static void sever(struct cv_blob_superblock *superblock)
     jump(cv_table[ENTER_DISPATCH]);
     const uint32_t distance = (uint32_t)(region->at - start - 5);
     region->at = (uint64_t)out;
+    cv_assert(region->at <= region->pool);
     memcpy((uint8_t *)&jump_word + 1, &distance, 4);
     *(uint8_t *)&jump_word = 0xe9;
     __atomic_store_n(head_word, jump_word, __ATOMIC_RELEASE);
@@ -427,6 +430,13 @@ static struct poll {
 } polls[256];
 static int n_polls;
 
+static void poll_at(uint64_t target, int spilled)
+{
+    cv_assert(n_polls < (int)(sizeof polls / sizeof *polls));
+    polls[n_polls++] = (struct poll){out, target, spilled};
+    word(0);
+}
+
 static void poll_with_flags(uint64_t target)
 {
     const int counts = SHARED->pace.heads != 0;
@@ -437,16 +447,14 @@ static void poll_with_flags(uint64_t target)
     byte((unsigned)counts);
     byte(0x0f);
     byte(counts ? 0x8e : 0x85);
-    polls[n_polls++] = (struct poll){out, target, 0};
-    word(0);
+    poll_at(target, 0);
 }
 
 static void poll_with_rcx(uint64_t target)
 {
     load(RCX, O_FLAG);
     CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp; on: */
-    polls[n_polls++] = (struct poll){out, target, 1};
-    word(0);
+    poll_at(target, 1);
 }
 
 static void poll(uint64_t target)
@@ -728,6 +736,7 @@ static void place(uint64_t address, int segments, int spilled)
 static void end_block(void)
 {
     block->end = (uint64_t)out;
+    cv_assert(block->start < block->end && block->first_listed < SHARED->listed && block->first_exit <= SHARED->exits);
     block->listed = (uint32_t)SHARED->listed - block->first_listed;
     block->exits = (uint16_t)(SHARED->exits - block->first_exit);
     __atomic_store_n(&SHARED->superblocks, SHARED->superblocks + 1, __ATOMIC_RELEASE);
@@ -1102,6 +1111,13 @@ static struct side {
 } sides[64];
 static int n_sides;
 
+static void leave_at(uint64_t target, uint32_t counter, int away)
+{
+    cv_assert(n_sides < (int)(sizeof sides / sizeof *sides));
+    sides[n_sides++] = (struct side){out, target, counter, away};
+    word(0);
+}
+
 static void repeat_before(uint32_t segment) { add_turns(new_counter(segment, 0, 1)); }
 
 static void repeat_behind(uint32_t segment) { add_turns(new_counter(segment, 0, -1)); }
@@ -1147,8 +1163,7 @@ static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t co
     case CV_X86_LOOP:
         bytes(code, last->length - 1u);
         CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
-        sides[n_sides++] = (struct side){out, last->target, new_counter(first, n, 1), 0};
-        word(0);
+        leave_at(last->target, new_counter(first, n, 1), 0);
         count_to(new_counter(first, n, 1), next);
         exit_to(next, head_mode);
         break;
@@ -1278,8 +1293,7 @@ static uint64_t counting(uint64_t address)
         if (last->kind == CV_X86_BRANCH) {
             byte(0x0f);
             byte(0x80u | (last->condition ^ (unsigned)inverted));
-            sides[n_sides++] = (struct side){out, inverted ? next : last->target, new_counter(first, n, 1), rcx_away};
-            word(0);
+            leave_at(inverted ? next : last->target, new_counter(first, n, 1), rcx_away);
         }
         if (!on) {
             end_of(last, first, n, counter, counted);
@@ -1399,15 +1413,13 @@ static uint64_t recording(uint64_t address)
     case CV_X86_BRANCH:
         byte(0x0f);
         byte(0x80u | last->condition);
-        sides[n_sides++] = (struct side){out, last->target, 0, 0};
-        word(0);
+        leave_at(last->target, 0, 0);
         exit_to(next, CV_RECORDING);
         break;
     case CV_X86_LOOP:
         bytes(code, last->length - 1u);
         CODE_BYTES("\x02\xeb\x05\xe9");
-        sides[n_sides++] = (struct side){out, last->target, 0, 0};
-        word(0);
+        leave_at(last->target, 0, 0);
         exit_to(next, CV_RECORDING);
         break;
     case CV_X86_JUMP: exit_to(last->target, CV_RECORDING); break;
@@ -1455,11 +1467,13 @@ static void rare_code(void)
 {
     const uint64_t most = 64 * (uint64_t)(n_late + n_polls + 1) + MOST_HIT_BYTES * (uint64_t)n_hits;
     region->pool -= most;
+    cv_assert(region->pool >= (uint64_t)out);
     out = (uint8_t *)region->pool;
     poll_stubs();
     landing_stub();
     hit_stubs();
     late_stubs();
+    cv_assert((uint64_t)out <= region->pool + most);
 }
 
 /* 0: cannot be, `failed` says why */

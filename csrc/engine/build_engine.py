@@ -24,6 +24,8 @@ FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),
     *("-mno-red-zone", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns"),
 ]
+ASSERTS = [] if os.environ.get("CONVOLVER_ASSERTS") else ["-DNDEBUG"]
+"""The code checks its invariants in a build with CONVOLVER_ASSERTS=1, as the compiled core does."""
 LAYOUT = """SECTIONS {
     . = 0x200000000000;
     .all : { *(.text.first) *(.text*) *(.rodata*) *(.data*) *(.got*) *(.bss*) *(COMMON) }
@@ -60,14 +62,14 @@ def _build(compiler: str, work: Path) -> Path:
     for name in ("blob_entry", *BLOB):
         source = SOURCE / (f"{name}.S" if name == "blob_entry" else f"{name}.c")
         objects.append(str(work / f"{name}.o"))
-        _run(compiler, *FREESTANDING, "-c", str(source), "-o", objects[-1])
+        _run(compiler, *FREESTANDING, *ASSERTS, "-c", str(source), "-o", objects[-1])
     layout, linked, blob, program = (work / name for name in ("layout", "blob.elf", "blob.bin", PROGRAM))
     layout.write_text(LAYOUT)
     static = ["-static", "-no-pie", "-nostdlib", "-Wl,-z,max-page-size=4096", "-Wl,--build-id=none", f"-Wl,-T,{layout}"]
     _run(compiler, *static, *objects, "-o", str(linked))
     _run("objcopy", "-O", "binary", "--set-section-flags", ".all=alloc,load,contents", str(linked), str(blob))
     sources = [str(SOURCE / name) for name in CONTROLLER]
-    _run(compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", f'-DCV_BLOB_FILE="{blob}"', *sources, "-o", str(program))
+    _run(compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", *ASSERTS, f'-DCV_BLOB_FILE="{blob}"', *sources, "-o", str(program))
     return program
 
 

@@ -3,6 +3,7 @@
  * a stream of its own, as the Valgrind tool does: FOLDER/PROCESS.NUMBER, with counters and a log beside it. A forked child that becomes
  * another program at once has none. */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -216,6 +217,7 @@ static void forget(struct member *m)
 
 static void remove_member(struct member *m)
 {
+    assert(m >= members && m < members + n_members);
     forget(m);
     *m = members[--n_members];
 }

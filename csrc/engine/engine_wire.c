@@ -1,5 +1,6 @@
 /* What the engine found, in the wire format (cv_wire.h): definitions of segments from their code, counts, windows of visits. */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -143,6 +144,7 @@ static uint32_t module_of(const struct cv_blob_mapping *mapping, int *is_file)
         if (!strcmp(modules[i].path, path))
             return modules[i].id;
     const uint32_t id = n_modules;
+    assert(n_modules < CV_MOST_MAPPINGS);
     modules[n_modules].path = strdup(path);
     modules[n_modules++].id = id;
     const struct cv_wire_module module = {mapping->low, mapping->high - mapping->low, *is_file ? mapping->offset : 0, mapping->path_bytes,
@@ -219,6 +221,7 @@ static void add_site(const struct cv_x86 *x, int reference, int stores, int atom
     const struct cv_x86_reference *r = &x->references[reference];
     const int64_t displacement = word < 0 ? constant_address(x) : 0;
     struct cv_wire_site *site = &d.sites[d.n_sites];
+    assert(d.n_sites < MOST_SITES && d.n_instructions > 0);
     *site = (struct cv_wire_site){
         .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
     site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0));
@@ -232,6 +235,7 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
     struct origin values;
     int load_sites[4], n_loads = 0, store_words[2] = {-1, -1};
     const int atomic = x->n_references && (x->locked || (x->map == 0 && (x->opcode & 0xfe) == 0x86));
+    assert(d.n_instructions < MOST_INSTRUCTIONS);
     d.instructions[d.n_instructions++] = (struct cv_wire_instruction){
         .offset = (uint16_t)(x->address - begin), .length = x->length, .flags = continued ? CV_WIRE_CONTINUED : 0, .flops = x->flops};
     for (int i = 0; i < x->n_references; i++) {
@@ -841,6 +845,7 @@ int cv_wire_parts(void)
         if (taken == __atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE))
             continue;
         const struct cv_blob_part *part = part_of(slot, taken, &begin);
+        assert(slot->handed - taken <= CV_PARTS && part->bytes <= CV_PART_BYTES && part->bytes % 8 == 0);
         const uint64_t since = time_now(), *at = stopped[i].at;
         const int whole = put_part(target->shared->bursts_only ? 0 : i, i, part, begin, begin + part->bytes / 8, events_allowed(i));
         __atomic_fetch_add(&target->shared->pace.read[part->kind == CV_PART_HITS], time_now() - since, __ATOMIC_RELAXED);
