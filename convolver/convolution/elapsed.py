@@ -119,9 +119,11 @@ class Elapsed:
 
 @dataclass(frozen=True)
 class _Work:
-    """By class of work: seconds of all of it, bytes that one instruction brings from memory and from the last level; and seconds
-    of a call, of a page and of the kernel before the second thread began."""
+    """By block: seconds of its threads as they are placed, without those in which they wait in loops of the program, over all of
+    its seconds. By class of work: seconds of all of it, bytes that one instruction brings from memory and from the last level.
+    Then seconds of a call, of a page and of the kernel before the second thread began."""
 
+    worked: NDArray[np.float64]
     seconds: NDArray[np.float64]
     moved: NDArray[np.float64]
     near: NDArray[np.float64]
@@ -131,7 +133,7 @@ class _Work:
 
     def drawn(self, seconds: NDArray[np.float64], system: float) -> _Work:
         """Return it with other seconds, and so many times the time in the kernel."""
-        return _Work(seconds, self.moved, self.near, self.call * system, self.fault * system, self.rest * system)
+        return replace(self, seconds=seconds, call=self.call * system, fault=self.fault * system, rest=self.rest * system)
 
 
 @dataclass(frozen=True)
@@ -252,18 +254,13 @@ class ThreadReplay:
         shared[0] += float(values[whole == 0].sum())
         return shared
 
-    def _worked(self, blocks: NDArray[np.intp], seconds: NDArray[np.float64], apart: _Apart | None) -> NDArray[np.float64]:
-        """Return the seconds of blocks without those in which their threads wait in loops of the program, as their threads are
-        placed."""
-        slower = 1.0 if apart is None else apart.slower[blocks]
-        return np.asarray(seconds * slower * (1 - self._waits[blocks]))
-
-    def _work(self, times: BlockTimes, apart: _Apart | None = None) -> _Work:
-        table = times.table
-        blocks = table["block"].to_numpy().astype(np.intp)
-        seconds = self._by_class(blocks, self._worked(blocks, table["seconds"].to_numpy(), apart))
+    def _work(self, machine: MachineProfile, times: BlockTimes, cores: int, pinning: str | None) -> _Work:
+        apart = self._apart(machine, cores, pinning)
         here = times if apart is None else apart.times
-        return _Work(seconds, self._moved(here, -1), self._moved(here, -2), *self._system(times))
+        worked = (1 - self._waits) * (1.0 if apart is None else apart.slower)
+        blocks = times.table["block"].to_numpy().astype(np.intp)
+        seconds = self._by_class(blocks, worked[blocks] * times.table["seconds"].to_numpy())
+        return _Work(worked, seconds, self._moved(here, -1), self._moved(here, -2), *self._system(times))
 
     def _moved(self, times: BlockTimes, level: int) -> NDArray[np.float64]:
         """Return the bytes that an instruction of each class brings from beyond a level (-1: the last, -2: the one before)."""
@@ -323,14 +320,13 @@ class ThreadReplay:
         threads stay on a CPU with a ``pinning`` (:data:`convolver._native.thread_replay.PINNINGS`)."""
         unsaid = cores is None and "cpus" not in machine.cpu
         cores = cores or self.cores(machine)
-        apart = self._apart(machine, cores, pinning)
-        work = self._work(times, apart)
+        work = self._work(machine, times, cores, pinning)
         node, notes = self._node(machine, cores, pinning)
         if unsaid:
             notes.append(f"there are {cores} CPUs for the program, as many as it has threads (--cores)")
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
-        draws = self._draws(machine, times, work, node, run.totals, apart)
+        draws = self._draws(machine, times, work, node, run.totals)
         low, high = _ends(seconds, draws, times)
         spins = self._spins(times)
         if spins:
@@ -363,7 +359,7 @@ class ThreadReplay:
     ) -> ThreadRun:
         """Replay and keep what each thread does when, some :data:`INTERVALS` each; twice, where the times know no elapsed one."""
         cores = cores or self.cores(machine)
-        work = self._work(times, self._apart(machine, cores, pinning))
+        work = self._work(machine, times, cores, pinning)
         node = self._node(machine, cores, pinning)[0]
         known = times.elapsed["seconds"] if times.elapsed is not None else self._run(work, node).totals["elapsed"]
         return self._run(work, node, float(known) / INTERVALS)
@@ -415,13 +411,7 @@ class ThreadReplay:
         )
 
     def _draws(
-        self,
-        machine: MachineProfile,
-        times: BlockTimes,
-        work: _Work,
-        node: _Node,
-        totals: Mapping[str, float],
-        apart: _Apart | None,
+        self, machine: MachineProfile, times: BlockTimes, work: _Work, node: _Node, totals: Mapping[str, float]
     ) -> NDArray[np.float64] | None:
         """Return elapsed seconds, drawn: replays with the drawn times of blocks, of the kernel and of events.
 
@@ -431,7 +421,7 @@ class ThreadReplay:
             return None
         count = len(times.draws)
         replays = min(count, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
-        system, seconds = _system_draws(times, count), self._drawn_seconds(times, replays, apart)
+        system, seconds = _system_draws(times, count), self._drawn_seconds(times, work.worked, replays)
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
         stretch = np.empty(replays)
         for i in range(replays):
@@ -443,11 +433,11 @@ class ThreadReplay:
             found = self._run(drawn_work, drawn).totals
             stretch[i] = found["elapsed"] / self._processor_seconds(drawn_work, found)
         blocks, user = times.table["block"].to_numpy().astype(np.intp), times.table["seconds"].to_numpy()
-        worked = self._worked(blocks, user, apart).sum() / max(user.sum(), 1e-300)
+        worked = (work.worked[blocks] * user).sum() / max(user.sum(), 1e-300)
         whole = worked * times.draws + system * (times.system.seconds if times.system is not None else 0.0)
         return np.asarray(whole * np.resize(stretch, count))
 
-    def _drawn_seconds(self, times: BlockTimes, draws: int, apart: _Apart | None) -> NDArray[np.float64]:
+    def _drawn_seconds(self, times: BlockTimes, worked: NDArray[np.float64], draws: int) -> NDArray[np.float64]:
         """Return the seconds of each class in the first draws, shape (classes, draws): those of the blocks with most of the time
         by themselves, the others together."""
         assert times.draws is not None
@@ -457,10 +447,10 @@ class ThreadReplay:
         others = np.where(np.isin(blocks, list(known)), 0.0, seconds)
         single = np.stack([*known.values(), np.zeros(len(times.draws))])
         left = np.maximum(times.draws - single.sum(axis=0), 0.0) / max(others.sum(), 1e-300)
-        found = np.outer(self._by_class(blocks, self._worked(blocks, others, apart)), left[:draws])
+        found = np.outer(self._by_class(blocks, worked[blocks] * others), left[:draws])
         for block, drawn in known.items():
             one = np.array([block])
-            found += np.outer(self._by_class(one, self._worked(one, np.ones(1), apart)), drawn[:draws])
+            found += np.outer(self._by_class(one, worked[one]), drawn[:draws])
         return found
 
     def _locks(self, run: ThreadRun) -> list[dict[str, Any]]:
