@@ -83,13 +83,6 @@ class _Process:
         return str(found["name"]), sorted(found["cycles"])
 
 
-def _figure(name: str, cycles: list[float]) -> CoreFigure | None:
-    """Return the first quartile: disturbances only add time; the interval reaches from the least sample to the median."""
-    if not cycles:
-        return None
-    return CoreFigure(name=name, value=round(cycles[len(cycles) // 4], 3), low=round(cycles[0], 3), high=round(median(cycles), 3))
-
-
 def capacity(serial: Callable[[int], bool], step: int = 1, most: int = MOST) -> int | None:
     """Return the least number, a multiple of ``step``, with which two loads follow each other; None where they always overlap."""
     low, high = 1, most // step
@@ -166,10 +159,10 @@ def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
         elif answer[0].startswith(PAIRS):
             pairs[answer[0].removeprefix(PAIRS)] = answer[1]
         else:
-            found.append(_figure(*answer))
+            found.append(CoreFigure.of_samples(*answer))
     found += [*pair_figures(pairs), *line_figures(lines)]
     if answer is not None:
         found += [_window(process, name, step) for name, step in WINDOWS.items()]
-        found += front_figures(process.cycles, capacity, _figure)
+        found += front_figures(process.cycles, capacity)
         found += loop_figures(process.cycles, capacity)
     return tuple(one for one in found if one is not None)

@@ -31,6 +31,5 @@ def pair_figures(pairs: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
     if cycles.get(STACK, RENAMED) < RENAMED:
         exact.append(("forward.named", 2 if cycles.get(NAMED, RENAMED) < RENAMED else 1))
     found = [CoreFigure(name=name, value=float(value), low=float(value), high=float(value)) for name, value in exact]
-    samples = pairs[str(counts[-1])]
-    low, value, high = (round(samples[at], 3) for at in (0, len(samples) // 4, len(samples) // 2))
-    return [*found, CoreFigure(name="forward.late", value=value, low=low, high=high)]
+    late_pairs = CoreFigure.of_samples("forward.late", pairs[str(counts[-1])])
+    return found if late_pairs is None else [*found, late_pairs]

@@ -25,10 +25,9 @@ SHARE, LINE_SHARE = 0.15, 0.5
 Cycles = Callable[[str, int], Sequence[float]]
 """Sorted samples of the cycles of one jump, by kind and number."""
 Capacity = Callable[[Callable[[int], bool], int, int], int | None]
-Figure = Callable[[str, list[float]], CoreFigure | None]
 
 
-def front_figures(cycles: Cycles, capacity: Capacity, figure: Figure) -> list[CoreFigure | None]:
+def front_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
     """Return ``front.near``, ``front.far`` and ``front.line`` in cycles of a jump, ``front.targets`` in jumps and ``front.code``
     in lines; None for what does not show."""
     few, many, lines = (list(cycles(*asked)) for asked in ((JUMPS, FEW), (JUMPS, MANY), (LINES, MANY_LINES)))
@@ -36,9 +35,9 @@ def front_figures(cycles: Cycles, capacity: Capacity, figure: Figure) -> list[Co
         return []
     # A line costs at least what the target of its jump does, so lines are distinguished from jumps that are far.
     return [
-        figure("front.near", few),
-        figure("front.far", many),
-        figure("front.line", lines),
+        CoreFigure.of_samples("front.near", few),
+        CoreFigure.of_samples("front.far", many),
+        CoreFigure.of_samples("front.line", lines),
         _size("front.targets", JUMPS, (few, many, SHARE), cycles, capacity, (STEP, MANY)),
         _size("front.code", LINES, (many, lines, LINE_SHARE), cycles, capacity, (LINE_STEP, MANY_LINES)),
     ]
