@@ -126,18 +126,25 @@ void cv_collective_begin(simulation *s, uint32_t id)
     schedule(s, s->now + c->duration, EVENT_COLLECTIVE_END, id);
 }
 
-static void let_on(simulation *s, uint32_t rank, const collective *c)
+/* Ends a rank's call, which waited until `start` because of a rank and has been in a state since. */
+static void end_call(simulation *s, uint32_t rank, double start, uint32_t waited_for, enum cv_replay_state state, int64_t row,
+                     uint32_t cause)
 {
     rank_state *k = &s->ranks[rank];
-    double start = fmax(k->began, fmin(c->start, s->now));
-    cv_record_interval(s, rank, k->began, start, CV_REPLAY_STATE_WAIT_COLLECTIVE, -1, c->last == rank ? NONE : c->last);
-    cv_record_interval(s, rank, start, s->now, CV_REPLAY_STATE_COLLECTIVE, -1, NONE);
+    cv_record_interval(s, rank, k->began, start, CV_REPLAY_STATE_WAIT_COLLECTIVE, -1, waited_for);
+    cv_record_interval(s, rank, start, s->now, state, row, cause);
     k->wait += start - k->began;
     k->transfer += s->now - start;
     k->blocked = false;
     k->stage = 0;
     k->next++;
     schedule(s, s->now, EVENT_RANK, rank);
+}
+
+static void let_on(simulation *s, uint32_t rank, const collective *c)
+{
+    const double start = fmax(s->ranks[rank].began, fmin(c->start, s->now));
+    end_call(s, rank, start, c->last == rank ? NONE : c->last, CV_REPLAY_STATE_COLLECTIVE, -1, NONE);
 }
 
 static void claim_any(simulation *s, uint32_t id)
@@ -172,16 +179,7 @@ void cv_collective_end(simulation *s, uint32_t id)
 
 static void end_reduce(simulation *s, uint32_t rank, const message *m, int64_t row, uint32_t cause)
 {
-    rank_state *k = &s->ranks[rank];
-    double start = fmax(k->began, m->physical_send);
-    cv_record_interval(s, rank, k->began, start, CV_REPLAY_STATE_WAIT_COLLECTIVE, -1, cause);
-    cv_record_interval(s, rank, start, s->now, CV_REPLAY_STATE_TRANSFER, row, cause);
-    k->wait += start - k->began;
-    k->transfer += s->now - start;
-    k->blocked = false;
-    k->stage = 0;
-    k->next++;
-    schedule(s, s->now, EVENT_RANK, rank);
+    end_call(s, rank, fmax(s->ranks[rank].began, m->physical_send), cause, CV_REPLAY_STATE_TRANSFER, row, cause);
 }
 
 /* A contribution has reached the root: its sender goes on; so does the root when it was the last. */
