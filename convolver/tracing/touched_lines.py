@@ -12,7 +12,6 @@ import numpy as np
 
 from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
-from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_in, loaded_segments, open_elf, read_symbols
 from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
 from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
 
@@ -196,6 +195,9 @@ def _described(trace: Trace, each: pl.DataFrame, lines: Sequence[int]) -> list[T
 
 def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:
     """Return the variables of object files at addresses of the traced process, each empty where there is none."""
+    # only here: it brings a library that predictions without threads do not need
+    from convolver.tracing.elf import MALFORMED, OBJECT_TYPES, addresses_in, loaded_segments, open_elf, read_symbols
+
     definitions, names = trace.definitions, [""] * len(addresses)
     for module, path in zip(definitions.modules, definitions.paths, strict=True):
         if not path or all(names):

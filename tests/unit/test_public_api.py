@@ -62,6 +62,11 @@ def test_help_loads_no_heavy_library():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_a_prediction_loads_no_library_for_object_files():
+    code = "import sys, convolver.cli.predict_steps; print([m for m in ('elftools', 'scipy', 'matplotlib') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_the_reference_page_holds_every_public_name_and_every_kind_of_artifact():
     from convolver.artifact_kinds import KINDS
 
