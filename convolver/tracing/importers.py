@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
 import sys
@@ -251,18 +250,15 @@ def import_trace(path: str | Path, *, output: str | Path, format: str | None = N
     writer = TraceWriter(output, meta)
     progress.start(f"Importing {path.name}", unit="references")
     try:
-        for data, count in _wire(events, wire):
-            decoder.feed(data)
-            if decoder.chunk_full:
-                writer.put_recorded(decoder.take())
-            progress.advance(count)
-        decoder.feed(ending())
-        decoder.flush()
-        _finish(writer, decoder, wire.counters, meta)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            writer.discard()
-        raise
+        with writer.whole_or_none():
+            for data, count in _wire(events, wire):
+                decoder.feed(data)
+                if decoder.chunk_full:
+                    writer.put_recorded(decoder.take())
+                progress.advance(count)
+            decoder.feed(ending())
+            decoder.flush()
+            _finish(writer, decoder, wire.counters, meta)
     finally:
         progress.finish()
     return Trace.load(output)

@@ -6,7 +6,6 @@ every phase; phases whose code or counts differ do not belong together and are r
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,19 +148,16 @@ def merge_traces(paths: Sequence[str | Path], *, output: str | Path, progress: P
     writer = TraceWriter(output, meta)
     progress.start("Merging", unit="bytes")
     try:
-        _copy_definitions(first, writer)
-        decoder.record()
-        for data in _in_order([_Phase(trace, trace is first) for trace in traces]):
-            decoder.define(data)
-            if decoder.chunk_full:
-                writer.put_recorded(decoder.take())
-            progress.advance(len(data))
-        decoder.flush()
-        _finish(writer, decoder, first, {**header, **meta})
-    except BaseException:
-        with contextlib.suppress(OSError):
-            writer.discard()
-        raise
+        with writer.whole_or_none():
+            _copy_definitions(first, writer)
+            decoder.record()
+            for data in _in_order([_Phase(trace, trace is first) for trace in traces]):
+                decoder.define(data)
+                if decoder.chunk_full:
+                    writer.put_recorded(decoder.take())
+                progress.advance(len(data))
+            decoder.flush()
+            _finish(writer, decoder, first, {**header, **meta})
     finally:
         progress.finish()
     return Trace.load(output)

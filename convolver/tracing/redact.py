@@ -39,7 +39,7 @@ def redact_trace(trace: Trace, output: Path) -> Trace:
     sampling = {**(header.get("sampling") or {}), "data_objects": False, "allocators": []}
     about = {"command": command, "sampling": sampling, "host": {"machine": (trace.header.get("host") or {}).get("machine")}}
     writer = TraceWriter(output, {**header, **about})
-    try:
+    with writer.whole_or_none():
         first = 0
         for chunk in read_chunks(trace.path, frozenset((cvt.COUNTS,))):
             if chunk.kind == cvt.MODULES:
@@ -54,9 +54,6 @@ def redact_trace(trace: Trace, output: Path) -> Trace:
         writer.put(cvt.SIGNATURE, beside.read_bytes())
         ending = {name: trace.header[name] for name in _ENDING if name in trace.header}
         writer.finish({**ending, "went_native": [], "sampling": sampling})
-    except BaseException:
-        writer.discard()
-        raise
     return Trace.load(output)
 
 

@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +189,16 @@ class TraceWriter:
         self.current.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
         self._close()
+
+    @contextlib.contextmanager
+    def whole_or_none(self) -> Iterator[None]:
+        """Remove the file where what is written within raises."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.discard()
+            raise
 
     def _close(self) -> None:
         self._file.close()
