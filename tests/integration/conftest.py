@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.tool_runs import Runner
+
 PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory) -> Runner:
+    """Runs programs under the tracer in a folder of the module."""
+    return Runner(tmp_path_factory.mktemp("runner"))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from convolver.calibration.measured_points import REFERENCES
 from convolver.probing.record import WHOLE_TURNS
 from convolver.probing.runner import list_kernels, probe_binary
 from tests.integration.test_tracer_tool import function_range
-from tests.integration.tool_runs import Runner, requires_tool
+from tests.integration.tool_runs import requires_tool
 from tests.oracle import wire_oracle as wire
 
 BYTES, WANTED = 16384, 2 * WHOLE_TURNS
@@ -22,11 +22,6 @@ STORE, DEPENDENT = 1, 4
 KEEP_LOADS = "--vex-iropt-register-updates=allregs-at-each-insn"
 """Valgrind drops loads whose value is never used, which is what many kernels are made of, unless all registers are kept up to
 date."""
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    return Runner(tmp_path_factory.mktemp("kernels"))
 
 
 def described(segments, references, regions):

@@ -19,11 +19,6 @@ PAGE = 4096
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("system"))
-
-
-@pytest.fixture(scope="module")
 def asks(runner) -> str:
     return program(runner.folder, PROGRAMS / "asks.c")
 

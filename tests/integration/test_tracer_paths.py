@@ -7,22 +7,15 @@ import struct
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from convolver.tracing.branch_code import Codes, transfers
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
-from tests.integration.tool_runs import PROGRAMS, Runner, program, requires_tool
+from tests.integration.tool_runs import PROGRAMS, program, requires_tool
 from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 BARE = ("-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector")
 BURSTS = ("--mode=sample", "--interval=1000", "--sample=100")
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("paths"))
 
 
 def _successors(segment: wire.Segment) -> set[int] | None:

@@ -21,11 +21,6 @@ EXITED, SIGNALED, EXECED = 0, 1, 2
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("process"))
-
-
-@pytest.fixture(scope="module")
 def ends(runner) -> str:
     return program(runner.folder, PROGRAMS / "ends.c")
 

@@ -7,17 +7,12 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.tool_runs import PROGRAMS, Runner, Traced, program, requires_tool
+from tests.integration.tool_runs import PROGRAMS, Traced, program, requires_tool
 from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
 N = 1000
 FUNCTIONS = ("setup", "solve", "report")
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("selection"))
 
 
 @pytest.fixture(scope="module")

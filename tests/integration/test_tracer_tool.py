@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.tool_runs import KERNELS, PROGRAMS, Runner, Traced, program, requires_tool
+from tests.integration.tool_runs import KERNELS, PROGRAMS, Traced, program, requires_tool
 from tests.oracle import wire_oracle as wire
 
 pytestmark = requires_tool
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("tool"))
 
 
 @pytest.fixture(scope="module")
