@@ -282,10 +282,11 @@ def test_threads_get_as_many_cpus_as_are_left(folder):
         assert cpus_of(whole, Condition(name="busy", loaded_cpus=1), cpu) is None
 
 
-def test_a_watch_ends_with_who_asked_for_it():
-    with runner.start("--cpu", "0", "--watch") as watch:
-        watch.stdout.close()  # as when its reader is killed
-        watch.wait(timeout=60)
+@pytest.mark.parametrize("options", [["--watch"], ["--forever", "copy", "--bytes", "65536"]])
+def test_a_watch_and_a_load_end_with_their_reader(options):
+    with runner.start("--cpu", "0", *options) as started:
+        started.stdout.close()  # as when its reader is killed
+        started.wait(timeout=60)
 
 
 @pytest.mark.slow
