@@ -16,8 +16,8 @@ from convolver.errors import ConvolverError, FormatError
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.running import NativeRun, background_load, control_group, cpus_of, run_once
+from convolver.validating.runs_that_count import chosen_runs, undisturbed
 from convolver.validating.sharing import wait_until_alone, watched
-from convolver.validating.validation_rows import chosen_runs, undisturbed
 from convolver.validating.warming import warm_huge_pages
 
 VISITS_A_ROUND = 2

@@ -10,26 +10,6 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.validating.campaign import Condition, Job, Mode
 from convolver.validating.pages import PredictedSeconds
 from convolver.validating.running import NativeRun
-from convolver.validating.sharing import SHARED_RUN, is_shared
-
-DISTURBED = 0.1
-"""Share of all CPUs that others and the hypervisor may take during a run before it counts as disturbed."""
-
-
-def undisturbed(run: NativeRun, alone: float) -> bool:
-    """Tell whether nothing disturbed a run: neither other programs nor a thread on the same core, whose instructions take
-    ``alone`` cycles by themselves (0: unknown)."""
-    return run.others + run.steal <= DISTURBED and not is_shared(run.witness_cycles, alone, SHARED_RUN)
-
-
-def chosen_runs(runs: Sequence[NativeRun], alone: float = 0.0) -> Sequence[NativeRun]:
-    """Return the runs that count: the undisturbed ones; where there is none, the one whose core was shared least.
-
-    Predictions are for a machine as its probe found it, and a probe keeps its quietest samples, too. Among runs that nobody
-    looked at, or with the same sharing, the shortest counts, since disturbances only add time.
-    """
-    kept = [run for run in runs if undisturbed(run, alone)]
-    return kept or sorted(runs, key=lambda run: (run.witness_cycles, run.processor_seconds))[:1]
 
 
 def timed_by(*conditions: Condition, threads: int = 1) -> str:

@@ -28,7 +28,7 @@ from convolver.machine.catalog import as_machine
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.load import QUIET_SHARE, Usage, others_share
 from convolver.probing.runner import tell
-from convolver.validating.validation_rows import DISTURBED
+from convolver.validating.runs_that_count import DISTURBED
 
 KERNELS = [
     "triadl3",

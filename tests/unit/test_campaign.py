@@ -15,9 +15,10 @@ from convolver.machine.profile import MachineProfile
 from convolver.validating import campaign_machines as machines
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.running import NativeRun
+from convolver.validating.runs_that_count import chosen_runs
 from convolver.validating.statistics import coverage, errors, percentile, ratios, summarize
 from convolver.validating.validation import Validation
-from convolver.validating.validation_rows import chosen_runs, measured_fields, paired_ratios, timed_by, waited_seconds
+from convolver.validating.validation_rows import measured_fields, paired_ratios, timed_by, waited_seconds
 from tests.bench.campaign_results import HALVES, conditions_table, half, programs_table, statistics
 from tests.synthetic import machine
 
@@ -270,6 +271,28 @@ def test_runs_on_a_shared_core_count_only_where_all_are():
     assert chosen_runs(runs, 0.27) == [runs[0], runs[2], runs[3]]
     assert chosen_runs(runs) == runs
     assert chosen_runs(runs[1:2], 0.27) == runs[1:2]
+
+
+def shared_runs(alone, shares, factor=1.6):
+    """Return runs of a second's work on a core that is shared so much of the time: it goes on at 1 / factor of its speed then."""
+    taken = [1 / (1 - share + share / factor) for share in shares]
+    return [run(seconds, cycles=alone * (1 + share)) for seconds, share in zip(taken, shares, strict=True)]
+
+
+@given(st.permutations([0.08 * part for part in range(1, 13)]), st.floats(1.01, 2.2))
+def test_runs_on_a_shared_core_tell_the_time_on_a_core_alone(shares, factor):
+    found = chosen_runs(shared_runs(2.0, shares, factor), 2.0)
+    assert [one.processor_seconds for one in found] == pytest.approx([1.0] * len(shares))
+
+
+def test_enough_runs_on_a_core_alone_count_as_they_are():
+    alone = [run(1.0 + 0.01 * number, cycles=2.0) for number in range(5)]
+    assert chosen_runs([*alone, *shared_runs(2.0, [0.1 * part for part in range(1, 9)])], 2.0) == alone
+
+
+def test_a_core_that_is_never_shared_needs_no_line():
+    runs = [run(1.0 + 0.01 * number, cycles=2.0 + 0.001 * number) for number in range(12)]
+    assert chosen_runs(runs, 2.0) == runs
 
 
 def test_cpu_ratios_are_measured_round_by_round_where_both_runs_count():
