@@ -1,7 +1,7 @@
 """Run every reader on mutated files for a while: ``python -m tests.robust.fuzz_readers --minutes 5``.
 
-A finding is an exception that is no :class:`convolver.errors.ConvolverError`, or a file that takes more than a few seconds of
-processor time. The file of each is kept in ``run/fuzz/``, and the exit status is 1 where there is one.
+A finding is an exception that is no :class:`convolver.errors.ConvolverError`, or a file that takes more than a few seconds.
+All times are processor time. The file of each is kept in ``run/fuzz/``, and the exit status is 1 where there is one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from convolver.errors import ConvolverError, FormatError
 from tests.robust import mutations
+from tests.robust.fuzz_core import processor_seconds
 from tests.robust.readers import ROOT, Reader, make_readers
 
 SLOW_SECONDS = 5.0
@@ -63,19 +64,17 @@ def _place(found: str) -> str:
 
 def _run(readers: list[Reader], options: argparse.Namespace, kept: Path) -> None:
     """Read cases in this process until time is up; where it stands is in a file before each case, as a library can end it."""
-    until, report = time.monotonic() + 60 * options.minutes, json.loads(Path(options.report).read_text())
+    report, until = json.loads(Path(options.report).read_text()), time.process_time() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as name:
         for seed in range(report["seed"], options.first + (options.cases or 1 << 60)):
             for place in range(report["reader"], len(readers)):
                 reader = readers[place]
-                if time.monotonic() > until:
+                if time.process_time() > until:
                     return
                 report |= {"seed": seed, "reader": place + 1}
                 report["cases"][reader.name] = report["cases"].get(reader.name, 0) + 1
                 Path(options.report).write_text(json.dumps(report))
-                began = time.process_time()
                 data, found = one_case(reader, seed, Path(name))
-                report["seconds"] += time.process_time() - began
                 if found and _place(found) not in report["found"]:
                     report["found"].append(_place(found))
                     (kept / f"{reader.name}-{seed}{reader.suffix}").write_bytes(data)
@@ -99,11 +98,11 @@ def main() -> int:
     if options.report:
         _run(readers, options, kept)
         return 0
-    report: dict[str, Any] = {"seed": options.first, "reader": 0, "cases": {}, "seconds": 0.0, "found": []}
-    until, ended = time.monotonic() + 60 * options.minutes, 0
+    report: dict[str, Any] = {"seed": options.first, "reader": 0, "cases": {}, "found": []}
+    began, ended = processor_seconds(), 0
     with tempfile.NamedTemporaryFile("w+") as file:
         Path(file.name).write_text(json.dumps(report))
-        while (left := until - time.monotonic()) > 0 and not report.get("done"):
+        while (left := 60 * options.minutes - (processor_seconds() - began)) > 0 and not report.get("done"):
             words = [f"--{name}={value}" for name, value in (("first", options.first), ("cases", options.cases))]
             words += [f"--reader={name}" for name in options.reader or ()] + [f"--minutes={left / 60}", f"--report={file.name}"]
             status = subprocess.run([sys.executable, "-m", "tests.robust.fuzz_readers", *words], check=False, cwd=ROOT).returncode
@@ -119,7 +118,8 @@ def main() -> int:
                 Path(file.name).write_text(json.dumps(report))
     for name, count in report["cases"].items():
         print(f"{name:16} {count:7} cases")
-    print(f"{sum(report['cases'].values())} cases, {report['seconds']:.0f} s of processor time, {len(report['found'])} findings")
+    spent = f"{processor_seconds() - began:.0f} s of processor time"
+    print(f"{sum(report['cases'].values())} cases, {spent}, {len(report['found'])} findings")
     print(f"{ended} processes ended with the sentence for tables that ask for too much memory")
     return 1 if report["found"] else 0
 

@@ -20,10 +20,10 @@ static void decode(cv_trace *trace, int what, const uint8_t *chunk, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void take(const uint8_t *data, size_t size)
 {
     if (size < 2 || size - 2 < (size_t)8 * data[1])
-        return 0;
+        return;
     const uint8_t *chunk = data + 2 + (size_t)8 * data[1];
     cv_trace *trace = cv_trace_new();
     cv_trace_attribute(trace, data[0] >> 7);
@@ -31,5 +31,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         decode(trace, data[0], chunk, size - (size_t)(chunk - data));
     cv_trace_flush(trace);
     cv_trace_free(trace);
-    return 0;
 }

@@ -2,9 +2,8 @@
 #include "../trace_run.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void take(const uint8_t *data, size_t size)
 {
     state = 88172645463325252u;
     run(data, size);
-    return 0;
 }
