@@ -8,11 +8,9 @@
  * SIGINT keeps every line printed so far. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "aggressors.h"
 #include "bundle.h"
@@ -140,13 +138,6 @@ static int cv_check_huge(const struct cv_options *options, struct cv_arena *aren
     return cv_fail("no huge pages", "reserve some (sysctl vm.nr_hugepages) or allow transparent ones (madvise)");
 }
 
-/* Whether nobody can read the standard output any more: who asked for this process has ended. */
-static int cv_reader_left(void)
-{
-    struct pollfd output = {.fd = STDOUT_FILENO};
-    return poll(&output, 1, 0) == 1 && output.revents & POLLERR;
-}
-
 /* Keeps this CPU busy with one kernel until who asked for it ends it or has ended; says so once it is warm. */
 static int cv_run_forever(const struct cv_options *options, struct cv_arena *arena)
 {
@@ -158,7 +149,7 @@ static int cv_run_forever(const struct cv_options *options, struct cv_arena *are
     kernel->run(&state, 4096);
     puts("running");
     fflush(stdout);
-    while (!cv_interrupted && !cv_reader_left())
+    while (!cv_interrupted && !cv_unheard())
         kernel->run(&state, 4096);
     return 0;
 }

@@ -25,8 +25,7 @@ static double cv_look(const struct cv_kernel *chain, const struct cv_kernel *wit
     return seen[2] < low ? low : seen[2] > high ? high : seen[2];
 }
 
-/* Has who asked gone? Killed, it tells nobody, but nobody has the other end of the pipe. */
-static int cv_unheard(void)
+int cv_unheard(void)
 {
     struct pollfd out = {.fd = 1};
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;

@@ -8,4 +8,7 @@
  * "watching" before the first. Returns an exit status. */
 int cv_watch(const volatile sig_atomic_t *stop);
 
+/* Has who asked gone? Killed, it tells nobody, but nobody has the other end of the pipe. */
+int cv_unheard(void);
+
 #endif

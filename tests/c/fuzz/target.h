@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     setitimer(ITIMER_PROF, &none, NULL);
     return 0;
 }
+
 #ifndef FUZZING
 int main(int argc, char **argv)
 {
