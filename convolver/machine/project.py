@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from convolver.errors import UsageError
-from convolver.machine.calibration import Calibration
+from convolver.machine.calibration import PAGE, Calibration
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.machine.kernel_costs import KernelCost
@@ -118,11 +118,14 @@ def _nearest_ways(level: Level, size_bytes: int) -> int:
     """Return the number of ways nearest to the level's, the larger of two, with which the size is a whole number of sets.
 
     105 MiB have 15 ways in one product, and 96 MiB of that cache cannot. Where no number fits, the level's own is refused later.
+    A level that the offset in a page indexes then keeps its sets: 48 KiB in 12 ways are 32 KiB in 8, not in 16.
     """
 
     def fits(ways: int) -> bool:
         return not size_bytes % (ways * level.line_bytes) and (level.policy != "tree-plru" or not ways & (ways - 1))
 
+    if not fits(level.ways) and level.sets * level.line_bytes == PAGE and not size_bytes % PAGE and fits(size_bytes // PAGE):
+        return size_bytes // PAGE
     found = (ways for ways in range(1, MAX_WAYS + 1) if fits(ways))
     return min(found, key=lambda ways: (abs(ways - level.ways), -ways), default=level.ways)
 

@@ -179,3 +179,9 @@ def test_a_projection_runs_at_the_usual_clock_of_its_base(base):
     assert clocked.usual_cycle == pytest.approx(1.08)
     twice = project(clocked, "twice", parse_changes([], ["core.clock=2"]))
     assert twice.usual_cycle == pytest.approx(1.08)
+
+
+def test_a_level_that_page_offsets_index_keeps_its_sets():
+    bare = MachineProfile(name="m", hierarchy=(Level(level="L1", size_bytes=48 << 10, ways=12),))
+    smaller = derive(bare, "L1.size=32KiB").hierarchy[0]
+    assert (smaller.ways, smaller.sets) == (8, 64)
