@@ -6,8 +6,8 @@ The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one C
 has caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C
 bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
 the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
-base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take, memory and last
-level by the base's own chase. `--check` derives the measured machines from one another and says how far they are from what
+base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take (the higher of both:
+what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. `--check` derives the measured machines from one another and says how far they are from what
 was measured, point by point.
 """
 
@@ -49,7 +49,8 @@ GOLDEN_COVE = (143, 173, 207)
 
 
 class Core(NamedTuple):
-    """The measured machine with the nearest core, family and model number of the core table, and the cycles of L1 and L2."""
+    """The measured machine with the nearest core, family and model number of the core table, and the cycles of L1 and L2 for a
+    load whose address was just loaded, as makers and Fog's tables say."""
 
     base: str
     family: int
@@ -67,7 +68,9 @@ def core(family: int, model: int) -> Core:
         return Core("cloud-epyc-milan", 25, 1, (4, 12))
     if model in GOLDEN_COVE:
         return Core("cloud-server", 6, 143, (5, 16))
-    return Core("cloud-server", 6, model if model in (85, 106) else 85, (5, 12) if model == 79 else (5, 14))
+    if model == 106:
+        return Core("cloud-server", 6, model, (5, 14))
+    return Core("cloud-server", 6, 85, (4, 12) if model == 79 else (4, 14))
 
 
 class Latencies(NamedTuple):
@@ -174,10 +177,11 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     assert base_own is not None
     first, _, last, memory = level_latencies(base)
     near = (first / base_core.cycles[0]) / (own.l1 / like.cycles[0])
-    # L2 by the base's row: how the tool walks costs it some cycles more everywhere.
-    second = near * (base_own.l1 / base_core.cycles[0]) / (first / base_core.cycles[0])
-    through = (base_own.l2 / base_core.cycles[1]) / (own.l2 / like.cycles[1]) * near / second
-    clock = math.sqrt(near * through)
+    # L2 by the base's row: how the public tool walks costs it some cycles more on every core.
+    tool = base_own.l1 / base_core.cycles[0]
+    more = base_own.l2 / tool - base_core.cycles[1]
+    through = (first / base_core.cycles[0]) / (own.l2 / (like.cycles[1] + more))
+    clock = max(near, through)
     far = own.memory if own.memory is not None else base_own.memory
     assert far is not None
     c2, c3 = float(row["l2_bytes"]), own.capacity
