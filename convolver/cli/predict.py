@@ -27,6 +27,7 @@ measure it, trace it, simulate the caches of all machines in one pass, convolve.
 Examples:
   convolver predict cg.cvt --base host --target server-hbm --json
   convolver predict --base host --target desktop-32m -- ./cg 60
+  convolver predict --scaling 1,2,4,8 -- xz -T {threads} -k big.tar
   convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
 """
 ARTIFACTS = (".cvt", ".parquet", ".zip")
@@ -80,7 +81,8 @@ def predict(
     ] = None,
     cores: Cores = None,
     scaling: Annotated[
-        str | None, typer.Option("--scaling", help="Its elapsed time on so many cores, and what limits it: 1,2,4,8.")
+        str | None,
+        typer.Option("--scaling", help="Elapsed time on so many cores, with as many threads ({threads} in CMD): 1,2,4."),
     ] = None,
     pin: Pin = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
@@ -231,7 +233,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
         console.print()
     console.print(table([one.document for one in predictions]))
     console.print()
-    if "elapsed" in first["base"]:
+    if "elapsed" in first["base"] or first["base"].get("scaling"):
         console.print(elapsed_times(sides))
         console.print()
     check = _checked(predictions[0], seen)

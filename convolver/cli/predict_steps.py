@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.cli.common import existing, new_file, say, wrote
-from convolver.convolution.block_times import without_draws
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
@@ -64,6 +63,8 @@ class Chain:
         self.targets: list[MachineProfile]
         self.signature: Signature
         self.trace: PredictableTrace | None = None
+        self.anew: dict[int, Trace] = {}
+        """Traces of runs that were asked for other numbers of threads, by these."""
         self.hits: Path | None = None
         self.analysis: Analysis
         if output is not None:
@@ -89,6 +90,7 @@ class Chain:
 
     def record(self, argv: list[str], runs: int, sampling: SamplingPlan, engine: str | None = None) -> None:
         """Probe where needed, measure and trace a command; ``engine``: as ``--engine`` names it."""
+        from convolver.cli.threads_anew import ThreadsAnew
         from convolver.cli.trace_plan import switched
         from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long
         from convolver.tracing.launch import closed_off
@@ -98,6 +100,8 @@ class Chain:
         from convolver.tracing.tracer import trace
         from convolver.tracing.writer import signature_path
 
+        anew = ThreadsAnew(argv, self.scaling)
+        argv = anew.words(anew.usual)
         check_command(argv, scan=sampling.engine == "valgrind")
         folder = self.output or Path(".")
         self.output = folder
@@ -105,6 +109,7 @@ class Chain:
         cvt = new_file(folder / f"{self.stem}.cvt", self.force)
         signature = new_file(signature_path(cvt), self.force)
         objects = new_file(objects_path(cvt), self.force) if sampling.data_objects else None
+        more = anew.paths(folder, self.stem, self.force)
         self._find_machines(probe=True)
         for name in self._names():
             new_file(folder / name, self.force)
@@ -118,9 +123,11 @@ class Chain:
             why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)
             if again := switched(engine, sampling, why, " again"):
                 traced = trace(argv, output=cvt, sampling=again, progress=self.progress)
+        self.anew = anew.record(traced, more, again or sampling, self.progress)
         self.trace = traced
         self.signature = traced.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}
+        self.sources |= {f"trace at {count} thread{'s' * (count > 1)}": str(more[count]) for count in self.anew}
         if objects is not None:
             self.sources["data objects"] = str(objects)
         status = self.signature.header.get("exit_status")
@@ -227,8 +234,7 @@ class Chain:
                 before=predictions[0] if predictions else None,
             )
             predictions.append(one)
-        if threads is not None:
-            self._add_elapsed(predictions, threads)
+        self._add_elapsed(predictions, threads)
         return predictions
 
     def _thread_replay(self) -> ThreadReplay | None:
@@ -257,19 +263,25 @@ class Chain:
         alone = not system.get("threads") and not system.get("forks")
         return self.measurement.waiting_seconds if self.measurement is not None and alone else None
 
-    def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay) -> None:
+    def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay | None) -> None:
         """Add the measured elapsed time, and elapsed times on other numbers of cores, where these are asked for."""
+        if threads is None and not self.anew:
+            if self.scaling:
+                say("--scaling has nothing to say: the program had one thread.")
+            return
+        from convolver.convolution.thread_scaling import ThreadScaling
+
+        scaling = ThreadScaling(threads, self.anew, [self.base, *self.targets], self.progress)
         wall = None if self.measurement is None else median(sorted(self.measurement.wall_seconds)[: self.measured_runs])
         for one, machine in zip(predictions, self.targets, strict=True):
             for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
                 assert times is not None
-                replays = [threads.on(profile, times, cores=cores, pinning=self.pinning) for cores in self.scaling]
-                found = [without_draws(replay.document()) for replay in replays]
+                how = one.document["method"], one.document["overlap"], self.pinning
                 one.document[side] |= {
                     "measured_elapsed_seconds": wall if side == "base" else None,
-                    "scaling": found or None,
+                    "scaling": [scaling.on(cores, profile, times, *how) for cores in self.scaling] or None,
                 }
-            if self.output is not None and one.target is not None:
+            if self.output is not None and one.target is not None and threads is not None:
                 one.timeline = self._threads_over_time(threads, machine, one.target)
 
     def _threads_over_time(self, threads: ThreadReplay, machine: MachineProfile, times: BlockTimes) -> Timeline:

@@ -289,12 +289,12 @@ def trace_command(
     from msgspec.structs import replace as changed
 
     from convolver.signature.signature import Signature
-    from convolver.tracing.launch import THREAD_COUNTS, default_name, expand_name
+    from convolver.tracing.launch import default_name, expand_name, unsaid_threads
     from convolver.tracing.sampling import BUDGET_BYTES
 
     attachment = _attachment(attach, seconds, command)
-    for name in THREAD_COUNTS if threads is not None else ():
-        os.environ.setdefault(name, str(threads))
+    if threads is not None:
+        os.environ.update(dict.fromkeys(unsaid_threads(), str(threads)))
     if attachment is not None:
         command, engine = attachment.command(), engine or "native"
         if engine != "native" or children or simulate:

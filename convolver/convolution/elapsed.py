@@ -117,6 +117,13 @@ class Elapsed:
         }
 
 
+def of_one_thread(times: BlockTimes, cores: int) -> Elapsed:
+    """Return the elapsed time of a program with one thread."""
+    seconds, low, high = times.total
+    lost = {"serial parts": 0.0, FEWER: (cores - 1) * seconds}
+    return Elapsed(times.machine, cores, 1, 0, seconds, (low, high), seconds, None, lost, (), (), (), (), 0, ())
+
+
 @dataclass(frozen=True)
 class _Work:
     """By block: seconds of its threads as they are placed, without those in which they wait in loops of the program, over all of

@@ -80,15 +80,15 @@ def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
 
 def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
     """Return the elapsed times of a program with several threads: one row a machine, or one a number of cores."""
-    threads = sides[0]["elapsed"]["threads"]
-    heads = ["cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
-    table = grid(["machine"], heads, f"Elapsed times of {threads} threads")
+    heads = ["threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
+    table = grid(["machine"], heads, "Elapsed times")
     for side in sides:
         for row in side["scaling"] or [side["elapsed"]]:
-            own = row["seconds"] == side["elapsed_seconds"]
+            own = row["seconds"] == side.get("elapsed_seconds")
             measured = side["measured_elapsed_seconds"] if own else None
             table.add_row(
                 side["machine"],
+                str(row["threads"]),
                 str(row["cores"]),
                 format_seconds(row["seconds"]),
                 seconds_from_to(row["interval_seconds"]),

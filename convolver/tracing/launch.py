@@ -46,6 +46,13 @@ THREAD_COUNTS = (
     *("RAYON_NUM_THREADS", "TBB_NUM_THREADS", "GOMAXPROCS"),
 )
 """Variables that say how many threads a program makes."""
+
+
+def unsaid_threads() -> list[str]:
+    """Return those of :data:`THREAD_COUNTS` that the environment leaves open."""
+    return [name for name in THREAD_COUNTS if name not in os.environ]
+
+
 _RUNTIMES = (b"libgomp.so", b"libomp.so", b"libiomp5.so", b"OMP_WAIT_POLICY")
 """What is in an executable that is linked with a runtime of OpenMP, as a library or whole."""
 _PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}

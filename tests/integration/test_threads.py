@@ -197,6 +197,38 @@ def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, mon
     assert document["target"]["measured_elapsed_seconds"] is None
 
 
+SCALED = ("-b", "cloud-epyc-genoa", "--measure", "0", "--scaling", "1,3,6", "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "speedups"),
+    [(("unequal", "200", "{threads}"), (1.0, 2.0, 3.5)), (("triangle", "10"), [triangle(one) for one in (1, 3, 6)])],
+    ids=["in words", "in environment"],
+)
+def test_scaling_runs_a_command_with_each_number_of_threads(teams, tmp_path, convolver, monkeypatch, words, speedups):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    document = json.loads(convolver("predict", *SCALED, "--", teams, *words, cwd=tmp_path).stdout)
+    rows = document["base"]["scaling"]
+    assert [row["cores"] for row in rows] == [1, 3, 6]
+    assert [row["speedup"] for row in rows] == pytest.approx(speedups, rel=0.1)
+    assert rows[0]["limit"] == "nothing: all cores are busy"
+    assert set(document["artifacts"]) >= {"trace", "trace at 1 thread", "trace at 6 threads"}
+
+
+def test_scaling_says_when_threads_are_not_to_be_asked_for(tmp_path, convolver):
+    (tmp_path / "counting.c").write_text(COUNTING)
+    subprocess.run(["gcc", "-O2", "-DSPACE=120", "-o", "counting", "counting.c", "-lpthread"], cwd=tmp_path, check=True)
+    done = convolver("predict", *SCALED, "--", tmp_path / "counting", cwd=tmp_path)
+    assert [row["threads"] for row in json.loads(done.stdout)["base"]["scaling"]] == [3, 3, 3]
+    assert "The program runs as many threads whatever it is asked for" in done.stderr
+
+
+def test_scaling_has_nothing_to_say_of_one_thread(tmp_path, convolver):
+    done = convolver("predict", *SCALED, "--", "/bin/true", cwd=tmp_path)
+    assert json.loads(done.stdout)["base"].get("scaling") is None
+    assert "--scaling has nothing to say: the program had one thread." in done.stderr
+
+
 @pytest.fixture(scope="module")
 def stair(teams, tmp_path_factory):
     """A trace with samples of threads that do one, two, three and four parts of the work."""

@@ -7,8 +7,8 @@ has caches as reported, the latency of random loads by working set, and bandwidt
 bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
 the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
 base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take (the higher of both:
-what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. `--check` derives the measured machines from one another and says how far they are from what
-was measured, point by point.
+what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. `--check` derives
+the measured machines from one another and says how far they are from what was measured, point by point.
 """
 
 from __future__ import annotations
