@@ -5,7 +5,7 @@
     ConvolverError                 1
       FormatError                  3   UnsupportedVersionError ChecksumError SchemaError ProvenanceError
       MachineError                 3   UnknownMachineError HierarchyError
-      ToolError                    4   ToolNotFoundError TracerError ProbeError
+      ToolError                    4   ToolNotFoundError TracerError ProbeError ProbeKilledError
       SimulationError              1
       PredictionError              5   CoverageError ReplayError ModelError
     ConvolverWarning                   ExtrapolationWarning SamplingWarning NoiseWarning
@@ -80,6 +80,10 @@ class TracerError(ToolError):
 
 class ProbeError(ToolError):
     """The probe binary failed or measured nonsense."""
+
+
+class ProbeKilledError(ProbeError):
+    """A signal ended a process of the probe."""
 
 
 class SimulationError(ConvolverError):

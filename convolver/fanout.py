@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
-from multiprocessing import active_children, get_context
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoundError
 from convolver.foreign_text import decode_json
+from convolver.worker import Worker, WorkerDiedError, answered
 
 ATTEMPTS = 3
-"""How often workers of an own pool may die."""
-
-
-_PR_SET_PDEATHSIG = 1
+"""How often workers of this process may die."""
 
 
 @contextmanager
@@ -96,59 +92,59 @@ def run_missing(
 ) -> None:
     """Call ``function`` with the arguments of every task that is not in the journal, and keep there what ``keep`` returns.
 
-    ``executor`` is anything with ``submit`` (``distributed.Client.get_executor()`` too); without one a process pool of ``jobs``
-    workers is used, and rebuilt when a worker dies. Raises :class:`ConvolverError` when workers die again and again.
+    ``executor`` is anything with ``submit`` (``distributed.Client.get_executor()`` too); without one ``jobs`` worker processes of
+    this one are used (default: one a CPU), and replaced when they die. Raises :class:`ConvolverError` when workers die again and
+    again.
     """
-    attempts = 0
-    while missing := [task for task in tasks if task not in journal.done]:
-        # A forked worker can wait for ever on locks that threads of this process held.
-        pool = executor or ProcessPoolExecutor(
-            jobs, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
-        )
-        others = active_children()
-        try:
-            for task, result in _finished(pool, function, {task: tasks[task] for task in missing}, own=executor is None):
-                journal.add(task, keep(task, result))
-                advance(journal.done[task])
-        except BrokenExecutor as error:
-            attempts += 1
-            if executor is not None or attempts > ATTEMPTS:
-                raise ConvolverError(f"The workers died {attempts} times; start it again to go on: {error}.") from error
-        except KeyboardInterrupt:
-            for worker in set(active_children()).difference(others) if executor is None else ():
-                worker.terminate()  # what it was doing is done again
-            raise
-        finally:
-            if executor is None:
-                pool.shutdown(cancel_futures=True)
+    missing = {task: arguments for task, arguments in tasks.items() if task not in journal.done}
+    finished = _by_workers(function, missing, jobs) if executor is None else _by_executor(function, missing, executor)
+    with closing(finished):
+        for task, result in finished:
+            journal.add(task, keep(task, result))
+            advance(journal.done[task])
 
 
-def _end_with(parent: int) -> None:
-    """Let this worker end when its parent does, however that ends: killed by a signal, it tells nobody."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, which a terminal sends to all: their parent ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _by_workers(
+    function: Callable[..., Any], tasks: Mapping[int, tuple[Any, ...]], jobs: int | None
+) -> Generator[tuple[int, Any], None, None]:
+    """Yield tasks and results as they come from processes of our own. Each has a pipe of its own, so that nobody waits for what
+    a dead one held."""
+    todo, deaths = deque(tasks), 0
+    idle: list[Worker] = []
+    busy: dict[Worker, int] = {}
     try:
-        yield
+        while todo or busy:
+            while todo and len(busy) < (jobs or len(os.sched_getaffinity(0))):
+                worker, task = idle.pop() if idle else Worker(), todo.popleft()
+                busy[worker] = task
+                worker.ask(function, tasks[task])
+            for worker in answered(busy):
+                try:
+                    result = worker.answer()
+                except WorkerDiedError as error:
+                    todo.appendleft(busy.pop(worker))
+                    worker.end()
+                    deaths += 1
+                    if deaths > ATTEMPTS:
+                        raise ConvolverError(f"{deaths} workers died ({error}); start it again to go on.") from error
+                    continue
+                idle.append(worker)
+                yield busy.pop(worker), result
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for worker in (*idle, *busy):
+            worker.end()  # what it was doing is done again
 
 
-def _finished(
-    pool: Executor, function: Callable[..., Any], tasks: dict[int, tuple[Any, ...]], *, own: bool
-) -> Iterator[tuple[int, Any]]:
-    with _interrupts_held() if own else nullcontext():
-        futures: dict[Future[Any], int] = {pool.submit(function, *arguments): task for task, arguments in tasks.items()}
+def _by_executor(
+    function: Callable[..., Any], tasks: Mapping[int, tuple[Any, ...]], executor: Executor
+) -> Generator[tuple[int, Any], None, None]:
+    futures: dict[Future[Any], int] = {executor.submit(function, *arguments): task for task, arguments in tasks.items()}
     try:
         while futures:
             for future in wait_first(futures):
                 yield futures.pop(future), future.result()
+    except BrokenExecutor as error:
+        raise ConvolverError(f"The workers died ({error}); start it again to go on.") from error
     finally:
         for future in futures:
             future.cancel()

@@ -7,6 +7,7 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -28,6 +29,8 @@ TRACEBACK = "CONVOLVER_TRACEBACK"
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from click import HelpFormatter
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -194,6 +197,20 @@ def explain(error: BaseException) -> tuple[str, int]:
     return f"{sentence}\nconvolver: {report}", DEFECT
 
 
+class _Stopped(BaseException):
+    """A signal is to end this process, once what it holds is given back: temporary folders, locks, processes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)  # a second one ends it at once
+    raise _Stopped(number)
+
+
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user unless ``CONVOLVER_TRACEBACK`` is set."""
     if "LC_CTYPE" not in inherited_environment():
@@ -205,12 +222,18 @@ def main() -> None:
         )  # its threads spin when they start; programs that are run from here get os.environ, as it was
     gc.set_threshold(100_000, 20, 20)  # most of what a verb makes lives until it ends
     atexit.register(gc.freeze)  # and what lives then need not be searched for cycles
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # not where nohup has it ignored
+            signal.signal(number, _stop)
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
     try:
         app()
     except (SystemExit, KeyboardInterrupt):
         raise
+    except _Stopped as stopped:
+        signal.signal(stopped.number, signal.SIG_DFL)
+        os.kill(os.getpid(), stopped.number)
     except BaseException as error:  # polars panics with one that is no Exception
         if os.environ.get(TRACEBACK):
             raise

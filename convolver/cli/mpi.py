@@ -81,8 +81,14 @@ def trace_command(
         print_json({**events.summary(), "exit_status": status})
     else:
         say(f"{events.ranks} ranks, {events.records} records, {events.notes['measured_seconds']:.6g} s measured.")
+    _end(command, status)
+
+
+def _end(command: list[str], status: int) -> None:
+    """Exit as a command did that failed, after a sentence."""
     if status:
-        raise typer.Exit(status if 0 < status < 256 else 1)
+        say(f"{command[0]} ended with status {status}; what its ranks had recorded by then is kept.")
+        raise typer.Exit(status)
 
 
 @mpi.command("count", context_settings={"allow_interspersed_args": False})
@@ -113,8 +119,7 @@ def count_command(
     total = float(events.columns["seconds"].sum()) * WORK_PER_SECOND
     say(f"{events.ranks} ranks, {calls} MPI events, {total:.6g} instructions between them.")
     wrote(output)
-    if status:
-        raise typer.Exit(status if 0 < status < 256 else 1)
+    _end(command, status)
 
 
 @mpi.command("convert")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from convolver.child_processes import end_with_parent, exit_status, how_it_ended
 from convolver.errors import ToolError, ToolNotFoundError, TracerError, UsageError
 from convolver.locations import cache_folder, program
 
@@ -24,7 +25,7 @@ LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 
 @dataclass(frozen=True)
 class MpiRecording:
-    """A finished recording: its folder, the command's exit status and the files, one a rank."""
+    """A finished recording: its folder, the command's exit status, as a shell has it, and the files, one a rank."""
 
     folder: Path
     exit_status: int
@@ -147,11 +148,12 @@ def record(
         **(settings or {}),
     }
     command, environment = _launch(argv, handed)
-    done = subprocess.run(command, env=environment, cwd=cwd, check=False)
+    done = subprocess.run(command, env=environment, cwd=cwd, check=False, preexec_fn=end_with_parent())
+    status = exit_status(done.returncode)
     files = tuple(sorted(folder.glob("rank-*.cvm")))
     if not files:
         why = "is the program linked dynamically with the MPI library of this launcher?"
-        if done.returncode != 0:
+        if status:
             why = f"see what it said above; if the program did start, {why}"
-        raise TracerError(f"{argv[0]} ended with status {done.returncode}, but no rank recorded an MPI event: {why}")
-    return MpiRecording(folder, done.returncode, files)
+        raise TracerError(f"{argv[0]} {how_it_ended(done.returncode)}, but no rank recorded an MPI event: {why}")
+    return MpiRecording(folder, status, files)

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from convolver.child_processes import end_with_parent, exit_status
 from convolver.errors import ToolNotFoundError, TracerError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import compile_with, record
@@ -48,7 +49,8 @@ def _simulated(argv: Sequence[str], target: Path) -> int:
     clock = _clock()
     before = os.environ.get("LD_PRELOAD")
     environment = tool_environment({**os.environ, "LD_PRELOAD": f"{clock}:{before}" if before else str(clock)})
-    status = subprocess.run([argv[0], *words, *wrapper, *argv[1:]], env=environment, check=False).returncode
+    command = [argv[0], *words, *wrapper, *argv[1:]]
+    status = exit_status(subprocess.run(command, env=environment, check=False, preexec_fn=end_with_parent()).returncode)
     if not target.is_file() or not target.read_text().strip():
         raise TracerError(f"The run left no trace (exit status {status}); see what smpirun said.")
     return status

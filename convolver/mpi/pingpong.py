@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convolver.child_processes import end_with_parent, how_it_ended
 from convolver.errors import ProbeError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
@@ -34,7 +35,8 @@ def measure_network(launcher: Sequence[str], *, mpicc: str | None = None) -> dic
     source = program("mpi", "build the package again.") / "pingpong" / "pingpong.c"
     binary = compile_with(find_mpicc(launcher[0], mpicc), [source], FLAGS, "convolver-pingpong-{}")
     try:
-        done = subprocess.run([*launcher, str(binary)], capture_output=True, text=True, timeout=600, check=False)
+        command, bind = [*launcher, str(binary)], end_with_parent()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, preexec_fn=bind)
     except FileNotFoundError as error:
         raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library after --.") from error
     except subprocess.TimeoutExpired as error:
@@ -61,7 +63,7 @@ def why_it_failed(launcher: str, status: int, said: str, program: str = "ping-po
         if words in said:
             return f"'{launcher}' {remedy}."
     lines = [line.strip() for line in said.splitlines() if any(map(str.isalpha, line))]
-    return f"The {program} under '{launcher}' failed with status {status}: {(lines or ['it said nothing'])[-1].rstrip('.')}."
+    return f"The {program} under '{launcher}' {how_it_ended(status)}: {(lines or ['it said nothing'])[-1].rstrip('.')}."
 
 
 def fit_network(lines: Sequence[dict[str, Any]], cpus: int = 2) -> dict[str, Any]:

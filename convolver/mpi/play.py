@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.replay_core import COLUMNS
+from convolver.child_processes import end_with_parent
 from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
@@ -76,7 +77,8 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
     with tempfile.TemporaryDirectory() as folder:
         trace, out = Path(folder) / "trace", Path(folder) / "marks"
         trace.write_bytes(packed(events))
-        done = subprocess.run([*launcher, str(player), str(trace), str(out)], capture_output=True, text=True, check=False)
+        command, bind = [*launcher, str(player), str(trace), str(out)], end_with_parent()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=bind)
         if done.returncode or not out.is_file():
             said = done.stderr + done.stdout
             started = next((line.partition("the trace has ")[2] for line in said.splitlines() if "the trace has " in line), "")

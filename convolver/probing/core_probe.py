@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from statistics import median
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from convolver.probing.decoded_lines import LINES, line_figures
 from convolver.probing.forward_pairs import PAIRS, pair_figures
 from convolver.probing.front import front_figures
 from convolver.probing.loop_buffer import loop_figures
-from convolver.probing.runner import probe_binary
+from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
 WINDOWS = {"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1}
@@ -64,8 +65,9 @@ class _Process:
 
     def ask(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # the answer says why
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
 
     def cycles(self, name: str, count: int) -> list[float]:
         """Return the sorted samples of what is asked for; empty when the probe has ended."""
@@ -74,10 +76,11 @@ class _Process:
         return [] if answer is None else answer[1]
 
     def answer(self) -> tuple[str, list[float]] | None:
-        """Return a name and the cycles of its samples; None when the probe has ended."""
+        """Return a name and the cycles of its samples; None when the probe has ended by itself."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
+            check_alive(self._process.wait(), "measured the core")
             return None
         found = json.loads(line)
         return str(found["name"]), sorted(found["cycles"])
@@ -135,7 +138,7 @@ def _size(process: Answers, name: str, step: int) -> CoreFigure | None:
 def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) -> tuple[CoreFigure, ...]:
     """Measure the core of a CPU, about a second; empty where code cannot be made at run time or on another architecture.
 
-    Raises :class:`ProbeError` when the probe stops answering.
+    Raises :class:`ProbeError` when the probe stops answering or is killed.
     """
     progress.start(f"probing the core of CPU {cpu}")
     try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, UsageError
+from convolver.errors import HierarchyError, MachineError, NoiseWarning, ProbeError, ProbeKilledError, UsageError
 from convolver.machine.catalog import host_name
 from convolver.machine.core_figures import CoreFigure, MixedKind
 from convolver.machine.hierarchy import Level, resized
@@ -170,6 +170,8 @@ def _huge_lines(plan: Plan, cpu: int, page_bytes: int, progress: Progress) -> tu
         return [], ""
     try:
         return run_plan(plan.on_huge_pages(), cpu, progress), ""
+    except ProbeKilledError:
+        raise
     except ProbeError as error:
         return [], f"{WITHOUT_HUGE}{error}"
 

@@ -12,7 +12,7 @@ import msgspec
 
 from convolver.machine.core_figures import MixedKind
 from convolver.probing.port_fit import Mix, fit_ports, kind_cycles
-from convolver.probing.runner import probe_binary
+from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
 SLOT = "slot"
@@ -34,7 +34,8 @@ PATIENCE_SECONDS = 60
 def measure_ports(cpu: int, progress: Progress = SILENT) -> tuple[MixedKind, ...]:
     """Measure which ports the kinds of instructions share on the core of a CPU, some 5 seconds.
 
-    Empty where code cannot be made at run time, the CPU lacks AVX2, or others kept the core busy all the time.
+    Empty where code cannot be made at run time, the CPU lacks AVX2, or others kept the core busy all the time. Raises
+    :class:`ProbeKilledError`.
     """
     progress.start(f"probing the ports of CPU {cpu}")
     command = [str(probe_binary()), "--ports", "--cpu", str(cpu)]
@@ -42,6 +43,9 @@ def measure_ports(cpu: int, progress: Progress = SILENT) -> tuple[MixedKind, ...
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
         )
+    except subprocess.CalledProcessError as error:
+        check_alive(error.returncode, "measured the ports")
+        return ()
     except (OSError, subprocess.SubprocessError):
         return ()
     finally:

@@ -8,12 +8,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from convolver.errors import ProbeError
+from convolver.child_processes import how_it_ended
+from convolver.errors import ProbeError, ProbeKilledError
 from convolver.locations import program
 from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.probing.plan import Item, Plan
@@ -68,12 +70,29 @@ def tell(what: str, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def check_alive(status: int | None, what: str) -> None:
+    """Raise :class:`ProbeKilledError` where a signal has ended a probe, given its status (None: it runs) and what it did."""
+    if status is not None and (status < 0 or status > 128):
+        raise ProbeKilledError(f"The probe {how_it_ended(status)} while it {what}; probe again.")
+
+
 def start(*options: str) -> subprocess.Popen[str]:
     """Start the probe with options under which it runs until it is ended, and wait until it says that it does."""
     process = subprocess.Popen([str(probe_binary()), *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     return process
+
+
+@contextmanager
+def running(process: subprocess.Popen[str], what: str) -> Iterator[None]:
+    """End a probe that :func:`start` made after the body; raises :class:`ProbeKilledError` where somebody else had ended it."""
+    try:
+        yield
+        check_alive(process.poll(), what)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def options_of(plan: Plan, cpu: int | str, largest: int | str | None = None) -> list[str]:
@@ -136,6 +155,7 @@ def _measure(plan: Plan, items: Sequence[Item], cpu: int) -> Iterator[Line]:
         finally:
             process.terminate()
             process.wait()
+        check_alive(status, f"measured on CPU {cpu}")
         if status:
             errors.seek(0)
             reason = (errors.read().strip().splitlines() or [f"it ended with status {status}"])[-1]

@@ -17,6 +17,7 @@ from typing import Any
 
 from convolver._native import trace_decoder as native
 from convolver._native.trace_decoder import Decoder
+from convolver.child_processes import signal_name
 from convolver.errors import FormatError, TracerError
 from convolver.tracing.counters import counters_so_far, read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
@@ -234,7 +235,7 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     if not totals["ended"]:
         return Outcome(status, False, f"the tracer was killed: {last_words(log, status).rstrip('.')}")
     if totals["end_reason"] == SIGNALED:
-        return Outcome(status, False, f"the program was killed by {_signal_name(totals['end_code'])}{_unknown_instruction(log)}")
+        return Outcome(status, False, f"the program was killed by {signal_name(totals['end_code'])}{_unknown_instruction(log)}")
     if totals["end_reason"] == EXECED:
         return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
     return Outcome(status, True, "exited")
@@ -261,10 +262,3 @@ def last_words(log: Path, status: int) -> str:
     said = [line.split("== ", 1)[-1].removeprefix("convolver: ").strip() for line in lines]
     said = [line for line in said if line and not line.endswith("==")]
     return f"{said[0].rstrip('.')} (exit status {status})." if said else f"the tracer ended with status {status}."
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -7,15 +7,16 @@ import itertools
 import os
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
+from convolver.child_processes import end_with_parent
 from convolver.errors import TracerError, UsageError
 from convolver.probing.load import Usage
-from convolver.probing.runner import start
+from convolver.probing.runner import running, start
 from convolver.validating.campaign import Condition, Job
 
 _PR_SET_THP_DISABLE = 41
@@ -65,11 +66,12 @@ def cpus_of(job: Job, condition: Condition, cpu: int) -> set[int] | None:
     return {cpu, *free[: job.threads - 1]} if job.threads <= len(free) + 1 else None
 
 
-def _prepare(condition: Condition, cpus: Collection[int], group: Path | None) -> None:
+def _prepare(condition: Condition, cpus: Collection[int], group: Path | None, bind: Callable[[], None]) -> None:
     """Run in the child before the program: it inherits all of this."""
     os.sched_setaffinity(0, cpus)
     if condition.pages == "4k":
         ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    bind()
     if group is not None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
 
@@ -78,6 +80,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
     """Run the program once and return what it took; raises :class:`TracerError` when it does not start."""
     cpus = cpus_of(job, condition, cpu) or {cpu}
     environment = page_environment(condition, job.environment)
+    bind = end_with_parent()
     usage, before = Usage.now(), time.perf_counter()
     try:
         process = subprocess.Popen(
@@ -87,7 +90,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: _prepare(condition, cpus, group),
+            preexec_fn=lambda: _prepare(condition, cpus, group, bind),
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise TracerError(f"The command '{job.command[0]}' could not be started: {error}.") from error
@@ -159,20 +162,17 @@ def _remove_group(group: Path) -> None:
 
 @contextmanager
 def background_load(condition: Condition, cpu: int) -> Iterator[None]:
-    """Keep other CPUs busy copying memory; raises :class:`UsageError` when there are too few."""
+    """Keep other CPUs busy copying memory; raises :class:`UsageError` when there are too few, :class:`ProbeKilledError` where the
+    load was killed meanwhile."""
     others = [one for one in sorted(os.sched_getaffinity(0)) if one != cpu]
     if condition.loaded_cpus > len(others):
         raise UsageError(
             f"The condition '{condition.name}' needs {condition.loaded_cpus} CPUs beside this one; there are {len(others)}."
         )
-    processes: list[subprocess.Popen[str]] = []
-    try:
-        processes.extend(start_load(other) for other in others[: condition.loaded_cpus])
+    with ExitStack() as loads:
+        for other in others[: condition.loaded_cpus]:
+            loads.enter_context(running(start_load(other), f"kept CPU {other} busy"))
         yield
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait()
 
 
 def start_load(cpu: int, kernel: str = "copy", size_bytes: int = 256 << 20) -> subprocess.Popen[str]:

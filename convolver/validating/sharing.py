@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from convolver.probing.runner import probe_binary, start
+from convolver.probing.runner import check_alive, probe_binary, start
 from convolver.probing.samples import Line
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def watched(cpu: int) -> Iterator[Watch]:
     """Look at the core every 3 ms while the body runs, for 10 us, from the same CPU; the result is filled in after the body.
 
     Other VMs come and go within a run, so that looks before and after it miss half of them. Nothing is seen where the probe
-    does not run.
+    does not run; raises :class:`ProbeKilledError` where it was killed meanwhile.
     """
     seen = Watch()
     try:
@@ -76,6 +76,7 @@ def watched(cpu: int) -> Iterator[Watch]:
     with process:
         try:
             yield seen
+            check_alive(process.poll(), "watched the core")
         finally:
             process.terminate()
             line, _ = process.communicate()

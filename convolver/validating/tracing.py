@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from convolver.child_processes import end_with_parent
 from convolver.errors import TracerError
 from convolver.schema import write_atomically
 from convolver.tracing.native_engine import engine_program
@@ -72,6 +73,7 @@ def _trace(job: Job, options: list[str], path: Path) -> float:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        preexec_fn=end_with_parent(),
     ) as process:
         assert process.stderr is not None
         said = process.stderr.read().strip().splitlines()

@@ -13,12 +13,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from convolver.errors import ProbeError, ToolNotFoundError, UsageError
+from convolver.errors import ProbeError, ProbeKilledError, ToolNotFoundError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner, samples
+from convolver.probing.core_probe import measure_core
 from convolver.probing.interference import loaded_curves, neighbours
 from convolver.probing.machine_probe import choose_plan, default_cpu, probe
 from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
+from convolver.probing.port_probe import measure_ports
 from convolver.probing.runner import run_plan
 from convolver.progress import SILENT
 
@@ -177,9 +179,21 @@ def test_a_killed_probe_is_an_error_that_loses_no_whole_line(tmp_path):
             time.sleep(0.01)
         for process in probe_processes():
             os.kill(process, signal.SIGKILL)
-        with pytest.raises(ProbeError, match="status -9"):
+        with pytest.raises(ProbeError, match="killed by SIGKILL"):
             running.result(timeout=900)
     assert all(json.loads(line) for line in partial.read_text().splitlines())
+
+
+@pytest.mark.parametrize("part", [measure_core, measure_ports], ids=["core", "ports"])
+def test_a_killed_part_of_the_probe_is_never_left_out(part):
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(part, default_cpu())
+        while not (found := probe_processes()) and not running.done():
+            time.sleep(0.01)
+        for process in found:
+            os.kill(process, signal.SIGKILL)
+        with pytest.raises(ProbeKilledError, match="killed by SIGKILL while it measured the"):
+            running.result(timeout=900)
 
 
 def test_a_missing_probe_says_what_to_install(monkeypatch, tmp_path):

@@ -13,13 +13,13 @@ import pytest
 
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
-from convolver.errors import SchemaError, TracerError, UsageError
+from convolver.errors import ProbeKilledError, SchemaError, TracerError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
-from convolver.validating import measuring, runs_that_count, sharing
+from convolver.validating import measuring, running, runs_that_count, sharing
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
@@ -286,6 +286,26 @@ def test_a_watch_and_a_load_end_with_their_reader(options):
     with runner.start("--cpu", "0", *options) as started:
         started.stdout.close()  # as when its reader is killed
         started.wait(timeout=60)
+
+
+def _end(process):
+    process.kill()
+    process.wait()
+
+
+def test_runs_whose_background_load_was_killed_do_not_count(monkeypatch):
+    loads, start = [], running.start_load
+    monkeypatch.setattr(running, "start_load", lambda cpu: loads.append(start(cpu, size_bytes=1 << 16)) or loads[-1])
+    busy = Condition(name="busy", loaded_cpus=1)
+    with pytest.raises(ProbeKilledError, match="killed by SIGKILL while it kept CPU"), background_load(busy, default_cpu()):
+        _end(loads[0])
+
+
+def test_a_run_whose_watch_was_killed_does_not_count(monkeypatch):
+    watches, start = [], sharing.start
+    monkeypatch.setattr(sharing, "start", lambda *options: watches.append(start(*options)) or watches[-1])
+    with pytest.raises(ProbeKilledError, match="killed by SIGKILL while it watched"), sharing.watched(default_cpu()):
+        _end(watches[0])
 
 
 @pytest.mark.slow

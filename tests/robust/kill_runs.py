@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 from convolver.artifacts import describe
 from convolver.mpi.dim import write_dim
@@ -27,8 +29,11 @@ from convolver.tracing.run_folder import sweep
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 NOBODY = "nobody"
 """What is killed where the run has ended before."""
-FIRST_SECONDS, PATIENCE = 0.2, 60.0
-"""Seconds until the first kill, and until everything has to have ended."""
+FIRST_SECONDS = 0.2
+"""Seconds until the first kill."""
+IDLE_SECONDS, MOST_PROCESSOR_SECONDS = 30.0, 150.0
+"""After a kill, processes hang that use no processor time for so long, or more of it than a whole run: on a machine with much
+other work a run that goes on can take minutes."""
 PROGRAM = """
 #include <stdlib.h>
 static volatile double numbers[1 << 12];
@@ -112,6 +117,29 @@ def processes(session: int) -> list[int]:
     return found
 
 
+def processor_seconds(running: list[int]) -> float:
+    """Return the processor time that processes have used."""
+    ticks = 0
+    for one in running:
+        with suppress(OSError):
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def ends(session: int) -> bool:
+    """Wait until all processes of a session have ended; False where they hang."""
+    latest, since, first = 0.0, time.monotonic(), processor_seconds(processes(session))
+    while left := processes(session):
+        used = processor_seconds(left)
+        if used > latest + 0.05 or used < latest:
+            latest, since = used, time.monotonic()
+        if time.monotonic() - since > IDLE_SECONDS or used - first > MOST_PROCESSOR_SECONDS:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def shared() -> set[str]:
     """Return what of ours lies in shared memory."""
     return {name for name in os.listdir("/dev/shm") if name.startswith("convolver")}
@@ -140,16 +168,12 @@ def one_kill(name: str, made: Path, rng: random.Random, longest: float) -> tuple
         what = f"{number.name} to {'the verb' if target == process.pid else 'another process' if target else NOBODY}"
         if target:
             os.kill(target, number)
-        until = time.monotonic() + PATIENCE
-        try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            wrong.append("the verb hangs")
-        while (left := processes(process.pid)) and time.monotonic() < until:
-            time.sleep(0.05)
-        for one in left:
-            wrong.append(f"still runs: {Path(f'/proc/{one}/cmdline').read_bytes()[:200]!r}")
+        waited = Thread(target=process.wait)
+        waited.start()
+        for one in [] if ends(process.pid) else processes(process.pid):
+            wrong.append(f"hangs: {Path(f'/proc/{one}/cmdline').read_bytes()[:200]!r}")
             os.kill(one, signal.SIGKILL)
+        waited.join()
         if left_folders := shared() - before:  # killed before its tracer began, or after it had ended: the next start removes it
             what += ", swept later"
             for one in left_folders:

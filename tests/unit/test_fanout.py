@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -9,20 +10,43 @@ from pathlib import Path
 
 import pytest
 
-from convolver.errors import FormatError
-from convolver.fanout import Journal
-
-PARENT = """
-import os, pathlib, sys, time
+from convolver.errors import ConvolverError, FormatError, UsageError
 from convolver.fanout import Journal, run_missing
 
-def work(folder, number):
-    (pathlib.Path(folder) / f"worker-{os.getpid()}").touch()
+PARENT = """
+import sys
+from convolver.fanout import Journal, run_missing
+from tests.unit.test_fanout import rest
+
+run_missing(rest, {n: (sys.argv[1], n) for n in range(2)}, Journal(None, ""), jobs=2)
+"""
+
+
+def rest(folder, _number):
+    """What a worker does that is ended."""
+    (Path(folder) / f"worker-{os.getpid()}").touch()
     time.sleep(60)
 
-if __name__ == "__main__":
-    run_missing(work, {n: (sys.argv[1], n) for n in range(2)}, Journal(None, ""), jobs=2)
-"""
+
+def large(folder, number):
+    """Return more than a pipe holds; the first time that number 0 is asked for, die after half of it was sent."""
+    half = Path(folder) / "half"
+    if number == 0 and not half.exists():
+        half.touch()
+        handle = int(sys.argv[1])
+        os.write(handle, struct.pack("!i", 1 << 20) + bytes(1000))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bytes([number]) * (1 << 20)
+
+
+def die(_number):
+    """Die by a signal."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse(number):
+    """Raise an error of our own."""
+    raise UsageError(f"{number} is refused.")
 
 
 def _alive(process: int) -> bool:
@@ -37,7 +61,8 @@ def _alive(process: int) -> bool:
 def test_workers_end_with_their_parent(tmp_path, with_signal):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)])
+    paths = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=paths)
     try:
         _wait(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
         workers = [int(path.name.removeprefix("worker-")) for path in tmp_path.glob("worker-*")]
@@ -48,6 +73,23 @@ def test_workers_end_with_their_parent(tmp_path, with_signal):
     finally:
         parent.kill()
         parent.wait()
+
+
+def test_a_worker_that_dies_within_its_answer_holds_nobody_up(tmp_path):
+    journal = Journal(None, "")
+    run_missing(large, {n: (str(tmp_path), n) for n in range(6)}, journal, keep=lambda _task, result: len(result), jobs=2)
+    assert (tmp_path / "half").exists()
+    assert journal.done == dict.fromkeys(range(6), 1 << 20)
+
+
+def test_workers_that_die_again_and_again_end_with_a_sentence():
+    with pytest.raises(ConvolverError, match="4 workers died"):
+        run_missing(die, {0: (0,)}, Journal(None, ""), jobs=1)
+
+
+def test_what_a_task_raises_is_raised():
+    with pytest.raises(UsageError, match="7 is refused"):
+        run_missing(refuse, dict.fromkeys(range(3), (7,)), Journal(None, ""), jobs=2)
 
 
 def _wait(until, seconds=60.0):

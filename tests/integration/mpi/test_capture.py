@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +163,49 @@ def test_a_folder_without_a_recording_is_refused(tmp_path):
     with pytest.raises(FormatError, match="holds no rank"):
         read_recording(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+@contextmanager
+def _recording(library, folder, environment):
+    """Record a long run; yields the verb and the process that launches the ranks once they run."""
+    launcher, _, program = library
+    words = [sys.executable, "-m", "convolver", "mpi", "trace", "-o", str(folder / "a.dim"), "--"]
+    words += [*launcher, "-np", "2", str(program), "20000000"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=environment) as verb:
+        try:
+            end = time.monotonic() + 60
+            while not list(Path(environment["TMPDIR"]).glob("*/rank-*1.cvm")):
+                assert verb.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            yield verb, int(Path(f"/proc/{verb.pid}/task/{verb.pid}/children").read_text().split()[0])
+        finally:
+            verb.terminate()
+
+
+@pytest.fixture
+def own_temporary(tmp_path):
+    folder = tmp_path / "t"
+    folder.mkdir()
+    return {**os.environ, "TMPDIR": str(folder)}
+
+
+def test_a_killed_launcher_leaves_the_recording_and_its_status(library, tmp_path, own_temporary):
+    with _recording(library, tmp_path, own_temporary) as (verb, launcher):
+        os.kill(launcher, signal.SIGKILL)
+        said = verb.communicate(timeout=60)[1].decode()
+    assert verb.returncode == 128 + signal.SIGKILL, said
+    assert "ended with status 137; what its ranks had recorded by then is kept." in said
+    assert read_dim(tmp_path / "a.dim").ranks == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_verb_that_is_ended_takes_launcher_and_folder_along(library, tmp_path, own_temporary, number):
+    with _recording(library, tmp_path, own_temporary) as (verb, launcher):
+        verb.send_signal(number)
+        assert verb.wait(timeout=60) == -number
+    assert not list(Path(own_temporary["TMPDIR"]).glob("*/rank-*.cvm"))
+    end = time.monotonic() + 60
+    while Path(f"/proc/{launcher}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -54,7 +54,7 @@ def test_a_launcher_that_refuses_is_explained_with_the_remedy():
     )
     assert "--oversubscribe" in why_it_failed("mpirun -np 2", 1, f"{rule}\nThere are not enough slots available\n{rule}\n")
     assert "-np 2" in why_it_failed("mpirun", 2, "the ping-pong needs exactly two tasks")
-    assert why_it_failed("x", 3, f"no such host.\n{rule}\n") == "The ping-pong under 'x' failed with status 3: no such host."
+    assert why_it_failed("x", 3, f"no such host.\n{rule}\n") == "The ping-pong under 'x' ended with status 3: no such host."
     assert why_it_failed("x", 3, "").endswith("it said nothing.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -99,26 +99,20 @@ def test_a_journal_of_another_sweep_is_refused(trace, tmp_path):
         sweep(path, network, SweepPlan(RANGES, 5), output=tmp_path / "s.parquet")
 
 
-def test_a_process_pool_whose_worker_dies_loses_and_doubles_nothing(trace, monkeypatch):
+def test_a_sweep_whose_worker_dies_loses_and_doubles_nothing(trace, monkeypatch):
     path, network, replayer = trace
     plan, made = SweepPlan(RANGES, 150), []
 
-    class Pool(ProcessPoolExecutor):
-        def submit(self, function, /, *arguments, **options):
-            future = super().submit(function, *arguments, **options)
-            if len(made) == 1 and not future.done():
-                for process in self._processes.values():
-                    process.kill()
-                made.append("killed")
-            return future
-
-        def __init__(self, jobs=None, **options):
-            super().__init__(1, **options)
+    class Victim(fanout.Worker):
+        def ask(self, function, arguments):
+            super().ask(function, arguments)
+            if not made:
+                self._process.kill()
             made.append(self)
 
-    monkeypatch.setattr(fanout, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(fanout, "Worker", Victim)
     table = sweep(path, network, plan)
-    assert len(made) >= 3
+    assert len(made) == 4
     assert table["point"].to_list() == list(range(150))
     assert table["predicted_seconds"].to_list() == pytest.approx(expected(network, replayer, plan), rel=1e-14)
 

@@ -1,0 +1,43 @@
+"""What becomes of processes that this one starts: they end with it, and how they ended has a name."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> Callable[[], None]:
+    """Return what a child runs before its program (``preexec_fn``): it gets SIGTERM when this process ends, however it ends.
+
+    Killed by a signal, a process tells its children nothing.
+    """
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def bind() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)
+
+    return bind
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def how_it_ended(status: int) -> str:
+    """Return how a child ended, given its status as :class:`subprocess.Popen` has it: a phrase for a sentence."""
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+
+
+def exit_status(status: int) -> int:
+    """Return what a shell makes of the status of a child: 128 and the number of the signal that killed it."""
+    return 128 - status if status < 0 else status
