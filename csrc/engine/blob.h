@@ -57,11 +57,16 @@ void cv_open_code(void);
 int cv_is_file(uint64_t address); /* code of a file */
 void cv_say_why(const char *text, uint64_t address);
 
-/* blob_translate.c; all with the lock held */
-uint64_t cv_known(int mode, uint64_t address);     /* its translation; 0: none */
+/* The translator (translator.h); all with the lock held.
+ * blob_translate.c */
 uint64_t cv_translate(int mode, uint64_t address); /* 0: cannot be */
-void cv_link(uint64_t site, uint64_t code);
 void cv_improve(const struct cv_slot *slot);
+
+/* blob_exits.c */
+void cv_link(uint64_t site, uint64_t code);
+
+/* blob_segments.c */
+uint64_t cv_known(int mode, uint64_t address);                  /* its translation; 0: none */
 void cv_enter_lookup(int mode, uint64_t target, uint64_t code); /* for indirect branches; without the lock */
 int cv_forget(uint64_t low, uint64_t high);                     /* takes the lock itself; 1: there was code of files */
 /* The program's address and state at an address of the code cache; 0: not there. */

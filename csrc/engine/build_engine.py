@@ -16,8 +16,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
 BLOB = (
-    *("x86_decode", "blob_system", "blob_translate", "blob_run", "blob_pace", "blob_outside", "blob_bursts", "blob_family"),
-    *("blob_marks", "blob_objects", "blob_signals"),
+    *("x86_decode", "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate", "blob_run"),
+    *("blob_pace", "blob_outside", "blob_bursts", "blob_family", "blob_marks", "blob_objects", "blob_signals"),
 )
 CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_family.c", "engine_wire.c", "engine_objects.c", "x86_decode.c")
 FREESTANDING = [
