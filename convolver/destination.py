@@ -45,26 +45,27 @@ class Destination(NamedTuple):
         os.close(handle)
         return Path(name)
 
-    def take(self, made: Path) -> None:
-        """Move a finished file here: with the mode and, as far as the system allows, the owner of what it replaces."""
+    def take(self, made: Path, *, executable: bool = False) -> None:
+        """Move a finished file here: with the mode and, as far as the system allows, the owner of what it replaces.
+
+        ``executable``: whoever may read it may also run it.
+        """
         if self.is_stream:
             # Neither created nor truncated: what lies there stays what it is.
             with open(made, "rb") as source, open(os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW), "wb") as target:
                 shutil.copyfileobj(source, target)
             return
-        self.equip(made)
+        self._equip(made, executable)
         made.replace(self.path)
 
-    def equip(self, made: Path) -> None:
-        """Give a file the mode and the owner that it has at this place."""
-        if self.now is None:
-            made.chmod(0o666 & ~_umask())
-            return
-        own = made.stat()
-        if (own.st_uid, own.st_gid) != (self.now.st_uid, self.now.st_gid):
-            with contextlib.suppress(PermissionError):  # another's file in a shared folder becomes ours, with its mode
-                os.chown(made, self.now.st_uid, self.now.st_gid)
-        made.chmod(stat.S_IMODE(self.now.st_mode) & 0o777)
+    def _equip(self, made: Path, executable: bool) -> None:
+        mode = 0o666 & ~_umask()
+        if self.now is not None:
+            mode, own = stat.S_IMODE(self.now.st_mode) & 0o777, made.stat()
+            if (own.st_uid, own.st_gid) != (self.now.st_uid, self.now.st_gid):
+                with contextlib.suppress(PermissionError):  # another's file in a shared folder becomes ours, with its mode
+                    os.chown(made, self.now.st_uid, self.now.st_gid)
+        made.chmod(mode | (mode & 0o444) >> 2 if executable else mode)
 
 
 def _umask() -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from convolver.errors import ConvolverError, FormatError, ToolError, ToolNotFoundError
 from convolver.foreign_text import decode_json
+from convolver.outputs import append_line, open_kept
 from convolver.worker import Worker, WorkerDiedError, answered
 
 ATTEMPTS = 3
@@ -49,13 +50,16 @@ class Journal:
         """``identity`` names the whole run; raises :class:`FormatError` when the file belongs to another one."""
         self.path, self.identity = path, identity
         self.done: dict[int, Any] = {}
-        if path is not None and path.exists():
-            self._read(path)
-        elif path is not None:
-            path.write_text(json.dumps({"plan": identity}) + "\n")
+        if path is not None:
+            with open_kept(path) as file:
+                lines = file.readlines()
+                if lines:
+                    file.truncate(self._read(path, lines))
+            if not lines:
+                append_line(path, json.dumps({"plan": identity}).encode())
 
-    def _read(self, path: Path) -> None:
-        lines = path.read_bytes().splitlines(keepends=True)
+    def _read(self, path: Path, lines: list[bytes]) -> int:
+        """Take the results of the whole lines; return how many bytes these are."""
         whole = [line for line in lines if line.endswith(b"\n")]
         try:
             first, *entries = [decode_json(line, str(path)) for line in whole]
@@ -64,15 +68,13 @@ class Journal:
             self.done = {int(entry["batch"]): entry["rows"] for entry in entries}
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise FormatError(f"{path} belongs to another sweep; remove it or write this sweep to another file.") from error
-        if whole != lines:
-            path.write_bytes(b"".join(whole))
+        return sum(map(len, whole))
 
     def add(self, task: int, result: Any) -> None:
         """Keep a result."""
         self.done[task] = result
         if self.path is not None:
-            with open(self.path, "a") as file:
-                file.write(json.dumps({"batch": task, "rows": result}) + "\n")
+            append_line(self.path, json.dumps({"batch": task, "rows": result}).encode())
 
     def remove(self) -> None:
         """Remove the file: the run is complete."""

@@ -7,7 +7,7 @@ of the content, so the same content has the same id on every machine, and a chan
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from io import BytesIO
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
-from convolver.destination import Destination
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.foreign_text import decode_json, json_text, visible
+from convolver.outputs import save_text, write_atomically
 from convolver.shapes import check_columns, check_shape
 
 if TYPE_CHECKING:
@@ -128,31 +128,11 @@ def load_document(path: str | Path, schema: str) -> dict[str, Any]:
     return document
 
 
-def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> None:
-    """Call ``write`` with a temporary path and move what it wrote to ``path``, so that no half file is ever seen.
-
-    Links are followed, devices and FIFOs written through, and the mode and owner of a file that is replaced are kept
-    (:class:`convolver.destination.Destination`). Raises :class:`FormatError` when the file cannot be written, for example on a
-    full disk.
-    """
-    temporary: Path | None = None
-    try:
-        target = Destination.find(path)
-        temporary = target.temporary()
-        write(temporary)
-        target.take(temporary)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
 def save_document(document: dict[str, Any], path: str | Path) -> str:
     """Write a JSON artifact with its id filled in and return the id."""
     document = {**document, "id": document_id(document)}
     text = json_text(document, indent=1) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text))
+    save_text(path, text)
     return str(document["id"])
 
 

@@ -11,7 +11,7 @@ from convolver.checking.observed import Observed
 from convolver.errors import FormatError, ProvenanceError
 from convolver.foreign_text import decode_json
 from convolver.machine.profile import MachineProfile
-from convolver.schema import write_atomically
+from convolver.outputs import save_text
 
 _AGAIN = "`convolver check --update -- COMMAND` makes the baseline anew"
 
@@ -57,4 +57,4 @@ class CheckBaseline:
     def save(self, path: Path) -> None:
         """Write the file; raises :class:`FormatError` when that fails."""
         text = json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n"
-        write_atomically(path, lambda temporary: temporary.write_text(text))
+        save_text(path, text)

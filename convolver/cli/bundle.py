@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -79,8 +80,8 @@ def bundle_command(
 def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool) -> PackedBundle:
     from convolver.artifacts import TRACE_SCHEMA, schema_of
     from convolver.cli.predict_steps import Chain
-    from convolver.foreign_text import SHOW
     from convolver.machine.catalog import find_machine
+    from convolver.outputs import save_text
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
     from convolver.reporting.report_input import gather
@@ -98,7 +99,7 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
             trace = redact_trace(trace, copy)
             profiles = [_without_host(profile, number) for number, profile in enumerate(profiles, 1)]
         else:
-            copy.write_bytes(source.read_bytes())
+            shutil.copyfile(source, copy)
             trace.signature.save(signature_path(copy))
         files = []
         for profile in profiles:
@@ -107,8 +108,7 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
         chain = Chain(base=files[0], targets=files[1:], output=folder, force=True)
         chain.use(copy, None)
         chain.artifacts(chain.predict(None, None, "norm"))
-        page = render(gather([str(folder)], []))
-        (folder / f"{stem}.html").write_text(page, encoding="utf-8", errors=SHOW)
+        save_text(folder / f"{stem}.html", render(gather([str(folder)], [])))
         about = {"program": stem, "machines": [profile.name for profile in profiles]}
         return PackedBundle.pack(folder, path, redacted=redact, about=about)
 

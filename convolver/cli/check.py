@@ -45,6 +45,7 @@ def check_command(
     from convolver.checking.limits import Limits
     from convolver.checking.observed import DENSE, Observed, observe, together
     from convolver.checking.reports import junit, markdown
+    from convolver.outputs import save_text
     from convolver.reporting.console import terminal_progress
 
     allowed = Limits() if limits is None else Limits.load(limits)
@@ -71,10 +72,10 @@ def check_command(
         baseline.programs[known_as] = now
         baseline.save(allowed.baseline)
     if comment is not None:
-        comment.write_text(markdown([found]))
+        save_text(comment, markdown([found]))
         wrote(comment)
     if suite is not None:
-        suite.write_text(junit([found]))
+        save_text(suite, junit([found]))
         wrote(suite)
     if as_json:
         print_json(found.document())

@@ -66,11 +66,11 @@ def completion(
     if not install:
         typer.echo(script(shell), nl=False)
         return
-    from convolver.schema import write_atomically
+    from convolver.outputs import save_text
 
     path = place(shell)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda temporary: temporary.write_text(script(shell)))
+    save_text(path, script(shell))
     wrote(path)
     say(ADVICE[shell])
 

@@ -23,13 +23,9 @@ def emit(lines: Iterable[str], output: Path | None) -> None:
         for line in lines:
             typer.echo(line)
         return
-    from convolver.schema import write_atomically
+    from convolver.outputs import save_text
 
-    def write(path: Path) -> None:
-        with path.open("w") as file:
-            file.writelines(line + "\n" for line in lines)
-
-    write_atomically(output, write)
+    save_text(output, (f"{line}\n" for line in lines))
     wrote(output)
 
 

@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
         """
         from convolver.modeling.call.pragmas import instrument
         from convolver.modeling.call.runtime import build_runtime
+        from convolver.outputs import save_text
 
         target = new_file(output or source.with_suffix(".call.c"), force)
         try:
@@ -48,6 +49,6 @@ def register(app: typer.Typer) -> None:
             raise FormatError(f"{source} is no text in UTF-8; give a C source.") from error
         translated = instrument(text, source.name)
         library = build_runtime(runtime, compiler=compiler, mpi=mpi, fortran=fortran)
-        target.write_text(translated)
+        save_text(target, translated)
         wrote(target)
         say(f"Compile it with: {compiler} -I{runtime} {target} {library}")

@@ -49,12 +49,10 @@ def report(
         new_file(html, force)
     bundle = gather(inputs, sources or [])
     if html is not None:
-        from convolver.foreign_text import SHOW
+        from convolver.outputs import save_text
         from convolver.reporting.html.page import render
-        from convolver.schema import write_atomically
 
-        page = render(bundle)
-        write_atomically(html, lambda path: path.write_text(page, encoding="utf-8", errors=SHOW))
+        save_text(html, render(bundle))
         wrote(html)
         return
     if printed(as_json, as_csv, lambda: document(bundle, top), lambda: _rows(bundle)):

@@ -16,6 +16,7 @@ import msgspec
 from convolver.errors import MachineError, SchemaError
 from convolver.foreign_text import decode_toml
 from convolver.locations import core_folder
+from convolver.outputs import save_text
 
 FOLDER = Path(__file__).parent / "data" / "cores"
 HOW = ("flags", "model")
@@ -153,7 +154,7 @@ def core_tables() -> dict[str, CoreTable]:
 
 def write_core(table: CoreTable, path: Path) -> None:
     """Write a table as TOML, for the next :func:`core_tables` to find."""
-    path.write_text(core_document(table))
+    save_text(path, core_document(table))
     _tables.cache_clear()
 
 

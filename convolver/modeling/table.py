@@ -18,6 +18,7 @@ from convolver import schema
 from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
 from convolver.modeling import extrap
 from convolver.modeling.table_columns import DEFAULTS, PREFIX, TEXT_COLUMNS
+from convolver.outputs import save_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,10 +145,9 @@ class Table:
         if suffix == ".parquet":
             schema.save_table(self.table, self.header, path)
         elif suffix == ".csv":
-            schema.write_atomically(path, lambda temporary: self.table.write_csv(temporary))
+            save_text(path, self.table.write_csv())
         elif suffix in extrap.WRITERS:
-            text = extrap.WRITERS[suffix](self.table, self.parameters)
-            schema.write_atomically(path, lambda temporary: temporary.write_text(text))
+            save_text(path, extrap.WRITERS[suffix](self.table, self.parameters))
         else:
             raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
 

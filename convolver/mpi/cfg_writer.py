@@ -7,7 +7,7 @@ from pathlib import Path
 
 from convolver.errors import FormatError
 from convolver.mpi.cfg import FAN_MODELS, SIZE_RULES, Configuration, Nodes
-from convolver.schema import write_atomically
+from convolver.outputs import save_text
 
 
 def _group_record(group: Nodes) -> str:
@@ -46,8 +46,7 @@ def write_cfg(config: Configuration, path: str | Path, *, trace: str = "") -> No
     if config.collectives:
         config = replace(config, comms_file=config.comms_file or f"{target.stem}.collectives")
         write_collectives(config.collectives, target.parent / config.comms_file)
-    text = format_cfg(config, trace=trace)
-    write_atomically(target, lambda temporary: temporary.write_text(text))
+    save_text(target, format_cfg(config, trace=trace))
 
 
 def write_collectives(rules: dict[int, tuple[int, int, int, int]], path: str | Path) -> None:
@@ -58,4 +57,4 @@ def write_collectives(rules: dict[int, tuple[int, int, int, int]], path: str | P
     text = "".join(
         f"Machine globalop: 0 {op} {models[a]} {sizes[b]} {models[c]} {sizes[d]}\n" for op, (a, b, c, d) in sorted(rules.items())
     )
-    write_atomically(path, lambda temporary: temporary.write_text(text))
+    save_text(path, text)

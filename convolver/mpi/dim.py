@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from convolver._native.replay_core import COLUMNS, DimParser
 from convolver.errors import FormatError
 from convolver.mpi.events import EventKind, Events, make_events
+from convolver.outputs import write_atomically
 from convolver.progress import SILENT, Progress
-from convolver.schema import write_atomically
 
 CHUNK_BYTES = 4 << 20
 MAX_TASKS = 1 << 24

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from convolver.errors import FormatError
 from convolver.mpi.events import EventKind, Events, EventsBuilder, Op
 from convolver.mpi.timeline import Timeline
-from convolver.schema import write_atomically
+from convolver.outputs import save_text
 
 POINT_TYPE, COLLECTIVE_TYPE, OTHER_TYPE = 50000001, 50000002, 50000003
 SEND_SIZE, RECEIVE_SIZE, ROOT, COMMUNICATOR = 50100001, 50100002, 50100003, 50100004
@@ -75,9 +75,9 @@ def write_prv(timeline: Timeline, path: str | Path, *, placement: NDArray[np.int
     threads = timeline.each == "thread"
     head = _threads_header(timeline, ranks) if threads else _prv_header(timeline, nodes)
     lines = [head, *_prv_records(timeline, ranks)]
-    write_atomically(target, lambda temporary: temporary.write_text("\n".join(lines) + "\n"))
-    write_atomically(target.with_suffix(".pcf"), lambda temporary: temporary.write_text(_pcf()))
-    write_atomically(target.with_suffix(".row"), lambda temporary: temporary.write_text(_row(ranks, threads)))
+    save_text(target, "\n".join(lines) + "\n")
+    save_text(target.with_suffix(".pcf"), _pcf())
+    save_text(target.with_suffix(".row"), _row(ranks, threads))
 
 
 def _threads_header(timeline: Timeline, threads: int) -> str:

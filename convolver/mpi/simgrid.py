@@ -9,7 +9,7 @@ from xml.sax.saxutils import quoteattr
 from convolver.errors import UsageError
 from convolver.mpi.events import EventKind, Events, Op, Sync
 from convolver.mpi.network import MIB, Network
-from convolver.schema import write_atomically
+from convolver.outputs import save_text
 
 FLOPS_PER_SECOND = 1e9
 _ACTIONS = {
@@ -82,10 +82,10 @@ def write_ti(events: Events, folder: str | Path) -> Path:
     for rank in range(events.ranks):
         text = "\n".join(_lines(events, rank)) + "\n"
         path = folder / f"rank-{rank}.ti"
-        write_atomically(path, lambda temporary, text=text: temporary.write_text(text))  # type: ignore[misc]
+        save_text(path, text)
         names.append(path.name)
     listing = folder / "trace.txt"
-    write_atomically(listing, lambda temporary: temporary.write_text("\n".join(names) + "\n"))
+    save_text(listing, "\n".join(names) + "\n")
     return listing
 
 
@@ -114,5 +114,4 @@ def format_platform(network: Network, ranks: int) -> str:
 
 def write_platform(network: Network, ranks: int, path: str | Path) -> None:
     """Write :func:`format_platform` to a file."""
-    text = format_platform(network, ranks)
-    write_atomically(path, lambda temporary: temporary.write_text(text))
+    save_text(path, format_platform(network, ranks))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ToolNotFoundError, UsageError
-from convolver.schema import write_atomically
+from convolver.outputs import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,6 +21,7 @@ from convolver.foreign_text import decode_json
 from convolver.locations import program
 from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
+from convolver.outputs import save_bytes
 from convolver.probing.core_probe import BYTES, MOST, WINDOWS, core_figures
 from convolver.probing.front import FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
 from convolver.probing.interference import beside, loaded_plan
@@ -32,7 +33,6 @@ from convolver.probing.plan import Plan, full_plan, quick_plan
 from convolver.probing.port_probe import port_figures
 from convolver.probing.runner import Kernel, options_of
 from convolver.probing.samples import Line, steadied
-from convolver.schema import write_atomically
 
 MARK = b"CVBUNDLE"
 ROUNDS = {"quick": 6, "full": 3}
@@ -109,8 +109,7 @@ def bundled(plan: str) -> bytes:
 def write_bundle(path: Path, *, full: bool = False) -> None:
     """Write the probe as one executable file, with the quick or the full plan; raises what :func:`bundled` does."""
     content = bundled(_plan_text(plan_of_bundle("full" if full else "quick")))
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
-    path.chmod(0o755)
+    save_bytes(path, content, executable=True)
 
 
 class _Recorded:

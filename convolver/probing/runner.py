@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from convolver.child_processes import how_it_ended
 from convolver.errors import ProbeError, ProbeKilledError
 from convolver.locations import program
 from convolver.machine.noise import is_disturbed, unsettled_share
+from convolver.outputs import append_line, open_kept
 from convolver.probing.plan import Item, Plan
 from convolver.probing.samples import Line, by_point, combine, is_settled, spread, steadied
 from convolver.progress import Progress
@@ -125,16 +125,15 @@ def _boot() -> str:
 
 def _resume(partial: Path, header: dict[str, Any]) -> list[Line]:
     """Return the lines that an interrupted probe of the same plan left behind; starts the file anew when there are none."""
-    try:
-        first, *rest = partial.read_text().splitlines()
-        if json.loads(first) == header:
-            return [msgspec.json.decode(line, type=Line) for line in rest]
-    except (OSError, ValueError, msgspec.MsgspecError):
-        pass  # no file, or one that a crash cut off: measuring again costs seconds
-    try:
-        partial.write_text(json.dumps(header) + "\n")
-    except OSError as error:
-        raise ProbeError(f"{partial} cannot be written ({error.strerror}); choose another folder with -o.") from error
+    with open_kept(partial) as file:
+        try:
+            first, *rest = file.readlines()
+            if json.loads(first) == header:
+                return [msgspec.json.decode(line, type=Line) for line in rest]
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            pass  # empty, or cut off by a crash: measuring again costs seconds
+        file.truncate(0)
+    append_line(partial, json.dumps(header).encode())
     return []
 
 
@@ -171,11 +170,10 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
     """
     header = {"plan": plan.id, "cpu": cpu, "boot": _boot()}
     lines = _resume(partial, header) if partial else []
-    keep = partial.open("a") if partial else open(os.devnull, "a")  # noqa: SIM115 - closed below, with or without a file
     try:
         for line in _rounds(plan, lines, cpu, progress):
-            keep.write(msgspec.json.encode(line).decode() + "\n")
-            keep.flush()
+            if partial:
+                append_line(partial, msgspec.json.encode(line))
             lines.append(line)
             progress.advance(1.0, f"{line.kernel} {format_bytes(line.working_set_bytes)}")
     except OSError as error:
@@ -183,7 +181,6 @@ def run_plan(plan: Plan, cpu: int, progress: Progress, partial: Path | None = No
             f"The probe cannot go on ({error.strerror or error}); free some space or choose another folder."
         ) from error
     finally:
-        keep.close()
         progress.finish()
     return steadied(lines, plan.near_bytes)
 

@@ -19,8 +19,9 @@ from typing import Any
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError
 from convolver.foreign_text import decode_json
+from convolver.outputs import write_atomically
 from convolver.progress import SILENT, Progress
-from convolver.schema import check_header, document_id, write_atomically
+from convolver.schema import check_header, document_id
 
 SCHEMA = "convolver.bundle"
 MANIFEST = "manifest.json"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
+from convolver.outputs import save_bytes
 from convolver.progress import SILENT, Progress
-from convolver.schema import TableArtifact, canonical, load_table, table_header, write_atomically
+from convolver.schema import TableArtifact, canonical, load_table, table_header
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import MachineLike, Target, targets
@@ -72,7 +73,7 @@ class _Parts:
     def keep(self, task: int, content: bytes) -> str:
         """Write the file of a task and return its name: it is whole before the journal knows it."""
         name = f"{task:06d}.hits.parquet"
-        write_atomically(self.folder / name, lambda path: path.write_bytes(content))
+        save_bytes(self.folder / name, content)
         return name
 
     def load(self, task: int) -> HitRates:

@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import io
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.destination import Destination
 from convolver.errors import FormatError
 from convolver.foreign_text import json_text
+from convolver.outputs import open_kept
 from convolver.tracing import format as cvt
 
 if TYPE_CHECKING:
@@ -38,13 +38,6 @@ def _lock(file: io.FileIO) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
             raise
-
-
-def _refuse_planted(file: io.FileIO, part: Path) -> None:
-    """Raise :class:`FormatError` for a part that another user, or a hard link, put there."""
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
-        raise FormatError(f"{part} cannot be written: it is no file of this user's own; remove it or choose another name.")
 
 
 class TraceWriter:
@@ -78,10 +71,8 @@ class TraceWriter:
 
     def _open_alone(self) -> io.FileIO:
         """Open the part, emptied; BlockingIOError while another writer has it. The lock ends with the file, or its process."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = io.FileIO(os.open(self.part, flags, 0o666), "a")
+        file = open_kept(self.part)
         try:
-            _refuse_planted(file, self.part)
             _lock(file)
             if not self.part.exists() or not os.path.samestat(os.fstat(file.fileno()), self.part.stat()):
                 raise BlockingIOError  # the other writer moved it to its place in between

@@ -13,7 +13,7 @@ import numpy as np
 from convolver.errors import PredictionError
 from convolver.machine.maps import Curve
 from convolver.machine.profile import SUFFIX, MachineProfile
-from convolver.schema import write_atomically
+from convolver.outputs import save_text
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.measuring import CampaignRuns
 from convolver.validating.validation_rows import taken, timed_by
@@ -44,7 +44,7 @@ def write_bundle(
     _without_samples(msgspec.structs.replace(profile, name=name)).save(machine)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("program", "input", "seconds"), *rows])
-    write_atomically(times, lambda temporary: temporary.write_text(text.getvalue()))
+    save_text(times, text.getvalue())
     return [machine, times]
 
 

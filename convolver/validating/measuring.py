@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from convolver.errors import ConvolverError, FormatError
+from convolver.errors import ConvolverError
+from convolver.outputs import append_line, open_kept
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.running import NativeRun, background_load, control_group, cpus_of, run_once
@@ -37,7 +38,9 @@ class CampaignRuns:
         self._path = path
         self.all: list[NativeRun] = []
         if path.exists():
-            for line in path.read_text(errors="replace").splitlines():
+            with open_kept(path) as file:
+                lines = file.readlines()
+            for line in lines:
                 try:
                     self.all.append(msgspec.json.decode(line, type=NativeRun))
                 except (msgspec.MsgspecError, RecursionError):
@@ -46,11 +49,7 @@ class CampaignRuns:
     def add(self, run: NativeRun) -> None:
         """Keep a run; raises :class:`FormatError` on a full disk."""
         self.all.append(run)
-        try:
-            with self._path.open("a") as file:
-                file.write(msgspec.json.encode(run).decode() + "\n")
-        except OSError as error:
-            raise FormatError(f"{self._path} cannot be written: {error.strerror}.") from error
+        append_line(self._path, msgspec.json.encode(run))
 
     def of(self, job: Job, condition: Condition) -> list[NativeRun]:
         """Return the successful runs of a job under a condition."""

@@ -14,7 +14,7 @@ import msgspec
 
 from convolver.child_processes import end_with_parent
 from convolver.errors import TracerError
-from convolver.schema import write_atomically
+from convolver.outputs import save_bytes
 from convolver.tracing.native_engine import engine_program
 from convolver.tracing.valgrind import TOOL, tool_folder
 from convolver.validating.campaign import Campaign, Job, Mode
@@ -56,7 +56,7 @@ def trace_job(job: Job, campaign: Campaign, mode: Mode, folder: Path) -> Traced:
             return Traced(path, known["processor_seconds"])
     note.unlink(missing_ok=True)
     seconds = _trace(job, options, path)
-    write_atomically(note, lambda temporary: temporary.write_bytes(msgspec.json.encode({**wanted, "processor_seconds": seconds})))
+    save_bytes(note, msgspec.json.encode({**wanted, "processor_seconds": seconds}))
     return Traced(path, seconds)
 
 

@@ -1,6 +1,7 @@
 /* The runtime of CALL: a stack of open regions, the chosen drivers, one JSON line a finished region. */
 #include "convolver_call.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +182,8 @@ static FILE *record_file(char *host, size_t size)
         char path[1024];
         const char *folder = getenv("CONVOLVER_CALL_DIR");
         snprintf(path, sizeof path, "%s/convolver-call.%s.%ld.%d.jsonl", folder ? folder : ".", host, (long)getpid(), place.rank);
-        out = fopen(path, "a");
+        const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        out = file < 0 ? NULL : fdopen(file, "a");
         if (!out)
             fprintf(stderr, "convolver: %s cannot be written; set CONVOLVER_CALL_DIR to a folder that can.\n", path);
     }

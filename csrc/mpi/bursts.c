@@ -62,7 +62,7 @@ void cvm_bursts_open(const char *folder, int rank)
         return;
     b.threshold = strtoul(threshold, NULL, 10);
     snprintf(path, sizeof path, "%s/rank-%05d.cvb", folder, rank);
-    b.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    b.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     b.on = b.file >= 0;
     if (b.on)
         write_whole(&header, sizeof header);

@@ -316,7 +316,7 @@ static bool open_file(const char *folder, int rank)
     char path[4096];
     if (snprintf(path, sizeof path, "%s/rank-%05d.cvm", folder, rank) >= (int)sizeof path)
         return false;
-    r.file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    r.file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (r.file < 0 || posix_fallocate(r.file, 0, CVM_HEADER_BYTES) != 0)
         return false;
     r.header = mmap(NULL, CVM_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r.file, 0);

@@ -27,7 +27,7 @@ from convolver.machine.cores import FOLDER, parse_core
 from convolver.machine.derived import Derivation
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.base import fit
-from convolver.modeling.call.record_files import read_records, write_records, write_xml
+from convolver.modeling.call.record_files import append_record, read_records, write_xml
 from convolver.modeling.call.records import Quantity, Record, to_table
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model
@@ -280,7 +280,8 @@ def _object_file(path: Path) -> None:
 def _own_texts(folder: Path) -> list[Reader]:
     """Return the readers of what is written by hand, by a user's program or by a linker."""
     record = Record(region="r", run="1", parameters={"n": 2.0}, metrics={"seconds": Quantity(value=1.5, unit="s")}, formula="n^2")
-    write_records([record] * 2, folder / "c.jsonl")
+    for _ in range(2):
+        append_record(record, folder / "c.jsonl")
     write_xml([record] * 2, folder / "c.xml")
     observed = Observed(1.0, 0.1, {"f in a": FunctionTime(1.0, 0.1, "a.c:1")}, {"instructions": 5, "memops": 2}, {"a": "b"})
     CheckBaseline(MACHINE, {"a": observed}).save(folder / "c.json")

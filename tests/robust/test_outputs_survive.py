@@ -1,16 +1,27 @@
 """What an output replaces keeps its kind, mode and owner; what another planted is not followed."""
 
+import ast
+import contextlib
 import os
+import resource
 import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import convolver
 from convolver.errors import FormatError
-from convolver.schema import write_atomically
+from convolver.fanout import Journal
+from convolver.machine.cores import core_tables, write_core
+from convolver.modeling.call.record_files import append_record, write_xml
+from convolver.modeling.call.records import Record, write_paraver
+from convolver.outputs import append_line, save_bytes, save_text, write_atomically
+from convolver.probing import runner
 from convolver.tracing.writer import TraceWriter
+from convolver.validating.measuring import CampaignRuns
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make device nodes and give files away")
 
@@ -120,3 +131,119 @@ def test_a_closed_stdout_is_no_file_that_is_opened_later(tmp_path):
     done = subprocess.run(["sh", "-c", command], check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0
     assert (tmp_path / "x.machine.json").read_bytes().startswith(b"{\n")
+
+
+RECORD = Record(region="r", run="0", end=1.0)
+TEXTS = {
+    "core table": lambda path: write_core(next(iter(core_tables().values())), path),
+    "records as XML": lambda path: write_xml([RECORD], path),
+    "records for Paraver": lambda path: write_paraver([RECORD], path),
+    "any text": lambda path: save_text(path, "x" * 100),
+}
+
+
+@contextlib.contextmanager
+def full_disk(size_bytes):
+    """Let no file grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("save", TEXTS.values(), ids=TEXTS)
+def test_a_full_disk_leaves_the_text_that_was_there(tmp_path, save):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with full_disk(16), pytest.raises(FormatError, match="cannot be written: File too large"):
+        save(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_text_that_utf8_does_not_have_is_escaped(tmp_path):
+    save_text(tmp_path / "a", "\udcff\n")
+    assert (tmp_path / "a").read_bytes() == b"\\xff\n"
+
+
+def test_an_executable_output_stays_private(tmp_path):
+    path = tmp_path / "probe.run"
+    path.touch(0o600)
+    save_bytes(path, b"#!/bin/true\n", executable=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+@as_root
+def test_an_executable_output_leaves_a_device_alone(tmp_path):
+    node = tmp_path / "null"
+    os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    node.chmod(0o666)
+    save_bytes(node, b"#!/bin/true\n", executable=True)
+    assert stat.S_IMODE(node.stat().st_mode) == 0o666
+
+
+KEPT = {
+    "journal": lambda path: Journal(path, "a"),
+    "runs of a campaign": CampaignRuns,
+    "partial probe": lambda path: runner._resume(path, {}),
+    "record of a call": lambda path: append_record(RECORD, path),
+}
+
+
+@pytest.mark.parametrize("use", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("plant", [os.symlink, os.link, lambda _, path: os.mkfifo(path)], ids=["link", "hard link", "FIFO"])
+def test_a_planted_file_is_neither_read_nor_appended_to(tmp_path, use, plant):
+    victim = tmp_path / "victim"
+    victim.write_text("keep\n")
+    plant(victim, tmp_path / "kept")
+    with pytest.raises(FormatError, match="cannot be written"):
+        use(tmp_path / "kept")
+    assert victim.read_text() == "keep\n"
+
+
+def test_a_line_after_half_a_line_stays_whole(tmp_path):
+    path = tmp_path / "kept"
+    path.write_bytes(b'{"a": 1}\n{"b"')
+    append_line(path, b'{"c": 3}')
+    assert path.read_bytes().splitlines() == [b'{"a": 1}', b'{"b"', b'{"c": 3}']
+
+
+def test_a_line_that_does_not_fit_is_not_half_written(tmp_path):
+    path = tmp_path / "kept"
+    append_line(path, b"first")
+    with full_disk(10), pytest.raises(FormatError, match="cannot be written"):
+        append_line(path, b"second, which is longer")
+    assert path.read_bytes() == b"first\n"
+
+
+ELSEWHERE = {
+    "outputs.py",
+    "destination.py",
+    "tracing/writer.py",  # goes on in a new file beside the part
+    "signature/origin.py",  # the user's key, made once
+    "mpi/dim.py",  # goes back in its temporary file
+    "reporting/bundle_file.py",  # copies by pieces into a temporary file
+    "mpi/play.py",  # in a temporary folder
+    "probing/probe_bundle.py",  # in a temporary folder
+    "validating/running.py",  # control groups
+}
+"""Files that may write without :mod:`convolver.outputs`."""
+
+
+def _writes(node):
+    """Tell whether a call writes a file by itself."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    modes = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    opens = name == "open" and any(set(mode) & set("wax") for mode in modes if len(mode) < 4)
+    return opens or name in ("write_text", "write_bytes")
+
+
+def test_no_module_writes_files_by_itself():
+    root = Path(convolver.__file__).parent
+    found = set()
+    for path in root.rglob("*.py"):
+        calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        found |= {str(path.relative_to(root)) for call in calls if _writes(call)}
+    assert found - ELSEWHERE == set()

@@ -101,12 +101,18 @@ def _wait(until, seconds=60.0):
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"[]\n", b"{}\n", b"x\n", b"\xff\n", b'{"plan": "other"}\n', b'{"plan": "a"}\n{"rows": 1}\n', b"[" * 9999 + b"\n"],
+    [b"[]\n", b"{}\n", b"x\n", b"\xff\n", b'{"plan": "other"}\n', b'{"plan": "a"}\n{"rows": 1}\n', b"[" * 9999 + b"\n"],
 )
 def test_a_journal_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "journal").write_bytes(text)
     with pytest.raises(FormatError):
         Journal(tmp_path / "journal", "a")
+
+
+def test_a_journal_that_a_crash_left_empty_begins_anew(tmp_path):
+    (tmp_path / "journal").touch()
+    Journal(tmp_path / "journal", "a").add(3, [1])
+    assert Journal(tmp_path / "journal", "a").done == {3: [1]}
 
 
 def test_a_journal_goes_on_after_its_last_whole_line(tmp_path):

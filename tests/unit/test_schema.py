@@ -7,6 +7,7 @@ import pytest
 
 from convolver import schema
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
+from convolver.outputs import write_atomically
 
 
 def test_document_round_trip_keeps_content_and_id(tmp_path):
@@ -84,7 +85,7 @@ def test_failed_write_leaves_the_old_file(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(FormatError, match="No space left"):
-        schema.write_atomically(path, fail)
+        write_atomically(path, fail)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

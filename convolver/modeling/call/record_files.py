@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -10,6 +10,7 @@ import msgspec
 
 from convolver.errors import FormatError
 from convolver.modeling.call.records import Quantity, Record
+from convolver.outputs import append_line, save_text
 
 PATTERN = "convolver-call.*.jsonl"
 """Names of the files that the runtime writes."""
@@ -60,12 +61,9 @@ def _of_line(file: Path, number: int, line: str) -> Record:
         raise FormatError(f"{file}, line {number} is no record: {error}; the program may have been stopped there.") from error
 
 
-def write_records(records: Iterable[Record], path: str | Path, *, append: bool = False) -> None:
-    """Write records as JSON lines, as the runtime does."""
-    encoder = msgspec.json.Encoder()
-    with Path(path).open("ab" if append else "wb") as file:
-        for record in records:
-            file.write(encoder.encode(record) + b"\n")
+def append_record(record: Record, path: str | Path) -> None:
+    """Append a record as a JSON line, as the runtime does."""
+    append_line(path, msgspec.json.encode(record))
 
 
 def write_xml(records: Sequence[Record], path: str | Path) -> None:
@@ -84,7 +82,7 @@ def write_xml(records: Sequence[Record], path: str | Path) -> None:
                 xml.SubElement(node, name).text = getattr(record, name)
     xml.indent(root, " ")
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE experiments [\n{DTD}]>\n'
-    Path(path).write_text(head + xml.tostring(root, encoding="unicode") + "\n")
+    save_text(path, head + xml.tostring(root, encoding="unicode") + "\n")
 
 
 def read_xml(path: str | Path) -> list[Record]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from convolver.errors import ModelError
 from convolver.modeling.table import PREFIX, Table
+from convolver.outputs import save_text
 
 MEANS = ("latency", "bandwidth", "load")
 MAXIMA = ("time", "cpu_time", "mpi_time", "memory_peak", "memory_available")
@@ -108,6 +109,6 @@ def write_paraver(records: Sequence[Record], path: str | Path) -> None:
     tasks = ",".join("1:1" for _ in range(size))
     lines = [f"#Paraver (01/01/2000 at 00:00):{length}_ns:1({size}):1:{size}({tasks})"]
     lines += [f"2:{task}:1:{task}:1:{time}:40000001:{value}" for time, task, value in sorted(events)]
-    Path(path).write_text("\n".join(lines) + "\n")
+    save_text(path, "\n".join(lines) + "\n")
     labels = ["EVENT_TYPE", "0 40000001 Region", "VALUES", "0 End", *(f"{index} {name}" for name, index in names.items())]
-    Path(path).with_suffix(".pcf").write_text("\n".join(labels) + "\n")
+    save_text(Path(path).with_suffix(".pcf"), "\n".join(labels) + "\n")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convolver.modeling.call.record_files import write_records
+from convolver.modeling.call.record_files import append_record
 from convolver.modeling.call.records import Quantity, Record
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -53,7 +53,7 @@ def region(name: str, *, folder: str | Path | None = None, **parameters: float) 
     own = {"time": Quantity(ends[0] - clocks[0], "s"), "cpu_time": Quantity(ends[1] - clocks[1], "s"), **_host()}
     record.metrics = {**own, **record.metrics}
     target = Path(folder or os.environ.get("CONVOLVER_CALL_DIR") or ".")
-    write_records([record], target / f"convolver-call.{record.host}.{os.getpid()}.{record.rank}.jsonl", append=True)
+    append_record(record, target / f"convolver-call.{record.host}.{os.getpid()}.{record.rank}.jsonl")
 
 
 def _host() -> dict[str, Quantity]:

@@ -12,7 +12,7 @@ from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundErr
 from convolver.modeling.base import fit
 from convolver.modeling.call.monitor import join_metrics, join_monitor
 from convolver.modeling.call.pragmas import analysis_formula, instrument
-from convolver.modeling.call.record_files import read_records, read_xml, write_records, write_xml
+from convolver.modeling.call.record_files import append_record, read_records, read_xml, write_xml
 from convolver.modeling.call.records import Quantity, Record, formulas, to_table, write_paraver
 from convolver.modeling.call.region import region
 from convolver.modeling.call.runtime import build_runtime
@@ -186,7 +186,8 @@ def test_records_survive_xml_and_json_lines(tmp_path):
     write_xml(some_records(), tmp_path / "r.xml")
     assert read_xml(tmp_path / "r.xml") == some_records()
     assert read_records(tmp_path / "r.xml") == some_records()
-    write_records(some_records(), tmp_path / "convolver-call.n1.1.0.jsonl")
+    for record in some_records():
+        append_record(record, tmp_path / "convolver-call.n1.1.0.jsonl")
     assert read_records(tmp_path) == some_records()
 
 
@@ -339,7 +340,8 @@ def test_collect_and_instrument_work_from_the_command_line(tmp_path, convolver):
     done = run("instrument", "a.c")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "convolver-call/libconvolver_call.a").exists()
-    write_records(some_records(), tmp_path / "convolver-call.n1.1.0.jsonl")
+    for record in some_records():
+        append_record(record, tmp_path / "convolver-call.n1.1.0.jsonl")
     collected = run("model", "collect", ".", "-o", "t.parquet")
     assert collected.returncode == 0, collected.stderr
     assert "counters: no" in collected.stderr
