@@ -12,7 +12,7 @@ class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure, in cycles or, for ``window.*``, in instructions, and the interval that its samples leave.
 
     Names: ``latency.KIND`` and ``throughput.KIND`` (cycles of one instruction in a chain and among independent ones),
-    ``forward.*``, ``branch.*``, ``window.*``.
+    ``forward.*``, ``branch.*``, ``window.*``; ``witness.taken``, by which the others were judged.
     """
 
     name: str

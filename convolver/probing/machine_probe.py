@@ -27,7 +27,7 @@ from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
 from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
 from convolver.probing.kernel import measure_kernel
-from convolver.probing.moments import quietest_figures
+from convolver.probing.moments import quietest_figures, taken_cycles
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
     QUICK_LARGEST_BYTES,
@@ -37,7 +37,7 @@ from convolver.probing.plan import (
     largest_working_set,
     quick_plan,
 )
-from convolver.probing.port_probe import measure_ports
+from convolver.probing.port_probe import port_figures, port_samples
 from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
@@ -263,18 +263,25 @@ def probe(
     def core_now() -> tuple[CoreFigure, ...]:
         return measure_core(chosen, plan.pages, progress) if plan.core else ()
 
-    core = [*core_now()]
+    def ports_now() -> list[dict[str, Any]]:
+        return port_samples(chosen, progress) if plan.surroundings else []
+
+    core = [core_now()]
     lines = run_plan(plan, chosen, progress, partial)
-    core += core_now()
+    core.append(core_now())
+    mixes = [ports_now()]
     described = describe_cpu(chosen)
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
-    core += core_now()
-    ports = measure_ports(chosen, progress) if plan.surroundings else ()
+    core.append(core_now())
+    mixes.append(ports_now())
     kernel = measure_kernel(chosen, progress) if plan.core else ()
-    core += core_now()
+    core.append(core_now())
+    mixes.append(ports_now())
+    figures = quietest_figures(core)
+    ports = port_figures(mixes, taken_cycles(figures))
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
     about = (plan, chosen, kernels, compiler, host_name(), described, reported)
-    measured = Measured(*about, lines, huge, without_huge, quietest_figures(core), ports, kernel, started, seconds, before, after)
+    measured = Measured(*about, lines, huge, without_huge, figures, ports, kernel, started, seconds, before, after)
     profile = profile_of(
         measured, lambda maps, levels, seen: _surroundings(plan, chosen, kernels, maps, levels, seen, progress, partial)
     )

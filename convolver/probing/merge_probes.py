@@ -50,7 +50,7 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
         maps=maps,
         huge_maps=huge_maps,
         floating_point=floating_point,
-        core=quietest_figures(figure for profile in profiles for figure in profile.core),
+        core=quietest_figures(profile.core for profile in profiles),
         core_ports=next((profile.core_ports for profile in profiles if profile.core_ports), ()),
         kernel=_kernel(profiles),
         neighbours=_neighbours(profiles),

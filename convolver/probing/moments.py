@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from statistics import median
 from typing import Any, TypeVar
 
@@ -29,6 +30,10 @@ CAPACITIES = (
     "forward.named",
 )
 """Figures that count entries or slots: a disturbed core, whose other thread has a part of them, shows too few."""
+WITNESS = "witness.taken"
+"""Figure that says whether another thread shared the core: the cycles of a taken branch, twice as many while it does."""
+ALIKE = 1.15
+"""Samples and moments count whose witness takes at most so many times the least of the run."""
 NARROW = 0.1
 """Width of the interval, as a share of a number of entries, up to which that is known."""
 _Item = TypeVar("_Item")
@@ -62,8 +67,26 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, li
     return groups
 
 
-def quietest_figures(figures: Iterable[CoreFigure]) -> tuple[CoreFigure, ...]:
-    """Return each figure of a core as the quietest moment has it: the fewest cycles; of known numbers of entries the most."""
+def quiet_moments(moments: Iterable[Sequence[CoreFigure]]) -> list[Sequence[CoreFigure]]:
+    """Return the moments at which the core was not shared all the time: their taken branches take as many cycles as at any.
+
+    Moments of older probes, which did not look, count where there are no others.
+    """
+    moments = list(moments)
+    looked = [(cycles, moment) for moment in moments if (cycles := taken_cycles(moment))]
+    least = min((cycles for cycles, _ in looked), default=0.0)
+    return [moment for cycles, moment in looked if cycles <= ALIKE * least] if looked else moments
+
+
+def taken_cycles(figures: Iterable[CoreFigure]) -> float | None:
+    """Return the cycles of a taken branch on the core alone, as far as a probe saw it; None where it did not look."""
+    return next((figure.value for figure in figures if figure.name == WITNESS), None)
+
+
+def quietest_figures(moments: Iterable[Sequence[CoreFigure]]) -> tuple[CoreFigure, ...]:
+    """Return each figure of a core as the quietest of :func:`quiet_moments` has it: the fewest cycles; of known numbers of
+    entries the most."""
+    figures = chain.from_iterable(quiet_moments(moments))
 
     def entries(figure: CoreFigure) -> tuple[bool, float]:
         return figure.high - figure.low <= NARROW * figure.value, figure.value

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from convolver.machine.core_figures import MixedKind
+from convolver.probing.moments import ALIKE, WITNESS
 from convolver.probing.port_fit import Mix, fit_ports, kind_cycles
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
@@ -29,13 +30,14 @@ LEAST_SHARE = 0.9
 EXPLAINED = 0.3
 """Share of a kind's own cycles by which its ports may err."""
 PATIENCE_SECONDS = 60
+TOO_LOW = 2
+"""Of the samples of a mix."""
 
 
-def measure_ports(cpu: int, progress: Progress = SILENT) -> tuple[MixedKind, ...]:
-    """Measure which ports the kinds of instructions share on the core of a CPU, some 5 seconds.
+def port_samples(cpu: int, progress: Progress = SILENT) -> list[dict[str, Any]]:
+    """Return what the probe prints of mixes on the core of a CPU at one moment, some seconds.
 
-    Empty where code cannot be made at run time, the CPU lacks AVX2, or others kept the core busy all the time. Raises
-    :class:`ProbeKilledError`.
+    Empty where code cannot be made at run time, or the probe does not end. Raises :class:`ProbeKilledError`.
     """
     progress.start(f"probing the ports of CPU {cpu}")
     command = [str(probe_binary()), "--ports", "--cpu", str(cpu)]
@@ -45,18 +47,28 @@ def measure_ports(cpu: int, progress: Progress = SILENT) -> tuple[MixedKind, ...
         )
     except subprocess.CalledProcessError as error:
         check_alive(error.returncode, "measured the ports")
-        return ()
+        return []
     except (OSError, subprocess.SubprocessError):
-        return ()
+        return []
     finally:
         progress.finish()
-    return port_figures(map(json.loads, done.stdout.splitlines()))
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def port_figures(lines: Iterable[Mapping[str, Any]]) -> tuple[MixedKind, ...]:
-    """Return the kinds of a core from what its probe printed."""
-    cycles = {str(line["name"]): sorted(map(float, line["cycles"])) for line in lines}
-    seen = {name: median(samples) for name, samples in cycles.items() if samples}
+def port_figures(moments: Iterable[Iterable[Mapping[str, Any]]], taken: float | None = None) -> tuple[MixedKind, ...]:
+    """Return the kinds of a core from what its probe printed at one or more moments.
+
+    ``taken`` are the cycles of a taken branch on the core alone, where they are known: moments at which it took more do not
+    count. Empty where the CPU lacks AVX2, or others kept the core busy all the time.
+    """
+    cycles: dict[str, list[float]] = defaultdict(list)
+    for lines in moments:
+        moment = {str(line["name"]): [*map(float, line["cycles"])] for line in lines}
+        if taken and min(moment.pop(WITNESS, []), default=taken) > ALIKE * taken:
+            continue
+        for name, samples in moment.items():
+            cycles[name] += samples
+    seen = {name: _least(samples) for name, samples in cycles.items() if samples}
     alone = {name.partition(".")[2]: value for name, value in seen.items() if name.startswith("alone.")}
     slot = alone.pop(SLOT, 0.0)
     if not slot:
@@ -80,9 +92,15 @@ def port_figures(lines: Iterable[Mapping[str, Any]]) -> tuple[MixedKind, ...]:
     return tuple(found)
 
 
+def _least(samples: Sequence[float]) -> float:
+    """Return the third least of many samples: a core does not always make the best of a mix, and what it makes of it stays the
+    same for a while; one at which the clock stopped is too low."""
+    return sorted(samples)[min(TOO_LOW, len(samples) // 3)]
+
+
 def _slots(samples: Sequence[float], slot: float, alone: float) -> int:
     """Return how many slots one takes beside so many others, 0 where that is no whole number or more than it takes alone."""
-    exact = median(samples) / slot - AMONG if samples else 0.0
+    exact = _least(samples) / slot - AMONG if samples else 0.0
     whole = round(exact) if abs(exact - round(exact)) < WHOLE else 0
     return whole if 1 <= whole < alone / slot + WHOLE else 0
 

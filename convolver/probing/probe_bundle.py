@@ -28,7 +28,7 @@ from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
 from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
-from convolver.probing.moments import quietest_figures
+from convolver.probing.moments import quietest_figures, taken_cycles
 from convolver.probing.plan import Plan, full_plan, quick_plan
 from convolver.probing.port_probe import port_figures
 from convolver.probing.runner import Kernel, options_of
@@ -85,8 +85,9 @@ def _plan_text(plan: Plan) -> str:
     for name, part, rounds in asked:
         for number in range(rounds):
             tasks += [(f"{name}-{number}", options_of(part, "%c", "%b"), _lines(part)), (f"core-{name}-{number}", core, [])]
+            if part is plan:
+                tasks.append((f"ports-{number}", ["--ports", "--cpu", "%c"], []))
     tasks.append(("core", core, _core_asks()))
-    tasks.append(("ports", ["--ports", "--cpu", "%c"], []))
     tasks.append(("system", ["--system", "--cpu", "%c"], []))
     text = [f"plan {plan.name}", *(f"file {name}" for name in FILES)]
     for name, options, lines in tasks:
@@ -236,7 +237,7 @@ def _profile(
     started = datetime.datetime.fromtimestamp(int(about["started"]), datetime.UTC)
     seconds = sum(one.elapsed_seconds for one in [*measured, *huge, *loaded])
     moments = [core_figures(_Recorded(tasks[name])) for name in tasks if name.startswith("core")]
-    core, kernel = quietest_figures(figure for moment in moments for figure in moment), kernel_costs(tasks["system"])
+    core, kernel = quietest_figures(moments), kernel_costs(tasks["system"])
     without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
     page_bytes = page_bytes_of(plan.pages, described)
     around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes) if loaded else ())
@@ -254,7 +255,7 @@ def _profile(
             huge_lines=steadied(huge, plan.near_bytes),
             without_huge=without,
             core=core,
-            ports=port_figures(tasks.get("ports", ())),
+            ports=port_figures([tasks[one] for one in tasks if one.startswith("ports")], taken_cycles(core)),
             kernel=kernel,
             started=started,
             duration_seconds=seconds,

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from convolver.probing.moments import STABLE_SPREAD, quietest
-
-ALIKE = 1.15
-"""Samples count whose witness takes at most so many times the least of the run."""
+from convolver.probing.moments import ALIKE, STABLE_SPREAD, quietest
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../clock.h"
@@ -10,185 +11,101 @@
 
 #define CODE_BYTES ((size_t)1 << 20)
 #define LONGEST_LOOP 4096 /* bytes of a piece's copies: far inside the first level, and the cache of decoded instructions */
-#define CLOCK_COPIES 64
-#define CLOCK_TURNS 300
-#define CLOCK_LOOKS 40
-#define LEAST_MULTIPLICATION 3 /* cycles: no x86-64 core takes fewer; a sibling that is busy all the time makes it look like two */
-#define SAMPLE_SECONDS 60e-6
+#define SAMPLE_CYCLES 60000
 #define SAMPLES 9
-#define ATTEMPTS 60
-#define SAME_CLOCK 0.02 /* a clock that changed more between two looks says nothing of the time between them */
+#define ROUNDS 3    /* over all bodies, until each has its samples */
+#define ATTEMPTS 30 /* of a body in a round */
+#define PATIENCE_SECONDS 4
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
 #define JUMPS 40000      /* about as many in a sample */
 #define LOOP_SLOTS 30000 /* of all turns of a loop in a sample */
 
-/* A double whose lower half is the same number as a single. */
-static uint64_t cv_both(double value)
-{
-    uint64_t bits;
-    uint32_t low;
-    const float single = (float)value;
-    memcpy(&bits, &value, sizeof bits);
-    memcpy(&low, &single, sizeof low);
-    return (bits & ~(uint64_t)UINT32_MAX) | low;
-}
+static int cv_supported(const struct cv_body *body) { return !body->supported || body->supported(); }
 
-struct cv_registers cv_start(char *hot)
-{
-    *(void **)hot = hot;
-    return (struct cv_registers){.rax = 0x9e3779b97f4a7c15,
-                                 .rcx = 1,
-                                 .r8 = 6364136223846793005,
-                                 .r9 = 0,
-                                 .r10 = 1442695040888963407,
-                                 .rdi = (uintptr_t)hot,
-                                 .rbp = (uintptr_t)hot,
-                                 .xmm = {cv_both(1.69), cv_both(1.1), cv_both(1 / 1.1), cv_both(1.3)}};
-}
-
-double cv_seconds(const struct cv_code *code, struct cv_registers *registers, uint64_t turns)
-{
-    const double begin = cv_now();
-    cv_code_run(code, registers, turns);
-    return cv_now() - begin;
-}
-
-static double cv_cycle(const struct cv_clock *clock, struct cv_registers registers)
-{
-    return cv_seconds(&clock->code, &registers, CLOCK_TURNS) / (clock->cycles * CLOCK_TURNS);
-}
-
-int cv_make(struct cv_code *code, struct cv_piece piece, unsigned copies, int wide)
-{
-    return cv_code_begin(code) || cv_code_put(code, piece, copies) || cv_code_seal(code, wide);
-}
-
-int cv_make_clock(struct cv_clock *clock, struct cv_code *other, char *hot)
-{
-    if (cv_make(other, cv_addition, CLOCK_COPIES, 0) || cv_make(&clock->code, cv_multiplication, CLOCK_COPIES, 0))
-        return -1;
-    struct cv_registers registers = cv_start(hot);
-    double one = HUGE_VAL, several = HUGE_VAL; /* in turns, so that both meet the same clocks */
-    for (int i = 0; i < CLOCK_LOOKS; i++) {
-        one = fmin(one, cv_seconds(other, &registers, CLOCK_TURNS));
-        several = fmin(several, cv_seconds(&clock->code, &registers, CLOCK_TURNS));
-    }
-    clock->cycles = CLOCK_COPIES * fmax(round(several / one), LEAST_MULTIPLICATION);
-    return 0;
-}
-
-/* Times a body; returns the number of samples. */
-static int cv_time_body(const struct cv_body *body, const struct cv_clock *clock, struct cv_code *code, char *hot, double *cycles,
-                        const volatile sig_atomic_t *stop)
+/* Times a body until enough samples count. */
+static void cv_time_body(struct cv_bench *bench, const struct cv_body *body, struct cv_samples *samples, const volatile sig_atomic_t *stop)
 {
     const size_t length = (size_t)(body->piece.end - body->piece.begin);
     const unsigned usual = length * 64 > LONGEST_LOOP ? (unsigned)(LONGEST_LOOP / length) : 64;
     const unsigned copies = body->copies ? body->copies : usual;
-    if (cv_make(code, body->piece, copies, body->avx))
-        return 0;
-    struct cv_registers registers = cv_start(hot);
+    if (cv_make(&bench->code, body->piece, copies, body->avx))
+        return;
+    struct cv_registers registers = cv_start(bench->hot);
     uint64_t turns = 4;
-    while (cv_seconds(code, &registers, turns) < SAMPLE_SECONDS / 2)
+    while (cv_turns_cycles(bench, registers, turns) < SAMPLE_CYCLES / 2)
         turns *= 2;
-    int count = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && count < SAMPLES && !*stop; attempt++) {
-        const long switches = cv_switches();
-        const double before = cv_cycle(clock, registers), seconds = cv_seconds(code, &registers, turns);
-        const double after = cv_cycle(clock, registers), cycle = (before + after) / 2;
-        if (cv_switches() == switches && before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
-            cycles[count++] = seconds / cycle / (double)(turns * copies * body->instructions);
-    }
-    return count;
+    for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, samples, NULL) < SAMPLES && !*stop; attempt++)
+        cv_sample(bench, &registers, turns, (double)(turns * copies * body->instructions), samples);
 }
 
-static void cv_print_cycles(const char *name, unsigned filled, const double *cycles, int count)
+/* Times all bodies. Some samples of the first ones may turn out to be of a core that others shared, so there is another round. */
+static int cv_time_bodies(struct cv_bench *bench, const volatile sig_atomic_t *stop)
 {
-    printf("{\"name\": \"%s\", \"filled\": %u, \"cycles\": [", name, filled);
-    for (int i = 0; i < count; i++)
-        printf("%s%.5g", i ? ", " : "", cycles[i]);
-    puts("]}");
-    fflush(stdout);
+    struct cv_samples *const samples = calloc(cv_body_count, sizeof *samples);
+    if (!samples)
+        return -1;
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < cv_body_count && !*stop; i++)
+            if (cv_supported(&cv_bodies[i]) && cv_counted(bench, &samples[i], NULL) < SAMPLES)
+                cv_time_body(bench, &cv_bodies[i], &samples[i], stop);
+    for (size_t i = 0; i < cv_body_count && !*stop; i++)
+        if (cv_supported(&cv_bodies[i]))
+            cv_print_samples(bench, cv_bodies[i].name, 0, &samples[i]);
+    cv_print_witness(bench);
+    free(samples);
+    return 0;
 }
 
-/* Times turns of two loads that each go on in a chain of their own through memory, with `filled` fillers after each. */
-static int cv_time_window(const struct cv_filler *filler, unsigned filled, const struct cv_clock *clock, struct cv_code *code,
-                          struct cv_registers *chains, double *cycles, const volatile sig_atomic_t *stop)
+/* Times what was made for an answer until enough samples count, and prints them. */
+static void cv_answer(struct cv_bench *bench, const char *name, unsigned filled, struct cv_registers *registers, uint64_t turns,
+                      double each, const volatile sig_atomic_t *stop)
 {
+    struct cv_samples samples = {0};
+    for (int attempt = 0; each > 0 && attempt < ATTEMPTS && cv_counted(bench, &samples, NULL) < WINDOW_SAMPLES && !*stop; attempt++)
+        cv_sample(bench, registers, turns, each, &samples);
+    cv_print_samples(bench, name, filled, &samples);
+}
+
+/* Turns of two loads that each go on in a chain of their own through memory, with `filled` fillers after each. */
+static void cv_answer_window(struct cv_bench *bench, const struct cv_filler *filler, unsigned filled, struct cv_registers *chains,
+                             const volatile sig_atomic_t *stop)
+{
+    struct cv_code *const code = &bench->code;
     const unsigned copies = filled / filler->instructions;
-    if (cv_code_begin(code) || cv_code_put(code, cv_first_load, 1) || cv_code_put(code, filler->first, copies) ||
-        cv_code_put(code, cv_second_load, 1) || cv_code_put(code, filler->second, copies) || cv_code_seal(code, 0))
-        return 0;
-    int count = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && count < WINDOW_SAMPLES && !*stop; attempt++) {
-        const long switches = cv_switches();
-        const double cycle = cv_cycle(clock, *chains), seconds = cv_seconds(code, chains, WINDOW_TURNS);
-        if (cv_switches() == switches)
-            cycles[count++] = seconds / cycle / WINDOW_TURNS;
-    }
-    return count;
+    const int failed = cv_code_begin(code) || cv_code_put(code, cv_first_load, 1) || cv_code_put(code, filler->first, copies) ||
+                       cv_code_put(code, cv_second_load, 1) || cv_code_put(code, filler->second, copies) || cv_code_seal(code, 0);
+    cv_answer(bench, filler->name, filled, chains, WINDOW_TURNS, failed ? 0 : WINDOW_TURNS, stop);
 }
 
-/* Times so many jumps, each to the next. */
-static int cv_time_jumps(struct cv_piece piece, unsigned jumps, const struct cv_clock *clock, struct cv_code *code,
-                         struct cv_registers registers, double *cycles, const volatile sig_atomic_t *stop)
+/* So many jumps, each to the next. */
+static void cv_answer_jumps(struct cv_bench *bench, const struct cv_jump *jump, unsigned jumps, const volatile sig_atomic_t *stop)
 {
-    if (!jumps || cv_make(code, piece, jumps, 0))
-        return 0;
-    const uint64_t turns = 1 + JUMPS / jumps;
-    int count = 0;
-    cv_seconds(code, &registers, turns); /* so that all jumps are known */
-    for (int attempt = 0; attempt < ATTEMPTS && count < WINDOW_SAMPLES && !*stop; attempt++) {
-        const long switches = cv_switches();
-        const double before = cv_cycle(clock, registers), seconds = cv_seconds(code, &registers, turns);
-        const double after = cv_cycle(clock, registers);
-        if (cv_switches() == switches && before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
-            cycles[count++] = seconds / ((before + after) / 2) / (double)(turns * jumps);
-    }
-    return count;
+    struct cv_registers registers = cv_start(bench->hot);
+    const int failed = !jumps || cv_make(&bench->code, jump->piece, jumps, 0);
+    const uint64_t turns = failed ? 0 : 1 + JUMPS / jumps;
+    if (!failed)
+        cv_turns_cycles(bench, registers, turns); /* so that all jumps are known */
+    cv_answer(bench, jump->name, jumps, &registers, turns, (double)(turns * jumps), stop);
 }
 
-/* Copies of a loop's body, a slot each but for the last one's two instructions, which are one. */
-int cv_make_loop(struct cv_code *code, unsigned slots, unsigned skipped)
+/* Runs of a loop of so many slots and turns. */
+static void cv_answer_loop(struct cv_bench *bench, const char *name, unsigned slots, unsigned turns, const volatile sig_atomic_t *stop)
 {
-    if (cv_code_begin(code) || cv_code_put(code, cv_loop_slot, skipped) || cv_code_put(code, cv_loop_begin, 1))
-        return -1;
-    const size_t head = code->used;
-    if (cv_code_put(code, cv_loop_slot, slots - 1) || cv_code_put(code, cv_loop_end, 1))
-        return -1;
-    const int32_t back = (int32_t)((int64_t)head - (int64_t)(code->used + sizeof back));
-    const struct cv_piece distance = {(const unsigned char *)&back, (const unsigned char *)(&back + 1)};
-    return cv_code_put(code, distance, 1) || cv_code_seal(code, 0);
-}
-
-/* Times runs of a loop of so many slots and turns, cycles of a run. */
-static int cv_time_loop(unsigned slots, unsigned turns, const struct cv_clock *clock, struct cv_code *code, struct cv_registers registers,
-                        double *cycles, const volatile sig_atomic_t *stop)
-{
-    if (!slots || !turns || cv_make_loop(code, slots, 0))
-        return 0;
-    const uint64_t runs = 10 + LOOP_SLOTS / slots / turns;
-    int count = 0;
+    struct cv_registers registers = cv_start(bench->hot);
+    const int failed = !slots || !turns || cv_make_loop(&bench->code, slots, 0);
+    const uint64_t runs = failed ? 0 : 10 + LOOP_SLOTS / slots / turns;
     registers.rbp = turns;
-    cv_seconds(code, &registers, runs); /* so that its branches are known */
-    for (int attempt = 0; attempt < ATTEMPTS && count < WINDOW_SAMPLES && !*stop; attempt++) {
-        const long switches = cv_switches();
-        registers.rbp = turns;
-        const double before = cv_cycle(clock, registers), seconds = cv_seconds(code, &registers, runs);
-        const double after = cv_cycle(clock, registers);
-        if (cv_switches() == switches && before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
-            cycles[count++] = seconds / ((before + after) / 2) / (double)runs;
-    }
-    return count;
+    if (!failed)
+        cv_turns_cycles(bench, registers, runs); /* so that its branches are known */
+    cv_answer(bench, name, turns, &registers, runs, (double)runs, stop);
 }
 
 /* Answers lines from the standard input until it ends. */
-static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clock *clock, struct cv_code *code,
-                       const volatile sig_atomic_t *stop)
+static void cv_answers(struct cv_bench *bench, struct cv_arena *arena, size_t bytes, const volatile sig_atomic_t *stop)
 {
     char line[128], name[64];
     unsigned filled, slots;
-    double cycles[WINDOW_SAMPLES];
     struct cv_state state;
     cv_prepare(arena, cv_find_kernel("chase_2"), bytes / CV_LINE * CV_LINE, &state);
     struct cv_registers chains = cv_start(arena->hot);
@@ -196,35 +113,25 @@ static void cv_windows(struct cv_arena *arena, size_t bytes, const struct cv_clo
     while (!*stop && fgets(line, sizeof line, stdin) && sscanf(line, "%63s %u", name, &filled) == 2) {
         for (size_t i = 0; i < cv_filler_count; i++)
             if (!strcmp(name, cv_fillers[i].name))
-                cv_print_cycles(name, filled, cycles, cv_time_window(&cv_fillers[i], filled, clock, code, &chains, cycles, stop));
+                cv_answer_window(bench, &cv_fillers[i], filled, &chains, stop);
         for (size_t i = 0; i < cv_jump_count; i++)
             if (!strcmp(name, cv_jumps[i].name))
-                cv_print_cycles(name, filled, cycles, cv_time_jumps(cv_jumps[i].piece, filled, clock, code, chains, cycles, stop));
+                cv_answer_jumps(bench, &cv_jumps[i], filled, stop);
         if (sscanf(name, "loop.%u", &slots) == 1)
-            cv_print_cycles(name, filled, cycles, cv_time_loop(slots, filled, clock, code, chains, cycles, stop));
+            cv_answer_loop(bench, name, slots, filled, stop);
     }
 }
 
 int cv_core_probe(struct cv_arena *arena, size_t bytes, const volatile sig_atomic_t *stop)
 {
-    struct cv_clock clock;
-    struct cv_code code;
-    double cycles[SAMPLES];
+    struct cv_bench bench;
     if (!cv_body_count)
         return 0;
-    if (cv_code_open(&clock.code, 1 << 16))
+    if (cv_bench_open(&bench, arena->hot, CODE_BYTES, PATIENCE_SECONDS, stop))
         return 1;
-    if (cv_code_open(&code, CODE_BYTES)) {
-        cv_code_close(&clock.code);
-        return 1;
-    }
-    const int failed = cv_make_clock(&clock, &code, arena->hot);
-    for (size_t i = 0; i < cv_body_count && !failed && !*stop; i++)
-        if (!cv_bodies[i].supported || cv_bodies[i].supported())
-            cv_print_cycles(cv_bodies[i].name, 0, cycles, cv_time_body(&cv_bodies[i], &clock, &code, arena->hot, cycles, stop));
+    const int failed = cv_time_bodies(&bench, stop);
     if (!failed)
-        cv_windows(arena, bytes, &clock, &code, stop);
-    cv_code_close(&code);
-    cv_code_close(&clock.code);
-    return failed;
+        cv_answers(&bench, arena, bytes, stop);
+    cv_bench_close(&bench);
+    return failed != 0;
 }

@@ -1,10 +1,8 @@
-#define _GNU_SOURCE
 #include "mixes.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../clock.h"
 #include "cycles.h"
@@ -14,50 +12,19 @@
 #define AMONG 23         /* slots beside one instruction whose own are asked for */
 #define LENGTH 8         /* bytes of each instruction, with prefixes that say nothing */
 #define MOST_OF_A_KIND 4 /* of one kind for each of the other */
-#define WANTED 9         /* samples that count */
-#define KEPT 32
-#define ATTEMPTS 12 /* of a piece in a round */
-#define SECONDS 15.0
+#define WANTED 32        /* samples that count */
+#define AT_ONCE 1        /* of them: what a core makes of a piece stays the same for a while, and is not always its best */
+#define ATTEMPTS 12      /* of a piece in a round */
+#define SECONDS 5.0
+#define CODE_BYTES ((size_t)1 << 16)
 #define SAMPLE_CYCLES 24000
-#define CLOCK_TURNS 48
-#define SAME_CLOCK 0.04
-#define WITNESS_TURNS 400
-#define WITNESS_BYTES 55 /* before the loop of six instructions that it shares between two lines of code */
-#define ALIKE 1.15
-#define LOWEST 5
-#define LOOKS 150 /* at the witness before all samples: others on the core stay for 100 ms and more */
-#define PAUSE_NANOSECONDS 8000000
 
 /* A piece: `count` of one kind with `other_count` of another, none: the kind alone. */
 struct cv_mix {
     const struct cv_kind *kind, *other;
-    unsigned count, other_count, kept, samples;
-    double cycles[KEPT], witness[KEPT]; /* of a copy; the longer of the witnesses before and after it */
+    unsigned count, other_count;
+    struct cv_samples samples;
 };
-
-/* Nothing else runs on the core while a loop of taken branches takes no longer than it ever does: a busy sibling thread takes turns in the
- * prediction of branches, so that the loop takes twice as long, whatever else the thread does. */
-struct cv_bench {
-    struct cv_clock clock;
-    struct cv_code code, witness;
-    char *hot;
-    double empty, least;   /* seconds that timing itself takes; cycles of the witness alone on its core */
-    double lowest[LOWEST]; /* of the witness, ascending: the last of them counts, for a clock that stopped twice makes one too low */
-};
-
-static double cv_timed(const struct cv_bench *bench, const struct cv_code *code, uint64_t turns, uint64_t loops)
-{
-    struct cv_registers registers = cv_start(bench->hot);
-    registers.rbp = loops ? loops : registers.rbp;
-    return cv_seconds(code, &registers, turns) - bench->empty;
-}
-
-static double cv_clock_cycle(const struct cv_bench *bench)
-{
-    return cv_timed(bench, &bench->clock.code, CLOCK_TURNS, 0) / (bench->clock.cycles * CLOCK_TURNS);
-}
-
-static double cv_witness(const struct cv_bench *bench) { return cv_timed(bench, &bench->witness, 1, WITNESS_TURNS); }
 
 /* Eight in a line of code are what every front end we know brings at its full pace: those that fetch decoded code by entries of six or
  * eight want no more, and of shorter instructions, lines hold so many that the front end, not the ports, is what a mix waits for. */
@@ -67,17 +34,6 @@ static int cv_put_long(struct cv_code *code, struct cv_piece piece)
     const struct cv_piece one = {&prefix, &prefix + 1};
     const size_t length = (size_t)(piece.end - piece.begin);
     return cv_code_put(code, one, length < LENGTH ? (unsigned)(LENGTH - length) : 0) || cv_code_put(code, piece, 1);
-}
-
-static void cv_saw_witness(struct cv_bench *bench, double cycles)
-{
-    for (int i = 0; i < LOWEST; i++)
-        if (cycles < bench->lowest[i]) {
-            const double before = bench->lowest[i];
-            bench->lowest[i] = cycles;
-            cycles = before;
-        }
-    bench->least = bench->lowest[LOWEST - 1];
 }
 
 /* Copies of the mix, evenly interleaved; returns how many, 0 where code cannot be made. */
@@ -96,66 +52,18 @@ static unsigned cv_make_mix(struct cv_code *code, const struct cv_mix *mix)
     return cv_code_seal(code, 1) ? 0 : copies;
 }
 
-static unsigned cv_counted(const struct cv_bench *bench, const struct cv_mix *mix)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < mix->kept; i++)
-        count += mix->witness[i] <= ALIKE * bench->least;
-    return count;
-}
-
 /* Takes samples of a piece until enough count, or other work takes too much. */
-static void cv_sample(struct cv_bench *bench, struct cv_mix *mix)
+static void cv_sample_mix(struct cv_bench *bench, struct cv_mix *mix)
 {
     const unsigned copies = cv_make_mix(&bench->code, mix);
     if (!copies)
         return;
-    const double first = cv_timed(bench, &bench->code, 4, 0) / cv_clock_cycle(bench) / 4;
+    struct cv_registers registers = cv_start(bench->hot);
+    const double first = cv_turns_cycles(bench, registers, 4) / 4;
     const uint64_t turns = 1 + (uint64_t)(SAMPLE_CYCLES / fmax(first, 1));
-    for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, mix) < WANTED; attempt++) {
-        double witness = cv_witness(bench);
-        const double before = cv_clock_cycle(bench), seconds = cv_timed(bench, &bench->code, turns, 0), after = cv_clock_cycle(bench);
-        witness = fmax(witness, cv_witness(bench));
-        if (before > (1 + SAME_CLOCK) * after || after > (1 + SAME_CLOCK) * before)
-            continue;
-        const double cycle = (before + after) / 2;
-        const unsigned at = mix->samples++ % KEPT;
-        mix->cycles[at] = seconds / cycle / (double)(turns * copies);
-        mix->witness[at] = witness / cycle;
-        mix->kept = mix->kept < KEPT ? mix->kept + 1 : KEPT;
-        cv_saw_witness(bench, mix->witness[at]);
-    }
-}
-
-static int cv_ascending(const void *left, const void *right)
-{
-    const double one = *(const double *)left, two = *(const double *)right;
-    return (one > two) - (one < two);
-}
-
-/* The median of the samples that count; 0 without any. */
-static double cv_middle(const struct cv_bench *bench, const struct cv_mix *mix)
-{
-    double found[KEPT];
-    unsigned count = 0;
-    for (unsigned i = 0; i < mix->kept; i++)
-        if (mix->witness[i] <= ALIKE * bench->least)
-            found[count++] = mix->cycles[i];
-    qsort(found, count, sizeof *found, cv_ascending);
-    return count ? found[count / 2] : 0;
-}
-
-static void cv_look_around(struct cv_bench *bench, const volatile sig_atomic_t *stop)
-{
-    const struct timespec pause = {.tv_nsec = PAUSE_NANOSECONDS};
-    for (int i = 0; i < LOOKS && !*stop; i++) {
-        for (int again = 0; again < 3; again++) {
-            const double before = cv_clock_cycle(bench), witness = cv_witness(bench), after = cv_clock_cycle(bench);
-            if (before < (1 + SAME_CLOCK) * after && after < (1 + SAME_CLOCK) * before)
-                cv_saw_witness(bench, 2 * witness / (before + after));
-        }
-        nanosleep(&pause, NULL);
-    }
+    const unsigned enough = cv_counted(bench, &mix->samples, NULL) + AT_ONCE;
+    for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, &mix->samples, NULL) < enough; attempt++)
+        cv_sample(bench, &registers, turns, (double)(turns * copies), &mix->samples);
 }
 
 /* Rounds over all pieces, until each has samples that count or time is up. */
@@ -165,28 +73,23 @@ static void cv_rounds(struct cv_bench *bench, struct cv_mix *mixes, size_t count
     do {
         missing = 0;
         for (size_t i = 0; i < count && !*stop; i++)
-            if (cv_counted(bench, &mixes[i]) < WANTED) {
-                cv_sample(bench, &mixes[i]);
-                missing += cv_counted(bench, &mixes[i]) < WANTED;
+            if (cv_counted(bench, &mixes[i].samples, NULL) < WANTED) {
+                cv_sample_mix(bench, &mixes[i]);
+                missing += cv_counted(bench, &mixes[i].samples, NULL) < WANTED;
             }
     } while (missing && cv_now() < until && !*stop);
 }
 
 static void cv_print_mix(const struct cv_bench *bench, const struct cv_mix *mix)
 {
+    char name[160];
     if (!mix->other)
-        printf("{\"name\": \"alone.%s\", \"cycles\": [", mix->kind->name);
+        snprintf(name, sizeof name, "alone.%s", mix->kind->name);
     else if (mix->other == cv_kinds)
-        printf("{\"name\": \"slots.%s\", \"cycles\": [", mix->kind->name);
+        snprintf(name, sizeof name, "slots.%s", mix->kind->name);
     else
-        printf("{\"name\": \"mix.%s.%u.%s.%u\", \"cycles\": [", mix->kind->name, mix->count, mix->other->name, mix->other_count);
-    const char *between = "";
-    for (unsigned i = 0; i < mix->kept; i++)
-        if (mix->witness[i] <= ALIKE * bench->least) {
-            printf("%s%.5g", between, mix->cycles[i]);
-            between = ", ";
-        }
-    puts("]}");
+        snprintf(name, sizeof name, "mix.%s.%u.%s.%u", mix->kind->name, mix->count, mix->other->name, mix->other_count);
+    cv_print_samples(bench, name, 0, &mix->samples);
 }
 
 /* Of each so many that both take equally long, in small numbers. */
@@ -216,11 +119,10 @@ static int cv_run_mixes(struct cv_bench *bench, struct cv_mix *mixes, const vola
     for (size_t i = 1; i < alone; i++)
         if (mixes[i].kind->mixed)
             mixes[count++] = (struct cv_mix){.kind = mixes[i].kind, .other = cv_kinds, .count = 1, .other_count = AMONG};
-    cv_look_around(bench, stop);
     cv_rounds(bench, mixes, count, until, stop);
     for (size_t i = 1; i < alone; i++)
         for (size_t j = i + 1; j < alone; j++) {
-            const double cycles = cv_middle(bench, &mixes[i]), others = cv_middle(bench, &mixes[j]);
+            const double cycles = cv_middle(bench, &mixes[i].samples), others = cv_middle(bench, &mixes[j].samples);
             if (!mixes[i].kind->mixed || !mixes[j].kind->mixed || !(cycles > 0) || !(others > 0))
                 continue;
             mixes[count] = (struct cv_mix){.kind = mixes[i].kind, .other = mixes[j].kind};
@@ -229,36 +131,23 @@ static int cv_run_mixes(struct cv_bench *bench, struct cv_mix *mixes, const vola
     cv_rounds(bench, mixes, count, until, stop);
     for (size_t i = 0; i < count && !*stop; i++)
         cv_print_mix(bench, &mixes[i]);
-    fflush(stdout);
+    cv_print_witness(bench);
     return 0;
-}
-
-/* The least of many times that timing nothing takes. */
-static double cv_empty(void)
-{
-    double least = HUGE_VAL;
-    for (int i = 0; i < 2000; i++) {
-        const double begin = cv_now();
-        least = fmin(least, cv_now() - begin);
-    }
-    return least;
 }
 
 int cv_mix_probe(struct cv_arena *arena, const volatile sig_atomic_t *stop)
 {
-    struct cv_bench bench = {.hot = arena->hot, .empty = cv_empty(), .least = HUGE_VAL};
-    for (int i = 0; i < LOWEST; i++)
-        bench.lowest[i] = HUGE_VAL;
-    struct cv_code *const codes[] = {&bench.clock.code, &bench.code, &bench.witness};
+    struct cv_bench bench;
+    if (!cv_kind_count)
+        return 0;
     struct cv_mix *const mixes = calloc(cv_kind_count * (cv_kind_count + 3) / 2 + 1, sizeof *mixes);
-    int failed = !mixes, opened = 0;
-    for (; !failed && opened < 3; opened += !failed)
-        failed = cv_code_open(codes[opened], 1 << 16);
-    if (!failed && cv_kind_count)
-        failed = cv_make_clock(&bench.clock, &bench.code, bench.hot) || cv_make_loop(&bench.witness, 5, WITNESS_BYTES) ||
-                 cv_run_mixes(&bench, mixes, stop);
-    while (opened--)
-        cv_code_close(codes[opened]);
+    if (!mixes)
+        return 1;
+    int failed = cv_bench_open(&bench, arena->hot, CODE_BYTES, SECONDS, stop);
+    if (!failed) {
+        failed = cv_run_mixes(&bench, mixes, stop);
+        cv_bench_close(&bench);
+    }
     free(mixes);
-    return failed;
+    return failed != 0;
 }

@@ -21,6 +21,7 @@ from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measu
 from convolver.probing.decoded_lines import line_figures
 from convolver.probing.forward_pairs import pair_figures
 from convolver.probing.machine_probe import default_cpu
+from convolver.probing.moments import quietest_figures
 from tests.property.test_core_model import PLAIN, _op, _walk
 from tests.synthetic import machine
 
@@ -214,10 +215,12 @@ def test_the_model_takes_as_long_for_a_failed_forward_as_was_measured():
 
 @pytest.fixture(scope="module")
 def figures():
-    found = measure_core(default_cpu())
-    if not found:
+    moments = [measure_core(default_cpu())]
+    if not moments[0]:
         pytest.skip("no code at run time here")
-    return {one.name: one for one in found}
+    while len(moments) < 4 and "front.near" not in {one.name for one in quietest_figures(moments)}:
+        moments.append(measure_core(default_cpu()))  # others shared the core for long
+    return {one.name: one for one in quietest_figures(moments)}
 
 
 def test_the_probe_times_kinds_that_the_tables_know(figures):
@@ -226,6 +229,9 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert names <= known
     assert set(UNITS) <= {name.partition(".")[2] for name in figures if name.startswith("throughput.")} | {"root_double_32"}
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
+    assert "witness.taken" in figures
+    if "front.near" not in figures:
+        pytest.skip("others shared the core all the time")
     assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
     assert not any(name.startswith(("lines.", "pairs.")) for name in figures)
 

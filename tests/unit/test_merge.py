@@ -54,8 +54,20 @@ def test_a_core_figure_is_that_of_its_quietest_moment():
     halved, known, vague = (
         figure("window.scheduler", *of) for of in ((43.0, 42.0, 43.0), (86.0, 85.0, 86.0), (219.0, 85.0, 241.0))
     )
-    found = quietest_figures([mispredicted[0], halved, *mispredicted[1:], vague, known])
+    found = quietest_figures([[mispredicted[0], halved], mispredicted[1:], [vague, known]])
     assert found == (mispredicted[1], known)
+
+
+def test_a_moment_on_a_shared_core_says_nothing_of_it():
+    def moment(taken, entries):
+        names = (("witness.taken", taken), ("window.store_buffer", entries))
+        return [CoreFigure(name=name, value=value, low=value, high=value) for name, value in names if value]
+
+    found = quietest_figures([moment(4.2, 461.0), moment(2.1, 64.0), moment(2.0, 0)])
+    assert found == (*moment(2.0, 0), *moment(2.1, 64.0)[1:])
+    older = moment(0, 70.0)
+    assert quietest_figures([older, moment(2.1, 64.0)]) == tuple(moment(2.1, 64.0))
+    assert quietest_figures([older]) == tuple(older)
 
 
 def test_a_far_point_says_how_far_a_single_moment_lies_from_it_and_a_near_one_whether_the_two_best_agree():

@@ -18,7 +18,7 @@ from convolver.machine.core_figures import MixedKind
 from convolver.machine.cores import find_core
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.port_fit import PORTS, Mix, _four, fit_ports, kind_cycles, mix_cycles
-from convolver.probing.port_probe import AMONG, measure_ports, port_figures
+from convolver.probing.port_probe import AMONG, port_figures, port_samples
 from tests.synthetic import machine
 
 MASKS = st.integers(1, (1 << PORTS) - 1)
@@ -152,13 +152,23 @@ def test_kinds_whose_mixes_were_disturbed_have_no_ports():
         _line("alone.divide_double", 4.51),
     ]
     lines += [_line("slots.alu", (AMONG + 2) * 0.2), _line("slots.shift", (AMONG + 2) * 0.2)]
-    seen = port_figures([*lines, _line("mix.alu.2.shift.1", 0.75)])
+    seen = port_figures([[*lines, _line("mix.alu.2.shift.1", 0.75)]])
     assert {one.name: len(one.ports) for one in seen} == {"alu": 1, "shift": 1, "divide_double": 0}
     assert {one.name: one.slots for one in seen} == {"alu": 0, "shift": 2, "divide_double": 0}, (
         "an alu cannot take more slots than alone"
     )
-    assert not any(one.ports for one in port_figures([*lines, _line("mix.alu.2.shift.1")]))
-    assert port_figures([]) == ()
+    assert not any(one.ports for one in port_figures([[*lines, _line("mix.alu.2.shift.1")]]))
+    assert port_figures([]) == port_figures([[]]) == ()
+
+
+def test_mixes_of_a_moment_on_a_shared_core_do_not_count():
+    def moment(taken, cycles):
+        return [_line("witness.taken", taken), _line("alone.slot", cycles), _line("alone.alu", cycles)]
+
+    quiet, shared = moment(2.0, 0.25), moment(4.1, 0.2)
+    assert [one.cycles for one in port_figures([shared, quiet, shared], 2.0)] == [0.25]
+    assert port_figures([shared], 2.0) == ()
+    assert [one.cycles for one in port_figures([shared])] == [0.2]
 
 
 MEASURED = (
@@ -194,7 +204,7 @@ def test_measured_cycles_stand_beside_the_published_ones():
 
 
 def test_the_probe_finds_more_units_for_additions_than_for_products():
-    found = {one.name: one for one in measure_ports(default_cpu())}
+    found = {one.name: one for one in port_figures([port_samples(default_cpu())])}
     if not found.get("alu") or not found.get("multiply") or not found["alu"].ports:
         pytest.skip("this CPU has no AVX2, or others used its core all the time")
     assert found["alu"].cycles < found["multiply"].cycles
