@@ -48,7 +48,8 @@ def load_machine(path: Path) -> MachineProfile:
     if not path.name.endswith(DERIVED_SUFFIX):
         return MachineProfile.load(path)
     derivation = Derivation.load(path)
-    return derivation.apply(find_machine(derivation.base))
+    kernel_base = find_machine(derivation.kernel_base) if derivation.kernel_base else None
+    return derivation.apply(find_machine(derivation.base), kernel_base)
 
 
 def find_machine(name_or_path: str | Path) -> MachineProfile:

@@ -6,6 +6,8 @@ A file ``NAME.derived.json`` holds the changes; the profile is made from the bas
 - the core table is that of the CPU; the base's own figures of the core count only where both have the same table;
 - the clock is the usual one;
 - page walks take as much longer as memory does;
+- the kernel's costs are those of ``kernel_base``, where one is named: a virtual machine adds its own to them, which are not the
+  CPU's;
 - ``deviation`` says by how much (of the logarithm) costs of a place erred where such a machine could be compared with a measured
   one; it widens the intervals.
 """
@@ -43,6 +45,9 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     latencies: dict[str, float] = {}
     bandwidths: dict[str, float] = {}
     clock: float = 1.0
+    kernel_base: str = ""
+    """Machine whose kernel costs stand for the CPU's, times ``kernel_factor``; "": the base, by the clock."""
+    kernel_factor: float = 1.0
     deviation: float = 0.0
     memory_bandwidths: dict[int, float] = {}
     """Bytes a second that so many busy CPUs read from memory together."""
@@ -56,11 +61,14 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         except (OSError, FormatError, msgspec.MsgspecError, UnicodeEncodeError) as error:
             raise SchemaError(f"{path} is no derived machine: {error}.") from error
 
-    def apply(self, base: MachineProfile) -> MachineProfile:
-        """Return the profile of the CPU, given that of its base; raises what :func:`project` raises."""
+    def apply(self, base: MachineProfile, kernel_base: MachineProfile | None = None) -> MachineProfile:
+        """Return the profile of the CPU, given those of its bases; raises what :func:`project` raises."""
         scales = {(place, "latency"): factor for place, factor in self.latencies.items()}
         scales |= {(place, "bandwidth"): factor for place, factor in self.bandwidths.items()}
         found = project(base, self.name, Changes(sizes=self.sizes, scales=scales, clock=self.clock), note=self.source)
+        kernel = {cost.name: cost for cost in found.kernel}
+        if kernel_base is not None:
+            kernel |= {cost.name: cost.times(self.kernel_factor) for cost in kernel_base.kernel}
         same_core = choose_core(self.cpu)[0].name == choose_core(base.cpu)[0].name
         calibration = found.calibration
         if calibration is not None:
@@ -76,6 +84,7 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return msgspec.structs.replace(
             found,
             cpu={**self.cpu, MEMORY_BANDWIDTHS: {str(count): rate for count, rate in self.memory_bandwidths.items()}},
+            kernel=tuple(kernel.values()),
             core=found.core if same_core else (),
             core_ports=found.core_ports if same_core else (),
             calibration=calibration,

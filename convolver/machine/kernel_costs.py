@@ -23,6 +23,10 @@ class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
+    def times(self, factor: float) -> KernelCost:
+        """Return a cost so many times as high."""
+        return KernelCost(name=self.name, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
+
 
 def check_kernel_costs(costs: Iterable[KernelCost]) -> None:
     """Raise :class:`SchemaError` for a cost that is no positive time within its interval."""

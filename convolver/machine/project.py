@@ -30,7 +30,6 @@ from convolver.errors import UsageError
 from convolver.machine.calibration import PAGE, Calibration
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
-from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
 from convolver.machine.profile import MachineProfile, Throughput
 from convolver.units import format_bytes, parse_bytes
@@ -244,17 +243,11 @@ def project(base: MachineProfile, name: str, changes: Changes, *, note: str = ""
         floating_point=tuple(_project_instruction(entry, changes) for entry in base.floating_point),
         core=tuple(_project_figure(figure, changes) for figure in base.core),
         core_ports=base.core_ports,
-        kernel=tuple(_project_kernel(cost, changes) for cost in base.kernel),
+        kernel=tuple(cost.times(1 / changes.clock) for cost in base.kernel),  # most of it is code that hits the caches
         calibration=_project_calibration(base.calibration, base.hierarchy, changes),
         derived_from={"name": base.name, "id": base.id},
         changes=(*base.changes, *changes.sentences()),
     )
-
-
-def _project_kernel(cost: KernelCost, changes: Changes) -> KernelCost:
-    """Scale the kernel's work with the core's clock: most of it is code that hits the caches."""
-    seconds, low, high = (value / changes.clock for value in (cost.seconds, cost.low, cost.high))
-    return KernelCost(name=cost.name, seconds=seconds, low=low, high=high)
 
 
 def _project_calibration(known: Calibration | None, old: Sequence[Level], changes: Changes) -> Calibration | None:

@@ -56,6 +56,14 @@ def test_another_core_drops_the_figures_of_the_base():
     assert choose_core(found.cpu)[0].name == "skylake"
 
 
+def test_kernel_costs_come_from_the_machine_that_is_named():
+    base, other = find_machine("cloud-epyc-turin"), find_machine("cloud-server")
+    made = Derivation(name="m", base=base.name, cpu={}, kernel_base=other.name, kernel_factor=2.0, clock=0.5).apply(base, other)
+    known, own, theirs = ({cost.name: cost.seconds for cost in one.kernel} for one in (made, base, other))
+    assert {name: known[name] for name in theirs} == pytest.approx({name: 2 * seconds for name, seconds in theirs.items()})
+    assert known["thread.wake"] == pytest.approx(2 * own["thread.wake"])  # which only the base knows: by the clock
+
+
 def test_two_derived_machines_never_share_their_assumed_errors():
     base = find_machine("cloud-server")
     found = [Derivation(name=name, base=base.name, cpu={}, deviation=0.2).apply(base).calibration.assumed for name in "ab"]

@@ -7,8 +7,10 @@ has caches as reported, the latency of random loads by working set, and bandwidt
 bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
 the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
 base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take (the higher of both:
-what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. `--check` derives
-the measured machines from one another and says how far they are from what was measured, point by point.
+what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. The kernel's
+costs are those of the measured machine with the fewest cycles for a system call, by the clock: virtual machines that the others
+were measured in add their own (1.2 to 2.1 us for a page that is filled in advance, 0.4 there). `--check` derives the measured
+machines from one another and says how far they are from what was measured, point by point.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import csv
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -164,6 +167,21 @@ def level_latencies(profile: MachineProfile) -> tuple[float, float, float, float
     return at(0, levels[0].size_bytes / 2), at(1.5 * levels[0].size_bytes, 4 * levels[0].size_bytes), l3, memory
 
 
+def cycle(machine: str, rows: Mapping[str, dict[str, str]]) -> float:
+    """Return the nanoseconds of a measured machine's cycle, by its walk in L1."""
+    row = rows[MEASURED[machine]]
+    return level_latencies(find_machine(machine))[0] / core(int(row["family"]), int(row["model"])).cycles[0]
+
+
+def cheapest_kernel(rows: Mapping[str, dict[str, str]]) -> str:
+    """Return the measured machine on which a system call takes the fewest cycles."""
+
+    def cycles(machine: str) -> float:
+        return next(cost.seconds for cost in find_machine(machine).kernel if cost.name == "call.least") / cycle(machine, rows)
+
+    return min(MEASURED, key=cycles)
+
+
 def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: str = "") -> Derivation | None:
     """Return the changes that make the base this CPU; None without a curve of it."""
     own = latencies(row)
@@ -194,6 +212,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     cpu |= {"family": str(like.family), "model_number": str(like.model)}
     cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like == base_core else sets
     cpu["threads_per_core"] = int(row["threads_per_core"])
+    kernel = cheapest_kernel(rows)
     return Derivation(
         name=slug(row["cpu"]),
         base=base_name,
@@ -203,6 +222,8 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
         latencies={"L3": round(own.l3 / last, 3), MEMORY: round(far / memory, 3)},
         bandwidths={"L3": round(inside, 3), MEMORY: round(streams, 3)},
         clock=round(clock, 3),
+        kernel_base="" if kernel == base_name else kernel,
+        kernel_factor=1.0 if kernel == base_name else round(cycle(base_name, rows) / clock / cycle(kernel, rows), 3),
         deviation=DEVIATION,
         memory_bandwidths=memory_bandwidths(row),
         source=f"{row['instances']} instances. {SOURCE}",
