@@ -11,6 +11,7 @@ import json
 import math
 import re
 import tomllib
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,6 +41,11 @@ codecs.register_error(SHOW, _escape)
 def visible(text: str) -> str:
     """Return text that every encoder takes: a byte that is not UTF-8 becomes ``\\xe9``."""
     return text.encode("utf-8", SHOW).decode("utf-8")
+
+
+def polars_source(path: str | Path) -> str | Path | BytesIO:
+    """Return what polars can read a file from: its path, or its content where the name is not UTF-8, which polars refuses."""
+    return path if visible(str(path)) == str(path) else BytesIO(Path(path).read_bytes())
 
 
 def json_text(document: Any, **options: Any) -> str:

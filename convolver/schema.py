@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
-from convolver.foreign_text import decode_json, json_text, visible
+from convolver.foreign_text import decode_json, json_text, polars_source, visible
 from convolver.outputs import save_text, write_atomically
 from convolver.shapes import check_columns, check_shape
 
@@ -180,8 +180,11 @@ def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], ex
 def _write_parquet(table: pl.DataFrame, header: Mapping[str, Any], file: Path | BytesIO) -> None:
     import polars as pl
 
+    metadata = {PARQUET_KEY: canonical(header).decode()}
     try:
-        table.write_parquet(file, compression="zstd", metadata={PARQUET_KEY: canonical(header).decode()})
+        # A file that is open may have a name that is not UTF-8.
+        with nullcontext(file) if isinstance(file, BytesIO) else open(file, "wb") as out:
+            table.write_parquet(out, compression="zstd", metadata=metadata)
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from error
 
@@ -232,7 +235,7 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
 
     try:
         with refused_on_abort(path):
-            header = decode_json(pl.read_parquet_metadata(path)[PARQUET_KEY].encode(), str(path))
+            header = decode_json(pl.read_parquet_metadata(polars_source(path))[PARQUET_KEY].encode(), str(path))
     except KeyError as error:
         raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -263,7 +266,7 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     check_header(header, schema, str(path))
     try:
         with refused_on_abort(path):
-            table = pl.read_parquet(path)
+            table = pl.read_parquet(polars_source(path))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
     if header.get("id") != document_id({**header, "digest": table_digest(table)}):

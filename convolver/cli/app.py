@@ -12,11 +12,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from convolver.child_processes import signal_name
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
 from convolver.foreign_text import SHOW
@@ -232,6 +234,8 @@ def main() -> None:
     except (SystemExit, KeyboardInterrupt):
         raise
     except _Stopped as stopped:
+        with suppress(OSError):  # the terminal may be gone
+            _say(f"ended by {signal_name(stopped.number)}; whatever was named as written is complete.")
         signal.signal(stopped.number, signal.SIG_DFL)
         os.kill(os.getpid(), stopped.number)
     except BaseException as error:  # polars panics with one that is no Exception

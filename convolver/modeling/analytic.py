@@ -91,6 +91,8 @@ def fit_formula(
     if drop_outliers is not None and (data.y > 0).all():
         # against a fit of all terms that outliers do not bend: they would have terms dropped that explain the other points
         wrong = outliers(data.y, _robust(data.y, matrix, terms), drop_outliers)
+        if wrong.all():
+            raise ModelError(f"Every point is an outlier beyond {drop_outliers:g} robust deviations; give drop_outliers 5, say.")
     fit = _fit(data.y[~wrong], matrix[~wrong], terms, weights, rules, max_relative_error, alpha)
     dropped = dict(step.split(": ", 1) for step in fit.steps)
     model = linear_model(

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
 
 import msgspec
 import numpy as np
@@ -91,7 +91,7 @@ def fit(
 
 
 def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> None:
-    """Raise :class:`ModelError` for an option that the model does not know or lacks."""
+    """Raise :class:`ModelError` for an option that the model does not know or lacks, or a value of another type than it takes."""
     known = {p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != _PROGRESS}
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -100,6 +100,12 @@ def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> No
     missing = [name for name, p in known.items() if p.default is p.empty and name not in options]
     if missing:
         raise ModelError(f"The model '{model}' needs {' and '.join(missing)}: give --option NAME=VALUE, or a keyword in Python.")
+    takes = get_type_hints(build)
+    for name, value in options.items():
+        try:
+            msgspec.convert(_plain(value), takes[name], str_keys=True)
+        except msgspec.ValidationError as error:
+            raise ModelError(f"The option '{name}' of the model '{model}' cannot be {value!r}: {error}.") from error
 
 
 def _with_units(data: Observations, units: Mapping[str, str]) -> Observations:
@@ -165,7 +171,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return str(value)
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def linear_model(

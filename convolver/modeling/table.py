@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from convolver import schema
 from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
+from convolver.foreign_text import polars_source
 from convolver.modeling import extrap
 from convolver.modeling.table_columns import DEFAULTS, PREFIX, TEXT_COLUMNS
 from convolver.outputs import save_text
@@ -270,6 +271,6 @@ def _read_csv(path: str | Path) -> pl.DataFrame:
     import polars as pl
 
     try:
-        return pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(TEXT_COLUMNS, pl.String))
+        return pl.read_csv(polars_source(path), infer_schema_length=None, schema_overrides=dict.fromkeys(TEXT_COLUMNS, pl.String))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise FormatError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}.") from error

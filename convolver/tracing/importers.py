@@ -14,6 +14,7 @@ import numpy as np
 
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
+from convolver.foreign_text import polars_source
 from convolver.progress import SILENT, Progress
 from convolver.schema import refused_on_abort
 from convolver.tracing.assemble import assemble_signature
@@ -174,7 +175,7 @@ def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
         raise UsageError("Parquet cannot be read from a pipe; give a file.")
     try:
         with refused_on_abort(path):
-            frame = pl.scan_parquet(path)
+            frame = pl.scan_parquet(polars_source(path))
         names = [name for name in ("address", "size", "write", "pc", "thread") if name in frame.collect_schema().names()]
         if "address" not in names:
             raise FormatError(f"{path} has no column 'address'; see docs/cli/import.md.")

@@ -9,6 +9,7 @@ import msgspec
 
 from convolver.calibration.calibrate import calibrated
 from convolver.errors import ConvolverError, FormatError, MachineError, SchemaError
+from convolver.foreign_text import polars_source
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.probing.kernel import measure_kernel
@@ -108,7 +109,9 @@ def measured_elsewhere(condition: Condition, here: Path) -> dict[tuple[str, str]
 
     path = here / condition.times
     try:
-        table = pl.read_csv(path, schema_overrides={"program": pl.String, "input": pl.String, "seconds": pl.Float64})
+        table = pl.read_csv(
+            polars_source(path), schema_overrides={"program": pl.String, "input": pl.String, "seconds": pl.Float64}
+        )
         rows = table.select("program", pl.col("input").fill_null(""), "seconds").rows()
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from convolver.errors import FormatError, ModelError
+from convolver.foreign_text import polars_source
 from convolver.modeling.call.records import Quantity, Record
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _read(path: str | Path, keys: tuple[str, ...], what: str) -> tuple[pl.DataFr
     import polars as pl
 
     try:
-        frame = pl.read_csv(path, infer_schema_length=None, schema_overrides={"host": pl.String})
+        frame = pl.read_csv(polars_source(path), infer_schema_length=None, schema_overrides={"host": pl.String})
         missing = [name for name in keys if name not in frame.columns]
         if missing:
             raise FormatError(f"{path} is not {what}: {missing[0]} is missing.")

@@ -203,7 +203,9 @@ def test_a_killed_launcher_leaves_the_recording_and_its_status(library, tmp_path
 def test_a_verb_that_is_ended_takes_launcher_and_folder_along(library, tmp_path, own_temporary, number):
     with _recording(library, tmp_path, own_temporary) as (verb, launcher):
         verb.send_signal(number)
-        assert verb.wait(timeout=60) == -number
+        said = verb.communicate(timeout=60)[1].decode()
+        assert verb.returncode == -number
+    assert f"convolver: ended by {number.name}; whatever was named as written is complete." in said
     assert not list(Path(own_temporary["TMPDIR"]).glob("*/rank-*.cvm"))
     end = time.monotonic() + 60
     while Path(f"/proc/{launcher}").exists():

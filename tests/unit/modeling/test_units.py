@@ -86,6 +86,9 @@ def test_units_of_other_names_are_refused():
 @pytest.mark.parametrize(
     ("kind", "options", "match"),
     [
+        ("analytic", {"formula": {"(lambda": "1)()"}}, "'formula' of the model 'analytic' cannot be"),
+        ("analytic", {"max_relative_error": "abc"}, "'max_relative_error' of the model 'analytic' cannot be 'abc'"),
+        ("analytic", {"drop_outliers": -1}, "Every point is an outlier"),
         ("analytic", {"nonsense": 1}, "'analytic' has no option 'nonsense'; it has formula, weights"),
         ("power-law", {"seed": 1}, "it has none"),
         ("mecp", {}, "'mecp' needs formula and bounds: give --option"),
