@@ -88,6 +88,8 @@ class DecodedCode:
         self.which = np.zeros(len(definitions.instructions), dtype=np.int64)
         self.decoded = [UNKNOWN]
         self.rows = np.array([_row(UNKNOWN)], dtype=native.OP)
+        self.asked = 0
+        """How often more was needed: what was made of the code before is out of date then."""
         self._known = {b"": 0}
 
     def need(self, chosen: NDArray[np.bool_] | None = None) -> bool:
@@ -100,6 +102,7 @@ class DecodedCode:
         self.decoded += more
         self.rows = np.concatenate([self.rows, np.array([_row(one) for one in more], dtype=native.OP)])
         self.which[wanted] = [self._known[code] for code in codes]
+        self.asked += bool(len(wanted))
         return bool(self.which[wanted].any())
 
 

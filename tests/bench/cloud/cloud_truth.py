@@ -40,6 +40,7 @@ from convolver.machine.profile import MachineProfile
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 from campaign_results import HALVES, half  # noqa: E402
+from result_file import write_result  # noqa: E402
 
 MEASURED = {
     "cloud-server": "Intel(R) Xeon(R) 6975P-C",
@@ -171,8 +172,8 @@ def rows(
 def line(title: str, errors: Iterable[float]) -> str:
     """Return the statistics of errors in one line."""
     sizes = sorted(abs(error) for error in errors)
-    three = (("median", median(sizes)), ("mean", mean(sizes)), ("worst", sizes[-1]))
-    return f"{title:58s} {len(sizes):5d}" + "".join(f"  {name} {100 * value:6.1f} %" for name, value in three)
+    figures = (("median", median(sizes)), ("mean", mean(sizes)), ("worst", sizes[-1]))
+    return f"{title:58s} {len(sizes):5d}" + "".join(f"  {name} {100 * value:6.1f} %" for name, value in figures)
 
 
 def error(row: Mapping[str, Any]) -> float:
@@ -215,6 +216,29 @@ def report(found: Sequence[Mapping[str, Any]], cpus: Mapping[str, str]) -> Itera
         yield line(f"  time on {machine}", (error(row) for row in times if row["base"] == machine))
 
 
+def three(errors: Iterable[float]) -> str:
+    """Return median, mean and worst of errors in percent."""
+    sizes = sorted(100 * abs(error) for error in errors)
+    return f"{median(sizes):.1f}/{mean(sizes):.1f}/{sizes[-1]:.0f}"
+
+
+def store(found: Sequence[Mapping[str, Any]]) -> Path:
+    """Write benchmarks/results/cloud-truth.json: errors of times and of ratios, and what one factor for each pair errs by."""
+    times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
+    inside = [row["covered"] for row in pairs if row["covered"] is not None]
+    values = {
+        "times": three(map(error, times)),
+        "ratios": three(map(error, pairs)),
+        "one_factor": three(one_factor(pairs)),
+        "covered": f"{sum(inside) / max(len(inside), 1):.0%}",
+        "machines": len({row["base"] for row in found}),
+    }
+    rows = [
+        [name, three(error(row) for row in times if row["workload"] == name)] for name in {row["workload"]: 0 for row in times}
+    ]
+    return write_result("cloud-truth", ["workload", "error of times, in %: median/mean/worst"], rows, values)
+
+
 def main() -> None:
     """Trace, predict, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -225,6 +249,7 @@ def main() -> None:
     parser.add_argument("--half", choices=["both", "looked"], default="both")
     parser.add_argument("--most-range", type=float, default=0.03)
     parser.add_argument("--stop", choices=["traced"])
+    parser.add_argument("--store", action="store_true", help="write benchmarks/results/cloud-truth.json")
     parser.add_argument("-o", "--output", type=Path, default=Path("run/cloud"))
     options = parser.parse_args()
     folder = options.output.resolve()
@@ -256,6 +281,8 @@ def main() -> None:
         found = list(rows(results, known, cpus))
         (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
         print("\n".join(report(found, cpus)))
+        if options.store:
+            print(store(found))
 
 
 if __name__ == "__main__":
