@@ -15,7 +15,7 @@
 #define SAMPLES 9
 #define ROUNDS 3    /* over all bodies, until each has its samples */
 #define ATTEMPTS 30 /* of a body in a round */
-#define PATIENCE_SECONDS 4
+#define PATIENCE_SECONDS 6
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
 #define JUMPS 40000      /* about as many in a sample */

@@ -5,9 +5,11 @@ and those that were written before the model was run on any (frozen). Both are m
 in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both.
 
     python tests/bench/core_time_errors.py [--set looked_at|frozen|both] [--calls 100] [--rounds 5] [--machine NAME] [--json]
-        [--store core-time-zen5]
+        [--store core-time-zen5] [--times FILE [--only-measure]]
 
-With --machine the same functions are predicted from the published table and from the one with that machine's probes.
+Samples count during which nothing else ran on the core. --times keeps what was measured in a file, from which the next run takes
+it: timings want a quiet machine, predictions do not. With --machine the same functions are predicted from the published table and
+from the one with that machine's probes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -32,6 +34,7 @@ from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
 from convolver.machine.cores import CoreTable, choose_core
 from convolver.machine.this_machine import describe_cpu
+from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
 
 FOLDER = Path(__file__).parent / "core"
@@ -49,10 +52,11 @@ def build(folder: Path, name: str) -> Path:
 
 
 def measure(program: Path, which: str, calls: int, rounds: int) -> dict[str, float]:
-    """Return measured cycles of a call, of those that are traced: the least of rounds, for a busy sibling stays for seconds."""
+    """Return measured cycles of a call, of those that are traced: the least of rounds. On one CPU: each has its own neighbors."""
     found: dict[str, float] = {}
     for _ in range(rounds):
-        done = subprocess.run([program, "measure", which, str(calls)], check=True, capture_output=True, text=True)
+        command = ["taskset", "-c", str(default_cpu()), str(program), "measure", which, str(calls)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         for name, cycles in (line.split() for line in done.stdout.splitlines()):
             found[name] = min(found.get(name, float("inf")), float(cycles) or float("inf"))
     return found
@@ -90,12 +94,29 @@ def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str,
     return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), speed
 
 
-def rows(folder: Path, which: str, calls: int, rounds: int, tables: Mapping[str, CoreTable]) -> list[dict[str, Any]]:
-    """Measure one set in all builds, and predict it from each table."""
+Times = dict[str, dict[str, float]]
+"""Measured cycles of a call by set and build, and by function."""
+
+
+def times_of(folder: Path, sets: Sequence[str], calls: int, rounds: int, kept: Path | None) -> Times:
+    """Return the measured cycles of all builds of some sets: those that a file keeps, which is written with the others."""
+    found: Times = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    for which in sets:
+        for name in BUILDS:
+            key = f"{which} {name}"
+            if key not in found:
+                found[key] = measure(build(folder, name), which, calls, rounds)
+                if kept:
+                    kept.write_text(json.dumps(found, indent=1))
+    return found
+
+
+def rows(folder: Path, which: str, calls: int, times: Times, tables: Mapping[str, CoreTable]) -> list[dict[str, Any]]:
+    """Predict one set in all builds from each table, beside what was measured."""
     found = []
     for name in BUILDS:
         program = build(folder, name)
-        measured = measure(program, which, calls, rounds)
+        measured = {function: cycles for function, cycles in times[f"{which} {name}"].items() if cycles < float("inf")}
         traces = [trace(program, which, n) for n in (calls, 2 * calls)]
         for label, table in tables.items():
             once, twice = (predict(one, table) for one in traces)
@@ -108,14 +129,18 @@ def rows(folder: Path, which: str, calls: int, rounds: int, tables: Mapping[str,
 
 
 def summary(found: list[dict[str, Any]]) -> list[list[str]]:
-    """Return the rows of the pages' table: a set and a table with their errors each."""
+    """Return the rows of the pages' table: a set and a table with their errors each, and those from the code alone."""
     rows = []
-    for which, table in dict.fromkeys((row["set"], row["table"]) for row in found):
-        errors = np.array([row["error"] for row in found if (row["set"], row["table"]) == (which, table)])
+    ways = [(which, table, "error", table) for which, table in dict.fromkeys((row["set"], row["table"]) for row in found)]
+    ways += [
+        (which, "published", "static_error", "published, from the code alone") for which in dict.fromkeys(w for w, *_ in ways)
+    ]
+    for which, table, way, label in sorted(ways, key=lambda one: one[0], reverse=True):
+        errors = np.array([row[way] for row in found if (row["set"], row["table"]) == (which, table)])
         within = np.mean(np.abs(errors) <= 0.2)
         figures = (np.mean(np.abs(errors)), np.median(np.abs(errors)))
         cells = [*(f"{100 * one:.1f} %" for one in figures), f"{100 * np.median(errors):+.1f} %", f"{100 * within:.0f} %"]
-        rows.append([f"{which}, {len(errors)}", table, *cells])
+        rows.append([f"{which}, {len(errors)}", label, *cells])
     return rows
 
 
@@ -148,6 +173,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of a set, seconds each")
     parser.add_argument("--machine", help="profile whose probes calibrate the core table")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--times", type=Path, metavar="FILE", help="measured cycles, which are taken from there if it is there")
+    parser.add_argument("--only-measure", action="store_true")
     parser.add_argument("--store", metavar="NAME", help="write benchmarks/results/NAME.json for the pages")
     options = parser.parse_args()
     tables = {"published": choose_core(describe_cpu())[0]}
@@ -155,14 +182,17 @@ def main() -> None:
         tables["with the machine's probes"] = core_table(find_machine(options.machine))[0]
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
     with TemporaryDirectory() as folder:
-        found = [row for which in sets for row in rows(Path(folder), which, options.calls, options.rounds, tables)]
+        times = times_of(Path(folder), sets, options.calls, options.rounds, options.times)
+        if options.only_measure:
+            return
+        found = [row for which in sets for row in rows(Path(folder), which, options.calls, times, tables)]
     if options.json:
         print(json.dumps(found))
     else:
         report(found)
     if options.store:
         frozen = [abs(row["error"]) for row in found if (row["set"], row["table"]) == ("frozen", "published")]
-        values = {"median": f"{100 * median(frozen):.0f} %"} if frozen else None
+        values = {"median": f"{100 * median(frozen):.1f} %"} if frozen else None
         columns = ["set", "core table", "mean", "median", "signed median", "within 20 %"]
         write_result(options.store, columns, summary(found), values)
 
