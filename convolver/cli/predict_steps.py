@@ -269,7 +269,7 @@ class Chain:
             if self.scaling:
                 say("--scaling has nothing to say: the program had one thread.")
             return
-        from convolver.convolution.thread_scaling import ThreadScaling
+        from convolver.convolution.scaled_threads import ThreadScaling
 
         scaling = ThreadScaling(threads, self.anew, [self.base, *self.targets], self.progress)
         wall = None if self.measurement is None else median(sorted(self.measurement.wall_seconds)[: self.measured_runs])

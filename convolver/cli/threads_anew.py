@@ -9,7 +9,7 @@ from pathlib import Path
 
 from convolver.cli.common import new_file, say
 from convolver.progress import Progress
-from convolver.tracing.launch import THREAD_COUNTS, closed_off, unsaid_threads
+from convolver.tracing.launch import closed_off, unsaid_threads
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -25,8 +25,6 @@ class ThreadsAnew:
     def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
         self._words, self._counts = list(words), sorted(set(counts), reverse=True)
         self._placed = bool(counts) and any(PLACE in word for word in words)
-        self._asked = self._placed or len(unsaid_threads()) == len(THREAD_COUNTS)
-        """False where the user's own environment says how many."""
         self.usual = len(os.sched_getaffinity(0))
 
     def words(self, count: int) -> list[str]:
@@ -35,7 +33,7 @@ class ThreadsAnew:
 
     def paths(self, folder: Path, stem: str, force: bool) -> dict[int, Path]:
         """Return the traces to make; raises :class:`UsageError` for one that is there and may not be replaced."""
-        found = {count: folder / f"{stem}.{count}-threads.cvt" for count in self._counts if self._asked and count != self.usual}
+        found = {count: folder / f"{stem}.{count}-threads.cvt" for count in self._counts if count != self.usual}
         for path in found.values():
             new_file(signature_path(new_file(path, force)), force)
         return found

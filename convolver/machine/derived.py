@@ -46,8 +46,8 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     bandwidths: dict[str, float] = {}
     clock: float = 1.0
     kernel_base: str = ""
-    """Machine whose kernel costs stand for the CPU's, times ``kernel_factor``; "": the base, by the clock."""
-    kernel_factor: float = 1.0
+    """Machine whose kernel costs stand for the CPU's, whose clock is ``kernel_clock`` times its; "": the base."""
+    kernel_clock: float = 1.0
     deviation: float = 0.0
     memory_bandwidths: dict[int, float] = {}
     """Bytes a second that so many busy CPUs read from memory together."""
@@ -68,7 +68,7 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         found = project(base, self.name, Changes(sizes=self.sizes, scales=scales, clock=self.clock), note=self.source)
         kernel = {cost.name: cost for cost in found.kernel}
         if kernel_base is not None:
-            kernel |= {cost.name: cost.times(self.kernel_factor) for cost in kernel_base.kernel}
+            kernel |= {cost.name: cost.at(self.kernel_clock) for cost in kernel_base.kernel}
         same_core = choose_core(self.cpu)[0].name == choose_core(base.cpu)[0].name
         calibration = found.calibration
         if calibration is not None:

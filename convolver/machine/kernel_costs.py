@@ -23,9 +23,9 @@ class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
-    def times(self, factor: float) -> KernelCost:
-        """Return a cost so many times as high."""
-        return KernelCost(name=self.name, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
+    def at(self, clock: float) -> KernelCost:
+        """Return the cost at a clock that is so many times as fast."""
+        return KernelCost(name=self.name, seconds=self.seconds / clock, low=self.low / clock, high=self.high / clock)
 
 
 def check_kernel_costs(costs: Iterable[KernelCost]) -> None:

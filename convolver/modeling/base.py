@@ -165,13 +165,15 @@ def _own_predictions(model: Model, data: Observations) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return an option as something JSON can hold."""
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else str(value)
+    return str(value)
 
 
 def linear_model(

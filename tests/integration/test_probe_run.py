@@ -20,7 +20,7 @@ from convolver.probing.core_probe import measure_core
 from convolver.probing.interference import loaded_curves, neighbours
 from convolver.probing.machine_probe import choose_plan, default_cpu, probe
 from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
-from convolver.probing.port_probe import measure_ports
+from convolver.probing.port_probe import port_samples
 from convolver.probing.runner import run_plan
 from convolver.progress import SILENT
 
@@ -184,7 +184,7 @@ def test_a_killed_probe_is_an_error_that_loses_no_whole_line(tmp_path):
     assert all(json.loads(line) for line in partial.read_text().splitlines())
 
 
-@pytest.mark.parametrize("part", [measure_core, measure_ports], ids=["core", "ports"])
+@pytest.mark.parametrize("part", [measure_core, port_samples], ids=["core", "ports"])
 def test_a_killed_part_of_the_probe_is_never_left_out(part):
     with ThreadPoolExecutor() as pool:
         running = pool.submit(part, default_cpu())

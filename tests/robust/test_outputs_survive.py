@@ -221,6 +221,7 @@ def test_a_line_that_does_not_fit_is_not_half_written(tmp_path):
 ELSEWHERE = {
     "outputs.py",
     "destination.py",
+    "schema.py",  # into the temporary file of write_atomically
     "tracing/writer.py",  # goes on in a new file beside the part
     "signature/origin.py",  # the user's key, made once
     "mpi/dim.py",  # goes back in its temporary file

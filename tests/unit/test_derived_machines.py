@@ -58,7 +58,7 @@ def test_another_core_drops_the_figures_of_the_base():
 
 def test_kernel_costs_come_from_the_machine_that_is_named():
     base, other = find_machine("cloud-epyc-turin"), find_machine("cloud-server")
-    made = Derivation(name="m", base=base.name, cpu={}, kernel_base=other.name, kernel_factor=2.0, clock=0.5).apply(base, other)
+    made = Derivation(name="m", base=base.name, cpu={}, kernel_base=other.name, kernel_clock=0.5, clock=0.5).apply(base, other)
     known, own, theirs = ({cost.name: cost.seconds for cost in one.kernel} for one in (made, base, other))
     assert {name: known[name] for name in theirs} == pytest.approx({name: 2 * seconds for name, seconds in theirs.items()})
     assert known["thread.wake"] == pytest.approx(2 * own["thread.wake"])  # which only the base knows: by the clock

@@ -223,7 +223,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
         bandwidths={"L3": round(inside, 3), MEMORY: round(streams, 3)},
         clock=round(clock, 3),
         kernel_base="" if kernel == base_name else kernel,
-        kernel_factor=1.0 if kernel == base_name else round(cycle(base_name, rows) / clock / cycle(kernel, rows), 3),
+        kernel_clock=1.0 if kernel == base_name else round(cycle(kernel, rows) / cycle(base_name, rows) * clock, 3),
         deviation=DEVIATION,
         memory_bandwidths=memory_bandwidths(row),
         source=f"{row['instances']} instances. {SOURCE}",
