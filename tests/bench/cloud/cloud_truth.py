@@ -1,10 +1,11 @@
 """Predicts the compression rows of a public table of cloud machines and compares times and CPU ratios with its medians.
 
 The table (Spare Cores, CC BY-SA 4.0) is not part of this repository: `--truth throughput.csv` has the columns cpu, suite,
-workload, unit, threads, median, iqr_over_median, instances. Its programs run here from the same wheels, so the machine code
-is the same:
+workload, unit, threads, median, iqr_over_median, instances. Its programs run here from wheels of the time when most of it was
+measured, so the machine code is the same (later ones allocate otherwise: pyzstd 0.20 has a page fault for each page of what it
+unpacks, 0.16 none):
 
-    python -m venv run/cloud/venv && run/cloud/venv/bin/pip install brotli pyzstd lz4
+    python -m venv run/cloud/venv && run/cloud/venv/bin/pip install brotli==1.1.0 pyzstd==0.16.2 lz4==4.3.3
     python tests/bench/cloud/cloud_truth.py --truth throughput.csv --python run/cloud/venv/bin/python -o run/cloud
 
 Rows whose interquartile range is above `--most-range` of the median say little and are left out. The table has the better of two
