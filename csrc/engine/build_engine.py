@@ -15,11 +15,12 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
+DECODER = ("x86_decode", "x86_opcodes", "x86_groups", "x86_vectors")
 BLOB = (
-    *("x86_decode", "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate", "blob_run"),
+    *(*DECODER, "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate", "blob_run"),
     *("blob_pace", "blob_outside", "blob_bursts", "blob_family", "blob_marks", "blob_objects", "blob_signals"),
 )
-CONTROLLER = ("engine_control.c", "engine_inject.c", "engine_family.c", "engine_wire.c", "engine_objects.c", "x86_decode.c")
+CONTROLLER = (*DECODER, "engine_control", "engine_inject", "engine_family", "engine_wire", "engine_objects")
 FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),
     *("-mno-red-zone", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns"),
@@ -68,7 +69,7 @@ def _build(compiler: str, work: Path) -> Path:
     static = ["-static", "-no-pie", "-nostdlib", "-Wl,-z,max-page-size=4096", "-Wl,--build-id=none", f"-Wl,-T,{layout}"]
     _run(compiler, *static, *objects, "-o", str(linked))
     _run("objcopy", "-O", "binary", "--set-section-flags", ".all=alloc,load,contents", str(linked), str(blob))
-    sources = [str(SOURCE / name) for name in CONTROLLER]
+    sources = [str(SOURCE / f"{name}.c") for name in CONTROLLER]
     _run(compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", *ASSERTS, f'-DCV_BLOB_FILE="{blob}"', *sources, "-o", str(program))
     return program
 

@@ -1,5 +1,8 @@
 /* Machine code: the decoder of the native engine, which has to stay within what is readable. */
 #include "../../../csrc/engine/x86_decode.c"
+#include "../../../csrc/engine/x86_groups.c"
+#include "../../../csrc/engine/x86_opcodes.c"
+#include "../../../csrc/engine/x86_vectors.c"
 #include "target.h"
 
 static void take(const uint8_t *data, size_t size)
