@@ -137,7 +137,12 @@ def _once(argv: Sequence[str]) -> _Run:
             )
     except OSError as error:
         raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except BaseException:  # Ctrl-C or another end of this process: the program goes with it
+        process.kill()
+        process.wait()
+        raise
     wall = time.perf_counter() - before
     queued = _queued_seconds(process.pid)
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,9 +1,11 @@
 """Native runs beside a prediction: their median, and what is said of runs that differ."""
 
 import os
+import signal
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,25 @@ def test_runs_differ_by_a_share_and_by_more_than_short_programs_do(seconds, dist
 def test_the_shortest_runs_count():
     assert Measurement((9, 9, 9, 9), (1.0, 1.5, 1.1, 1.05), 0, 3).seconds == 1.05
     assert not Measurement((9, 9, 9, 9), (1.0, 1.5, 1.1, 1.05), 0, 3).disturbed
+
+
+def test_a_program_ends_with_the_process_that_measures_it(tmp_path):
+    said = tmp_path / "pid"
+    watcher = f"""
+import os, signal, threading, time
+from pathlib import Path
+said = Path({str(said)!r})
+def stop():
+    while not said.exists() or not said.read_text().endswith("\\n"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=stop, daemon=True).start()
+from convolver.tracing.measure import measure
+measure(["sh", "-c", "echo $$ > {said}; exec sleep 600"])
+"""
+    done = subprocess.run([sys.executable, "-c", watcher], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert not Path(f"/proc/{int(said.read_text())}").exists()
 
 
 def test_runs_that_differ_are_repeated_and_said(tmp_path):
