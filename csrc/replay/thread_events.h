@@ -1,4 +1,4 @@
-/* Packed events of threads, and their state in a run: shared by thread_events.c, which packs, and thread_replay.c, which runs. */
+/* Packed events of threads, and their state in a run: shared by thread_events.c, which packs, and the parts of a run (thread_run.h). */
 #ifndef CV_THREAD_EVENTS_H
 #define CV_THREAD_EVENTS_H
 

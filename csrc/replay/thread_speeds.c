@@ -1,0 +1,239 @@
+/* How fast threads of a run are: their parts of cores and of bandwidth, and the lines that others write. */
+#include "thread_run.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define EVERY UINT32_MAX
+#define STEPS 40     /* of the search for how much slower memory is */
+#define SLOWEST 1e6  /* ... at most */
+#define ROUNDED 1e-9 /* of shares */
+
+/* How many times slower threads are, in the mean, because others use their core: each has one of its own while there are enough. */
+static double beside_siblings(const cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    return !m->pairs || t->busy <= m->pairs ? 1 : 1 + fmax(m->sibling - 1, 0) * fmin(2.0 * (t->busy - m->pairs) / t->busy, 1);
+}
+
+/* Whether something runs on the other processor of a core. */
+static bool has_sibling(const cv_threads *t, uint32_t processor)
+{
+    const cv_threads_machine *m = t->machine;
+    if (!m->pairs)
+        return false;
+    uint32_t other = m->pinning == CV_THREADS_COMPACT ? processor ^ 1 : processor < m->pairs ? processor + m->pairs : processor - m->pairs;
+    return other < m->cores && t->runners[other];
+}
+
+static void share_pinned(cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    memset(t->runners, 0, m->cores * sizeof *t->runners);
+    t->busy = 0;
+    for (uint32_t i = 0; i < t->n_runs; i++)
+        t->busy += !t->runners[t->runs[i] % m->cores]++;
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const uint32_t processor = t->runs[i] % m->cores;
+        t->threads[t->runs[i]].share = 1.0 / t->runners[processor];
+        t->threads[t->runs[i]].beside = has_sibling(t, processor) ? fmax(m->sibling, 1) : 1;
+    }
+}
+
+/* How many times longer a thread takes that waits so many times longer for the last level and for memory. */
+static double waiting(const struct running *th, double near, double memory)
+{
+    return 1 - th->memory - th->near + th->memory * memory + th->near * near;
+}
+
+/* Gives cores to those that run. */
+static void share_cores(cv_threads *t)
+{
+    const uint32_t cores = t->machine->cores;
+    if (t->machine->pinning != CV_THREADS_FREE) {
+        share_pinned(t);
+        return;
+    }
+    t->busy = t->n_runs < cores ? t->n_runs : cores;
+    const double share = t->n_runs > cores ? (double)cores / t->n_runs : 1, beside = beside_siblings(t);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        t->threads[t->runs[i]].share = share;
+        t->threads[t->runs[i]].beside = beside;
+    }
+}
+
+/* Bytes a second that the threads of a complex (EVERY: of all) get from memory or the last level, if these are so many times slower. */
+static double used(const cv_threads *t, uint32_t complex, bool near, double slower)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        const struct complex *own = &t->complexes[th->complex];
+        if (complex != EVERY && complex != th->complex)
+            continue;
+        const double of_near = near ? slower : own->near, of_memory = near ? own->memory : fmax(slower, own->memory);
+        sum += th->share * (near ? th->near_demand : th->demand) / waiting(th, of_near, of_memory);
+    }
+    return sum;
+}
+
+/* The least factor by which waiting grows so that all together get no more than what so many busy cores can have. */
+static double least_slower(const cv_threads *t, uint32_t complex, bool near, const double *capacities, uint32_t known, uint32_t busy)
+{
+    if (!known || !busy)
+        return 1;
+    const double capacity = capacities[busy < known ? busy - 1 : known - 1];
+    if (used(t, complex, near, 1) <= capacity)
+        return 1;
+    double low = 0, high = log(SLOWEST); /* of its logarithm */
+    for (int i = 0; i < STEPS; i++) {
+        double middle = (low + high) / 2;
+        *(used(t, complex, near, exp(middle)) > capacity ? &low : &high) = middle;
+    }
+    return exp(high);
+}
+
+/* How much longer threads wait for the last level of their complex and for memory: through their complex, and of all. */
+static void share_bandwidth(cv_threads *t)
+{
+    const cv_threads_machine *m = t->machine;
+    const uint32_t n = m->complexes > 1 ? m->complexes : 1, most = (m->cores + n - 1) / n;
+    for (uint32_t c = 0; c < n; c++)
+        t->complexes[c] = (struct complex){0, 1, 1};
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        th->complex = t->runs[i] / (m->adjacent ? m->adjacent : 1) % n;
+        t->complexes[th->complex].runners++;
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        const uint32_t busy = t->complexes[c].runners < most ? t->complexes[c].runners : most;
+        t->complexes[c].near = least_slower(t, c, true, m->near_capacity, m->near_capacities, busy);
+        t->complexes[c].memory = least_slower(t, c, false, m->complex_capacity, m->complex_capacities, busy);
+    }
+    const double slower = least_slower(t, EVERY, false, m->capacity, m->capacities, t->busy);
+    for (uint32_t c = 0; c < n; c++)
+        t->complexes[c].memory = fmax(t->complexes[c].memory, slower);
+}
+
+static const cv_threads_touch *touch_of(const cv_threads *t, const struct running *th, uint32_t k)
+{
+    return &t->work->touches[th->touches + k];
+}
+
+/* Sums what those that run do to lines. */
+static void sum_lines(cv_threads *t)
+{
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        for (uint32_t k = 0; k < th->n_touches; k++) {
+            struct line_use *line = &t->lines[touch_of(t, th, k)->line];
+            *line = (struct line_use){.lost = line->lost};
+        }
+    }
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        for (uint32_t k = 0; k < th->n_touches; k++) {
+            const cv_threads_touch *touch = touch_of(t, th, k);
+            struct line_use *line = &t->lines[touch->line];
+            line->runners++;
+            line->touched += (touch->loads + touch->stores) * th->per_second;
+            line->stored += touch->stores * th->per_second;
+        }
+    }
+}
+
+/* Seconds that a thread loses at one line in a second alone: its loads wait as often as others store, its atomic operations as often as
+ * others touch the line. Stores wait in a buffer and cost it nothing. `present`: the part of the time in which others have a core. */
+static double lost_at(const cv_threads *t, const struct running *th, const cv_threads_touch *touch, double present)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    const struct line_use *line = &t->lines[touch->line];
+    double stored = present * (line->stored - touch->stores * th->per_second);
+    double touched = present * (line->touched - (touch->loads + touch->stores) * th->per_second);
+    return fmax(fmin(touch->loads * th->per_second, stored), 0) * c->shared +
+           fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
+}
+
+/* How many times slower each of two threads is, at most, that want the same line: they have it in turn, each for half of the time; passing
+ * it on takes more where they do little else. `often`: touches in a second alone. */
+static double in_turn(double crowded, double alone, double often) { return fmin(crowded, fmax(2, 1 + (crowded - 1) * alone * often)); }
+
+/* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. */
+static double slowed_by(const cv_threads *t, const struct running *th, double present)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    double lost = 0, crowd = 0, atomics = 0, touched = 0;
+    for (uint32_t k = 0; k < th->n_touches; k++) {
+        const cv_threads_touch *touch = touch_of(t, th, k);
+        lost += lost_at(t, th, touch, present);
+        crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
+        atomics += touch->atomics;
+        touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
+    }
+    const double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
+    const double often = touched * th->per_second;
+    const double two = atomic * in_turn(c->crowded_atomic, c->sum, often) + (1 - atomic) * in_turn(c->crowded, c->counter, often);
+    return fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
+}
+
+/* ... in the mean over who has the other cores meanwhile: `slots` of `others`, each as likely, of which `alike` touch its lines. Times
+ * are shared, so speeds are averaged, not what is lost. */
+static double slowed_in_turn(const cv_threads *t, const struct running *th, uint32_t others, uint32_t slots, uint32_t alike)
+{
+    const uint32_t least = alike + slots > others ? alike + slots - others : 0, most = alike < slots ? alike : slots;
+    double weight = 1, weights = 0, speed = 0;
+    for (uint32_t k = least; k <= most; k++) {
+        weights += weight;
+        speed += weight / slowed_by(t, th, (double)k / alike);
+        weight *= (double)(alike - k) * (slots - k) / ((k + 1.0) * (others - alike - slots + k + 1.0));
+    }
+    return weights / speed;
+}
+
+static void slow_those_that_touch(cv_threads *t, uint32_t busy)
+{
+    if (!t->work->n_touches || busy < 2)
+        return;
+    sum_lines(t);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        uint32_t alike = 0;
+        for (uint32_t k = 0; k < th->n_touches; k++)
+            if (t->lines[touch_of(t, th, k)->line].runners > alike + 1)
+                alike = t->lines[touch_of(t, th, k)->line].runners - 1;
+        if (alike)
+            th->slowed = slowed_in_turn(t, th, t->n_runs - 1, busy - 1, alike);
+    }
+}
+
+/* Counts what was lost at each line in so many seconds of a thread. */
+void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds, uint32_t busy)
+{
+    double present = (busy - 1.0) / (t->n_runs - 1.0), whole = 0;
+    for (uint32_t k = 0; k < th->n_touches; k++)
+        whole += lost_at(t, th, touch_of(t, th, k), present);
+    for (uint32_t k = 0; k < th->n_touches && whole > 0; k++)
+        t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
+}
+
+double cv_threads_set_speeds(cv_threads *t)
+{
+    double until = INFINITY;
+    share_cores(t);
+    share_bandwidth(t);
+    for (uint32_t i = 0; i < t->n_runs; i++)
+        t->threads[t->runs[i]].slowed = 1;
+    slow_those_that_touch(t, t->busy);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        struct running *th = &t->threads[t->runs[i]];
+        const struct complex *own = &t->complexes[th->complex];
+        assert(th->state == RUNNING && th->memory >= 0 && th->near >= 0 && th->memory + th->near <= 1 + ROUNDED);
+        th->rate = th->share / waiting(th, own->near, own->memory) / th->slowed / th->beside;
+        assert(th->rate > 0 && th->rate <= 1 + ROUNDED);
+        until = fmin(until, th->left / th->rate);
+    }
+    for (uint32_t i = 0; i < t->n_sleeps; i++)
+        until = fmin(until, t->threads[t->sleeps[i]].until - t->now);
+    return fmax(until, 0);
+}

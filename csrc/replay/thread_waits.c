@@ -1,0 +1,342 @@
+/* What threads of a run wait for: queues, locks, signals, barriers, teams and loops. Each event says whether it has happened, and what it
+ * takes; one that cannot happen yet leaves the thread waiting. */
+#include "thread_run.h"
+
+#define ANY_TURN UINT32_MAX
+
+/* ---- queues ---- */
+
+void cv_thread_block(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
+{
+    struct sync_object *o = &t->objects[object];
+    if (t->records[current(t, th)->record].kind != CV_THREAD_START) /* before which it is not there */
+        cv_thread_does(t, th, 1 + cause);
+    th->state = WAITING;
+    th->cause = cause;
+    th->since = t->now;
+    th->waits_for = object;
+    th->next = NOBODY;
+    if (o->head == NOBODY)
+        o->head = number_of(t, th);
+    else
+        t->threads[o->tail].next = number_of(t, th);
+    o->tail = number_of(t, th);
+}
+
+static void leave_queue(cv_threads *t, struct running *th)
+{
+    struct sync_object *o = &t->objects[th->waits_for];
+    uint32_t before = NOBODY;
+    for (uint32_t i = o->head; i != NOBODY; before = i, i = t->threads[i].next)
+        if (&t->threads[i] == th) {
+            *(before == NOBODY ? &o->head : &t->threads[before].next) = th->next;
+            if (o->tail == i)
+                o->tail = before;
+            return;
+        }
+}
+
+void cv_thread_resume(cv_threads *t, struct running *th, double latency)
+{
+    leave_queue(t, th);
+    double waited = t->now - th->since + latency;
+    t->totals->waited[th->cause] += waited;
+    if (th->cause == CV_THREADS_LOCK) {
+        t->objects[th->waits_for].sums.waited += waited;
+        if (team_of(t, th))
+            team_of(t, th)->region.locks += waited;
+    }
+    if (latency <= 0) {
+        make_ready(t, th);
+        return;
+    }
+    th->state = ASLEEP;
+    th->until = t->now + latency;
+    t->sleeps[t->n_sleeps++] = number_of(t, th);
+}
+
+/* Runtimes look for a while before they sleep, but for a moment only where a team has more threads than there are cores: then sleeping
+ * and waking up takes time of these. */
+void cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    const bool crowd = t->objects[th->waits_for].parties > t->machine->cores;
+    th->owed = crowd ? c->asleep : 0;
+    cv_thread_resume(t, th, crowd ? 0 : sleeps || t->now - th->since > c->spin ? c->wake : spinning);
+}
+
+static void resume_all(cv_threads *t, struct sync_object *o, double spinning, bool sleeps)
+{
+    while (o->head != NOBODY) {
+        struct running *th = &t->threads[o->head];
+        th->granted = true;
+        cv_thread_resume_waiting(t, th, spinning, sleeps);
+    }
+}
+
+/* ---- locks, signals, semaphores ---- */
+
+/* Seconds until a thread has the line of a free lock and what it guards from the core of the thread that had it last. */
+static double fetched(const cv_threads *t, const struct sync_object *o, uint32_t thread)
+{
+    const double cores = t->machine->cores;
+    if (o->last == NOBODY || o->last == thread)
+        return 0;
+    return t->machine->costs.pass * (cores < t->n_threads ? (cores - 1) / cores : 1);
+}
+
+static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn, double *cost)
+{
+    struct sync_object *o = &t->objects[lock];
+    if (th->granted) {
+        th->granted = false;
+        return true;
+    }
+    *cost = t->machine->costs.lock;
+    if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
+        o->holder = number_of(t, th);
+        *cost += fetched(t, o, o->holder);
+        o->last = o->holder;
+        o->next_turn += turn != ANY_TURN;
+        o->taken_at = t->now;
+        o->sums.taken++;
+        return true;
+    }
+    const bool held = o->holder != NOBODY; /* else it is another's turn, who has data to bring */
+    o->sums.contended += held;
+    cv_thread_block(t, th, lock, held ? CV_THREADS_LOCK : CV_THREADS_CONDITION);
+    return false;
+}
+
+/* A lock that spins goes to the first in the queue; one that sleeps is free until the first has woken up, as in glibc; an ordered one
+ * waits for whose turn it is. */
+static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins)
+{
+    struct sync_object *o = &t->objects[lock];
+    const cv_threads_costs *c = &t->machine->costs;
+    if (o->holder != number_of(t, th))
+        return;
+    o->holder = NOBODY;
+    o->sums.held += t->now - o->taken_at;
+    for (uint32_t i = o->head; i != NOBODY; i = t->threads[i].next) {
+        struct running *next = &t->threads[i];
+        if (o->ordered) {
+            if (current(t, next)->turn != o->next_turn && t->records[current(t, next)->record].kind != CV_THREAD_WOKEN)
+                continue;
+            cv_thread_resume(t, next, c->handover);
+        } else if (spins) {
+            o->holder = o->last = i;
+            o->next_turn++;
+            o->taken_at = t->now;
+            o->sums.taken++;
+            next->granted = true;
+            cv_thread_resume(t, next, c->pass);
+        } else {
+            cv_thread_resume(t, next, c->wake);
+        }
+        return;
+    }
+}
+
+static void signal_given(cv_threads *t, uint32_t record, uint32_t object)
+{
+    struct sync_object *o = &t->objects[object];
+    t->signaled[record] = 1;
+    for (uint32_t i = o->head, next; i != NOBODY; i = next) {
+        next = t->threads[i].next;
+        if (current(t, &t->threads[i])->other == record)
+            cv_thread_resume(t, &t->threads[i], t->machine->costs.wake);
+    }
+}
+
+static bool wait_for_signal(cv_threads *t, struct running *th, const struct packed *p)
+{
+    if (p->other == NEVER || t->signaled[p->other])
+        return true;
+    cv_thread_block(t, th, p->object, CV_THREADS_CONDITION);
+    return false;
+}
+
+static bool wait_open(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
+{
+    if (t->objects[object].open || th->granted) {
+        th->granted = false;
+        return true;
+    }
+    cv_thread_block(t, th, object, cause);
+    return false;
+}
+
+static bool acquire(cv_threads *t, struct running *th, uint32_t object, double *cost)
+{
+    struct sync_object *o = &t->objects[object];
+    *cost = t->machine->costs.lock;
+    if (th->granted || o->count > 0) {
+        o->count -= !th->granted;
+        th->granted = false;
+        return true;
+    }
+    cv_thread_block(t, th, object, CV_THREADS_CONDITION);
+    return false;
+}
+
+static void give(cv_threads *t, struct sync_object *o)
+{
+    if (o->head == NOBODY) {
+        o->count++;
+        return;
+    }
+    t->threads[o->head].granted = true;
+    cv_thread_resume(t, &t->threads[o->head], t->machine->costs.wake);
+}
+
+static void open_object(cv_threads *t, uint32_t object, double after)
+{
+    struct sync_object *o = &t->objects[object];
+    o->open = true;
+    while (o->head != NOBODY)
+        cv_thread_resume(t, &t->threads[o->head], after);
+}
+
+/* ---- barriers, teams, loops ---- */
+
+static double of_many(double two, double each, uint32_t n) { return n < 2 ? 0 : two + each * (n - 2); }
+
+/* Whether all are at a barrier, or at a team's end, and no task is left; else the thread does one, or waits. */
+static bool all_there(cv_threads *t, struct running *th, uint32_t object, uint32_t team)
+{
+    struct sync_object *o = &t->objects[object];
+    const bool tasks = team != NOBODY && t->objects[team].unfinished;
+    if (!th->arrived)
+        o->arrived++;
+    th->arrived = true;
+    if (tasks && cv_thread_begin_oldest(t, th, team))
+        return false;
+    if (tasks || o->arrived < o->parties) {
+        cv_thread_block(t, th, object, CV_THREADS_BARRIER);
+        return false;
+    }
+    return true;
+}
+
+static bool arrive(cv_threads *t, struct running *th, const struct packed *p, double *cost)
+{
+    struct sync_object *o = &t->objects[p->object];
+    if (!th->granted) {
+        if (!all_there(t, th, p->object, p->second))
+            return false;
+        o->arrived = 0;
+        *cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+        resume_all(t, o, *cost, o->own);
+    }
+    th->granted = th->arrived = false;
+    return true;
+}
+
+static void fork_team(cv_threads *t, const struct running *th, const struct packed *p, double *cost)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    struct sync_object *o = &t->objects[p->object];
+    o->outer = th->team;
+    o->begun = t->now;
+    o->region.record = p->record;
+    o->region.threads = o->parties;
+    *cost = of_many(c->fork, c->fork_each, o->parties) + o->made * c->create;
+    o->open = true;
+    while (o->head != NOBODY)
+        cv_thread_resume_waiting(t, &t->threads[o->head], *cost, false);
+}
+
+static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
+{
+    if (!wait_open(t, th, object, CV_THREADS_FORK))
+        return false;
+    th->team = object;
+    return true;
+}
+
+/* Those of a team that makes tasks stay until all are done. */
+static bool end_body(cv_threads *t, struct running *th, uint32_t object)
+{
+    struct sync_object *o = &t->objects[object];
+    const double cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+    if (!o->tasks) {
+        if (++o->arrived >= o->parties)
+            resume_all(t, o, cost, false);
+    } else if (!th->granted) {
+        if (!all_there(t, th, object, object))
+            return false;
+        resume_all(t, o, cost, false);
+    }
+    th->granted = th->arrived = false;
+    th->team = o->outer;
+    return true;
+}
+
+static bool joined(cv_threads *t, struct running *th, uint32_t object)
+{
+    struct sync_object *o = &t->objects[object];
+    if (th->granted || o->arrived >= o->parties) {
+        th->granted = false;
+        o->region.seconds = t->now - o->begun;
+        return true;
+    }
+    cv_thread_block(t, th, object, CV_THREADS_BARRIER);
+    return false;
+}
+
+/* The thread asks for a part of a loop: goes on with one of the pool, or in its own stream after the loop. */
+void cv_thread_next_chunk(cv_threads *t, struct running *th, const struct packed *p)
+{
+    if (th->back == NEVER) {
+        th->back = p->other;
+        th->pool = p->second;
+    }
+    struct sync_object *pool = &t->objects[th->pool];
+    if (pool->next_chunk < pool->n) {
+        const struct chunk *chunk = &t->chunks[pool->first + pool->next_chunk++];
+        th->stream = chunk->thread;
+        th->at = chunk->at;
+    } else {
+        th->stream = number_of(t, th);
+        th->at = th->back;
+        th->back = NEVER;
+    }
+}
+
+/* ---- all ---- */
+
+bool cv_thread_happens(cv_threads *t, struct running *th, const struct packed *p, double *cost)
+{
+    const struct cv_thread_record *r = &t->records[p->record];
+    const cv_threads_costs *c = &t->machine->costs;
+    struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
+    switch (r->kind) {
+    case CV_THREAD_START: return r->argument || wait_open(t, th, p->object, CV_THREADS_FORK);
+    case CV_THREAD_EXIT: open_object(t, p->object, c->wake); return true;
+    case CV_THREAD_CREATE:
+        *cost = c->create;
+        open_object(t, p->object, c->start);
+        return true;
+    case CV_THREAD_JOIN: *cost = c->join; return wait_open(t, th, p->object, CV_THREADS_JOIN);
+    case CV_THREAD_LOCK: return take(t, th, p->object, p->turn, cost);
+    case CV_THREAD_UNLOCK: release(t, th, p->object, o->spins); return true;
+    case CV_THREAD_WAIT: release(t, th, p->second, false); return true;
+    case CV_THREAD_WOKEN: return wait_for_signal(t, th, p) && take(t, th, p->second, ANY_TURN, cost);
+    case CV_THREAD_SIGNAL:
+    case CV_THREAD_WAKE: signal_given(t, p->record, p->object); return true;
+    case CV_THREAD_SLEPT: return wait_for_signal(t, th, p);
+    case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p, cost);
+    case CV_THREAD_ACQUIRE: return acquire(t, th, p->object, cost);
+    case CV_THREAD_RELEASE: give(t, o); return true;
+    case CV_THREAD_FORK: fork_team(t, th, p, cost); return true;
+    case CV_THREAD_BODY: return begin_body(t, th, p->object);
+    case CV_THREAD_BODY_END: return end_body(t, th, p->object);
+    case CV_THREAD_JOINED: return joined(t, th, p->object);
+    case CV_THREAD_TASK: cv_thread_make_task(t, th, r->object); return true;
+    case CV_THREAD_TASK_BEGIN:
+    case CV_THREAD_TASK_END: cv_thread_run_at_once(t, th, r); return true;
+    case CV_THREAD_TASK_WAIT: return cv_thread_wait_for_tasks(t, th);
+    default: return true;
+    }
+}
