@@ -376,7 +376,7 @@ void cv_calls_write(void);
 /* Is this the library that Valgrind has the dynamic linker load? */
 Bool cv_is_preloaded(const HChar *path);
 
-/* ---- synchronization.c, thread_log.c: what threads wait for, and what they execute in between ---- */
+/* ---- synchronization.c, thread_functions.c, thread_log.c: what threads wait for, and what they execute in between ---- */
 
 struct cv_thread {
     UShort serial;
