@@ -155,14 +155,20 @@ def fused(operations: Operations, chosen: NDArray[np.int64], first: NDArray[np.i
     return op
 
 
-def _in_new_lines(definitions: Definitions) -> NDArray[np.bool_]:
-    """Return for each instruction whether it begins in another line of code than the one before it in its segment."""
+def _line_flags(definitions: Definitions, op: NDArray[np.void]) -> NDArray[np.uint16]:
+    """Return flags of operations that begin in another line of code than the one before them in their segment, or end in another;
+    where a segment begins, in another than its first byte. What is fused ends with its branch."""
     segment = definitions.segment_of_instruction
-    begins = definitions.segments["address"][segment].astype(np.uint64) + definitions.instructions["offset"].astype(np.uint64)
-    line = begins // np.uint64(_CODE_LINE)
-    new = np.zeros(len(line), dtype=np.bool_)
-    new[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
-    return new
+    begins = definitions.segments["address"][segment].astype(np.int64) + definitions.instructions["offset"]
+    ends = begins + np.maximum(definitions.instructions["length"], 1) - 1
+    with_branch = np.flatnonzero(op["flags"] & native.FUSED)
+    ends[with_branch - 1] = ends[with_branch]
+    follows = np.zeros(len(op), dtype=np.bool_)
+    follows[1:] = segment[1:] == segment[:-1]
+    first, last = begins // _CODE_LINE, ends // _CODE_LINE
+    new = follows & (first != np.roll(first, 1))
+    new_end = last != np.where(follows, np.roll(last, 1), first)
+    return (new * native.NEW_LINE | new_end * native.NEW_END).astype(np.uint16)
 
 
 def program_code(definitions: Definitions, operations: Operations) -> Code:
@@ -177,7 +183,7 @@ def program_code(definitions: Definitions, operations: Operations) -> Code:
         ends = definitions.instructions["offset"].astype(np.uint64) + definitions.instructions["length"]
         lengths[some] = ends[last[some]]
     op = fused(operations, every, first[some])
-    op["flags"][_in_new_lines(definitions)] |= np.uint16(native.NEW_LINE)
+    op["flags"] |= _line_flags(definitions, op)
     return Code(
         first_op=np.append(first, len(every)).astype(np.uint32),
         address=segments["address"],

@@ -114,11 +114,12 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
         return;
     }
     const uint32_t late = code_cycles(c);
-    if (c->taken || late) {
+    const int follows = c->taken || late;
+    if (follows)
         follow(c, late);
-    } else if (new_line && c->params.code_window) {
+    if (new_line && c->params.code_window) {
         follow_line(c);
-    } else if (c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width)) {
+    } else if (!follows && c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width)) {
         fetch_more(c);
     }
     c->group += slots;
@@ -137,9 +138,11 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
     const uint32_t slots = op->slots;
     blame why = {0, number, CV_CAUSE_FRONT_END};
+    const int by_end = c->params.code_window && !c->params.entry_slots; /* of cores with entries nobody has timed it */
+    const uint32_t new_line = op->flags & (by_end ? CV_CORE_NEW_END : CV_CORE_NEW_LINE);
     if (c->decoded.sets)
-        look_up_decoded(c, c->decoded_line + (op->flags & CV_CORE_NEW_LINE ? 1 : 0), slots);
-    fetch(c, slots, op->flags & CV_CORE_NEW_LINE);
+        look_up_decoded(c, c->decoded_line + (new_line ? 1 : 0), slots);
+    fetch(c, slots, new_line);
     if (c->fetched > c->issued) {
         charge_late(c, why, c->fetched - c->issued);
         c->issued = c->fetched;

@@ -34,7 +34,8 @@ enum cv_core_op_flags {
     CV_CORE_REPEATED = 512,  /* a string instruction: right after itself, a turn that costs only what it moves */
     CV_CORE_RETURN = 1024,   /* its target comes from the stack of returns */
     CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
-    CV_CORE_LOCKED = 4096    /* waits for all before it, and on some cores all after it wait for it */
+    CV_CORE_LOCKED = 4096,   /* waits for all before it, and on some cores all after it wait for it */
+    CV_CORE_NEW_END = 8192   /* ends in another line of code than the instruction before it: on some cores it belongs there */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */

@@ -75,7 +75,8 @@ def test_a_line_behind_a_mispredicted_branch_is_waited_for_from_beginning_to_end
 
 def _turn(params, lines):
     """Return the cycles of a turn of a loop over lines of code with so many instructions of one slot each."""
-    new = [native.NEW_LINE * (line > 0 and i == 0) for line, slots in enumerate(lines) for i in range(slots)]
+    both = native.NEW_LINE | native.NEW_END
+    new = [both * (line > 0 and i == 0) for line, slots in enumerate(lines) for i in range(slots)]
     op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
     none, address = np.zeros(0, dtype=np.uint16), np.array([LINE], dtype=np.uint64)
     code = Code(np.array([0, len(op)]), address, address + np.uint64(LINE * len(lines)), op, none, none, none)
