@@ -292,6 +292,8 @@ def _memory_and_front_end(
         result.param("predicted_pairs", round(pairs))
         result.param("named_pairs", round(named or 0))
         result.param("fast_forward_latency", whole(late))
+        operand = value("forward.operand")
+        result.param("renamed_moves", None if operand is None else int(operand >= RENAMED))
     vector = value("forward.vector")
     result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
     failed = value("forward.failed")

@@ -6,7 +6,7 @@ from convolver.machine.cores import CoreTable
 
 LOOP_TURNS = 34
 """Of the core whose loop buffer was measured."""
-_OFF = "index_cycles code_window lone_vector_stores predicted_pairs named_pairs decoded_ops decode_width port_bytes"
+_OFF = "index_cycles code_window lone_vector_stores predicted_pairs named_pairs renamed_moves decoded_ops decode_width port_bytes"
 _OTHERS = "near_pages page_cycles locked_alone entry_slots late_ports string_cycles"
 NO_RULE = dict.fromkeys(f"{_OFF} {_OTHERS}".split(), 0)
 """Rules of some cores only: what tables have that do not name them."""

@@ -19,6 +19,7 @@ _PLAIN_MOVE = re.compile(
 _FUSES = frozenset(("cmp", "test", "and", "add", "sub", "inc", "dec"))
 _FUSES_WITH_MEMORY = frozenset(("cmp", "test"))
 _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
+_MOVED = re.compile(r"mov|movabs|pop|cmov\w+")
 _NO_ACCESS = re.compile(r"lea|nop|prefetch\w*")
 _ONLY_READ = re.compile(r"cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
@@ -36,6 +37,7 @@ class Instruction(NamedTuple):
 
     ``move``: copies a register ("general", "vector" or ""). ``branch``: conditional, jump, indirect, call, return or "".
     ``fuses``: becomes one with a conditional branch right after. ``plain``: its address is one register and a displacement.
+    ``moved``: only copies what it loads.
     ``target``: where a direct branch goes, counted from its own first byte; 0 for all others.
     """
 
@@ -55,6 +57,7 @@ class Instruction(NamedTuple):
     fuses: bool = False
     constant: bool = False
     plain: bool = False
+    moved: bool = False
     target: int = 0
 
 
@@ -267,5 +270,6 @@ class _Reading:
             fuses=fuses,
             constant=constant,
             plain=plain or (memory is None and (loads or stores)),
+            moved=loads and bool(_MOVED.fullmatch(self.mnemonic)),
             target=self.operands[0].imm - self.found.address if self._branch() in ("conditional", "jump", "call") else 0,
         )

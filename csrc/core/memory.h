@@ -127,6 +127,14 @@ static inline uint32_t address_name(const cv_core *c, const cv_core_op *op)
     return c->params.named_pairs > 1 ? 1 + number + CV_CORE_REGISTERS * c->registers[number].written : 0;
 }
 
+/* Can a core that renames memory rename this load? */
+static inline int renamable(const cv_core *c, const cv_core_op *op, uint32_t bytes)
+{
+    if (op->flags & CV_CORE_VECTOR)
+        return 0;
+    return !c->params.renamed_moves || (bytes >= 4 && (op->flags & (CV_CORE_MOVED | CV_CORE_STORE) || op->n_addresses > 1));
+}
+
 /* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of places beyond the second
  * level hold that: what was timed there touched more pages. */
 static inline uint32_t translation(cv_core *c, uint64_t address, line_way way)
@@ -161,7 +169,7 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         const uint64_t after = store->cached + p->failed_forward_latency;
         return after > done ? after : done;
     }
-    if (found == FORWARD_WHOLE && !vector) {
+    if (found == FORWARD_WHOLE && renamable(c, op, bytes)) {
         const uint32_t name = address_name(c, op);
         const int named = name && name == store->name;
         const int predicted = p->predicted_pairs && forwarding_predicted(&c->forwards, (uint32_t)(op - c->op), p->predicted_pairs, store);

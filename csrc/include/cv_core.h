@@ -35,7 +35,8 @@ enum cv_core_op_flags {
     CV_CORE_RETURN = 1024,   /* its target comes from the stack of returns */
     CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
     CV_CORE_LOCKED = 4096,   /* waits for all before it, and on some cores all after it wait for it */
-    CV_CORE_NEW_END = 8192   /* ends in another line of code than the instruction before it: on some cores it belongs there */
+    CV_CORE_NEW_END = 8192,  /* ends in another line of code than the instruction before it: on some cores it belongs there */
+    CV_CORE_MOVED = 16384    /* copies 4 or 8 bytes from memory to a general register */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -97,6 +98,7 @@ typedef struct {
     uint32_t code_window;        /* bytes of code at whose multiples a fetch group ends, those of a line; 0: nowhere */
     uint32_t predicted_pairs;    /* loads that are renamed to their store's register where it is as many stores away as before; 0: none */
     uint32_t named_pairs;        /* so are those whose store names the same register, unchanged since: 1, the stack pointer; 2, any */
+    uint32_t renamed_moves;      /* 1: only loads that are MOVED, have an index or store, of 4 bytes or more; 0: all of general registers */
     uint32_t decoded_ops;        /* slots in the cache of decoded code, by lines; 0: all code is there */
     uint32_t decode_width;       /* slots a cycle of other code */
     uint32_t port_bytes;         /* that a port loads or stores at once, and vectors of more take a turn more; 0: all */

@@ -57,6 +57,8 @@ BODY(l_vector_load, "movq (%rdi), %xmm0\n movq %xmm0, %rdi\n")
 BODY(f_plain, "mov %rax, 8(%rdi)\n mov 8(%rdi), %rax\n")
 BODY(f_indexed, "mov %rax, 8(%rdi, %r9)\n mov 8(%rdi, %r9), %rax\n")
 BODY(f_vector, "movaps %xmm0, 16(%rdi)\n movaps 16(%rdi), %xmm0\n")
+/* A store and the addition that reads it. */
+BODY(f_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
 BODY(f_failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")
 
 /* So many pairs of a store and a load, whose addresses name two registers, the same one, or the stack pointer. */
@@ -205,6 +207,7 @@ const struct cv_body cv_bodies[] = {
     {"forward.indexed", PIECE(f_indexed), 1, 0, 0, 0},
     {"forward.vector", PIECE(f_vector), 1, 0, 0, 0},
     {"forward.failed", PIECE(f_failed), 1, 0, 0, 0},
+    {"forward.operand", PIECE(f_operand), 1, 0, 0, 1},
     {"branch.random", PIECE(b_random), 1, 0, 0, 0},
     {"branch.steady", PIECE(b_steady), 1, 0, 0, 0},
     {"branch.call", PIECE(b_call), 1, 0, 0, 0},

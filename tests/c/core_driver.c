@@ -19,7 +19,7 @@ static uint32_t below(uint32_t limit)
 
 static cv_core_op random_op(uint32_t classes)
 {
-    cv_core_op op = {.flags = (uint16_t)(below(4) ? below(128) : below(2048)),
+    cv_core_op op = {.flags = (uint16_t)(below(4) ? below(128) : below(UINT16_MAX)),
                      .class_ = (uint8_t)below(classes),
                      .slots = (uint8_t)below(6),
                      .n_reads = (uint8_t)below(CV_CORE_READS + 1),
@@ -37,7 +37,7 @@ static cv_core_op random_op(uint32_t classes)
 int main(void)
 {
     const cv_core_params params = {6, 8,  8,  64, 1, 2, 16, 2,  1024, 4, 15, 128, 40, 48, 32, 18, 0x70, 0x180, 5, 7, 1, 3, 5, 6,
-                                   0, 13, 32, 72, 4, 6, 12, 64, 0x30, 1, 1,  64,  8,  2,  32, 3,  0,    0,     0, 1, 4, 1, 9};
+                                   0, 13, 32, 72, 4, 6, 12, 64, 0x30, 1, 1,  64,  8,  2,  1,  32, 3,    0,     0, 0, 1, 4, 1, 9};
     const cv_core_class classes[] = {
         {0, 0, 0, 1, 0, 0, 0}, {0xf, 1, 1, 1, 0, 0, 0}, {0x3, 4, 2, 1, 1, 0, 0x10}, {0x200, 20, 20, 9, 0, 1, 0}};
     uint32_t first[SEGMENTS + 1];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -311,6 +312,19 @@ def test_a_pair_at_changing_distance_is_forwarded():
     sites, params = [(0, 8, False), (0, 8, True)], PARAMS | {"fast_forward_latency": 9, "predicted_pairs": 16}
     assert _turn(update, sites, params, lambda turn: 64 * (turn // 3 % 2)) > 4
     assert _turn(update, sites, params) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "addresses", "bytes_", "renamed"),
+    [(0, (7,), 8, False), (native.MOVED, (7,), 8, True), (native.MOVED, (7,), 2, False), (0, (7, 8), 4, True)],
+)
+def test_some_cores_rename_moves_and_indexed_loads_alone(flags, addresses, bytes_, renamed):
+    """Loops timed on Zen 3: an operand of an addition, a move, one of two bytes, an operand whose address has an index."""
+    load = _op(reads=(3,), addresses=addresses, writes=(3,), flags=native.LOAD | flags)
+    ops = [load, _op(0, reads=(3,), addresses=addresses, flags=native.STORE | native.NO_PORT)]
+    sites, params = [(0, bytes_, False), (1, bytes_, True)], PARAMS | {"forward_latency": 6, "predicted_pairs": 16}
+    assert _turn(ops, sites, params) == 1
+    assert _turn(ops, sites, params | {"renamed_moves": 1}) == (1 if renamed else 7)
 
 
 @given(st.sampled_from([4, 7]), st.integers(0, 2), st.booleans())

@@ -170,6 +170,13 @@ def test_what_loops_and_calls_show_replaces_the_published_values():
     assert calibrated_core(SEED, _profile(**{"front.loop": 30.0}))[1] == {}
 
 
+@pytest.mark.parametrize(("operand", "moves"), [(7.9, 1), (1.1, 0)])
+def test_an_operand_tells_whether_moves_alone_are_renamed(operand, moves):
+    figures = {"forward.pairs": 24.0, "forward.late": 7.0, "forward.operand": operand}
+    assert calibrated_core(SEED, _profile(**figures))[1]["renamed_moves"] == moves
+    assert "renamed_moves" not in calibrated_core(SEED, _profile(**{"forward.operand": operand}))[1]
+
+
 def test_tables_without_the_newest_parameters_still_make_a_core():
     old = {name: value for name, value in SEED.params.items() if name not in ("loop_turns", "return_cycles")}
     params = core_parameters(msgspec.structs.replace(SEED, params=old))
