@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
+from convolver.execution.core_parameters import TARGET_WAYS
 from convolver.execution.mapped import mapped_core
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import MEMORY_PORTS, CoreTable, InstructionKind
@@ -57,6 +58,8 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
+CROWD = 8
+"""Jumps in each of the probe's crowded lines."""
 VECTOR_BYTES = (16, 32, 64)
 TWICE = 1.8
 """A load of twice the bytes that takes this many times as long takes two turns of its port."""
@@ -244,9 +247,10 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     near, far, line = (rounded(f"front.{name}") for name in ("near", "far", "line"))
     targets, code, turns, slots, entry = map(value, SIZES)
     result.param("taken_cycles", near)
-    called = value("branch.call")
-    if near is not None and called is not None:
-        result.param("return_cycles", max(round(called) - 2 * near, near))
+    _calls(result, near, value)
+    crowded = value("front.crowded")
+    if near is not None and crowded is not None:
+        result.param("target_ways", CROWD if round(crowded) <= near else TARGET_WAYS)
     if near is not None and far is not None and far > near:  # else the probe's jumps all were near, and it knows no other
         result.param("far_taken_cycles", far)
         result.param("near_targets", None if targets is None else _power(targets))
@@ -260,6 +264,16 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     if turns is not None and slots is not None:
         result.param("loop_turns", round(turns))
         result.param("loop_buffer", round(slots))
+
+
+def _calls(result: _Calibration, near: int | None, value: Callable[[str], float | None]) -> None:
+    """Take what calls and returns cost; older probes tell only both together, in lines that they cross."""
+    called, returned, crossing = (value(f"branch.{name}") for name in ("called", "returned", "call"))
+    if near is not None and called is not None and returned is not None:
+        result.param("call_cycles", max(round(called) - near, near))
+        result.param("return_cycles", max(round(returned - called), near))
+    elif near is not None and crossing is not None:
+        result.param("return_cycles", max(round(crossing) - 2 * near, near))
 
 
 def _power(exact: float) -> int:

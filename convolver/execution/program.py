@@ -50,6 +50,8 @@ def _flags(one: Instruction) -> int:
         flags |= native.SERIAL
     if one.branch == "return":
         flags |= native.RETURN
+    if one.mnemonic.startswith("call"):
+        flags |= native.CALL
     if one.moved and not one.vector:
         flags |= native.MOVED
     return flags | native.FOLDED * one.constant

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from convolver.machine.core_figures import CoreFigure
 
-JUMPS, LINES = "front.jumps", "front.lines"
-"""What the probe is asked for: jumps 16 bytes apart, and one a line."""
+JUMPS, CROWDED, LINES = "front.jumps", "front.crowded", "front.lines"
+"""What the probe is asked for: jumps 16 bytes apart, 8 bytes apart, and one a line."""
 FEW, MANY = 64, 1536
 """Jumps that any core has near, and that no nearest table holds; their code fits into any first level."""
 MANY_LINES = 2560
@@ -28,14 +28,15 @@ Capacity = Callable[[Callable[[int], bool], int, int], int | None]
 
 
 def front_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
-    """Return ``front.near``, ``front.far`` and ``front.line`` in cycles of a jump, ``front.targets`` in jumps and ``front.code``
-    in lines; None for what does not show."""
+    """Return ``front.near``, ``front.crowded``, ``front.far`` and ``front.line`` in cycles of a jump, ``front.targets`` in
+    jumps and ``front.code`` in lines; None for what does not show."""
     few, many, lines = (list(cycles(*asked)) for asked in ((JUMPS, FEW), (JUMPS, MANY), (LINES, MANY_LINES)))
     if not few or not many or not lines:
         return []
     # A line costs at least what the target of its jump does, so lines are distinguished from jumps that are far.
     return [
         CoreFigure.of_samples("front.near", few),
+        CoreFigure.of_samples("front.crowded", list(cycles(CROWDED, FEW))),
         CoreFigure.of_samples("front.far", many),
         CoreFigure.of_samples("front.line", lines),
         _size("front.targets", JUMPS, (few, many, SHARE), cycles, capacity, (STEP, MANY)),

@@ -6,8 +6,8 @@
 static int valid_params(const cv_core_params *p)
 {
     const uint32_t ports = (UINT32_C(1) << CV_CORE_PORTS) - 1;
-    const uint32_t least_one[] = {p->issue_width,  p->retire_width, p->fetch_width, p->scheduler,   p->load_buffer, p->store_buffer,
-                                  p->fill_buffers, p->line_bytes,   p->load_ports,  p->store_ports, p->string_bytes};
+    const uint32_t least_one[] = {p->issue_width,  p->retire_width, p->fetch_width, p->scheduler,   p->load_buffer,  p->store_buffer,
+                                  p->fill_buffers, p->line_bytes,   p->load_ports,  p->store_ports, p->string_bytes, p->target_ways};
     for (size_t i = 0; i < sizeof least_one / sizeof *least_one; i++)
         if (!least_one[i] || least_one[i] > ports)
             return 0;
@@ -20,9 +20,9 @@ static int valid_params(const cv_core_params *p)
             return 0;
     /* An instruction of 255 slots must fit. */
     return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
-           p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
-           p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops) &&
-           p->near_pages <= largest && p->page_cycles < largest;
+           p->call_cycles < largest && p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 &&
+           p->code_line_cycles < largest && p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest &&
+           (p->decode_width || !p->decoded_ops) && p->near_pages <= largest && p->page_cycles < largest;
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes)
@@ -90,7 +90,7 @@ static int buffers(cv_core *c)
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
            queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
-           near_new(&c->targets, p->near_targets, TARGET_WAYS) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
+           near_new(&c->targets, p->near_targets, p->target_ways) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
            near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS) && near_new(&c->pages, p->near_pages, PAGE_WAYS);
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TARGET_WAYS 4 /* taken branches in a line of code that are near */
 #define CODE_WAYS 8
 #define PAGE_WAYS 8
 #define PAGE_SHIFT 12

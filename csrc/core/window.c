@@ -341,7 +341,8 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
 static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target)
 {
     const int near = near_use(&c->targets, behind >> c->line_shift, behind);
-    const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : c->params.taken_cycles;
+    const uint32_t called = branch->flags & CV_CORE_CALL ? c->params.call_cycles : c->params.taken_cycles;
+    const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : called;
     c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
     if (target >= behind) {
         c->loop_path = (c->loop_path ^ target) * UINT64_C(0x9e3779b97f4a7c15);

@@ -36,7 +36,8 @@ enum cv_core_op_flags {
     CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
     CV_CORE_LOCKED = 4096,   /* waits for all before it, and on some cores all after it wait for it */
     CV_CORE_NEW_END = 8192,  /* ends in another line of code than the instruction before it: on some cores it belongs there */
-    CV_CORE_MOVED = 16384    /* copies 4 or 8 bytes from memory to a general register */
+    CV_CORE_MOVED = 16384,   /* copies 4 or 8 bytes from memory to a general register */
+    CV_CORE_CALL = 32768     /* goes on in another function, and comes back */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -67,7 +68,9 @@ typedef struct {
     uint32_t queue;            /* slots between fetch and issue */
     uint32_t taken_cycles;     /* fetch cycles that a taken branch ends */
     uint32_t return_cycles;    /* fetch cycles that a return ends */
+    uint32_t call_cycles;      /* fetch cycles that a call ends */
     uint32_t near_targets;     /* taken branches for which this holds, the ones used last; 0: all */
+    uint32_t target_ways;      /* of them in one line of code */
     uint32_t far_taken_cycles; /* fetch cycles that another one ends */
     uint32_t code_bytes;       /* of the first level that holds code; 0: all code is near */
     uint32_t code_line_cycles; /* of fetch for a line of code from the next level, while fetch runs ahead */

@@ -80,6 +80,9 @@ BODY(p_stack, ".rept 64\n push %rax\n pop %rax\n .endr\n")
 BODY(b_random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n")
 /* A call, its return and a jump, each in 16 bytes of its own: more branches there take longer. */
 BODY(b_call, "call 1f\n .nops 11\n jmp 2f\n .nops 14\n 1: ret\n .nops 15\n 2:\n")
+/* A call and a jump in a line of code, without and with a return between them. */
+BODY(b_called, "call 1f\n .skip 27, 0x90\n 1: lea 8(%rsp), %rsp\n jmp 2f\n .skip 25, 0x90\n 2:\n")
+BODY(b_returned, "call 1f\n jmp 2f\n .skip 25, 0x90\n 1: ret\n .skip 31, 0x90\n 2:\n")
 BODY(b_steady, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n jo 1f\n nop\n 1:\n")
 
 /* Throughputs: no instruction waits for another of the piece. */
@@ -146,8 +149,9 @@ BODY(w_wait_second, "lea (%rbp, %rcx), %r11")
 BODY(w_load, "mov (%rsp), %r11")
 BODY(w_store, "mov %r9, -64(%rsp)")
 
-/* Jumps over the rest of 16 bytes, and of a line of code. */
+/* Jumps over the rest of 16 bytes, of 8, and of a line of code. */
 BODY(j_jump, ".byte 0xeb, 14\n .skip 14, 0x90\n")
+BODY(j_crowded, ".byte 0xeb, 6\n .skip 6, 0x90\n")
 BODY(j_line, ".byte 0xeb, 62\n .skip 62, 0x90\n")
 
 /* A loop of rbp turns. */
@@ -211,6 +215,8 @@ const struct cv_body cv_bodies[] = {
     {"branch.random", PIECE(b_random), 1, 0, 0, 0},
     {"branch.steady", PIECE(b_steady), 1, 0, 0, 0},
     {"branch.call", PIECE(b_call), 1, 0, 0, 0},
+    {"branch.called", PIECE(b_called), 1, 0, 0, 0},
+    {"branch.returned", PIECE(b_returned), 1, 0, 0, 0},
     PAIRS(4, 4),
     PAIRS(8, 8),
     PAIRS(12, 12),
@@ -283,7 +289,7 @@ const struct cv_filler cv_fillers[] = {
 };
 const size_t cv_filler_count = sizeof cv_fillers / sizeof *cv_fillers;
 
-const struct cv_jump cv_jumps[] = {{"front.jumps", PIECE(j_jump)}, {"front.lines", PIECE(j_line)}};
+const struct cv_jump cv_jumps[] = {{"front.jumps", PIECE(j_jump)}, {"front.crowded", PIECE(j_crowded)}, {"front.lines", PIECE(j_line)}};
 const size_t cv_jump_count = sizeof cv_jumps / sizeof *cv_jumps;
 
 const struct cv_piece cv_addition = PIECE(addition), cv_multiplication = PIECE(multiplication), cv_first_load = PIECE(first_load),

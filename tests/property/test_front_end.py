@@ -22,10 +22,10 @@ LINE = 64
 NEAR = PARAMS | {"near_targets": 0, "code_bytes": 0, "taken_cycles": 1}
 
 
-def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0):
-    """Return the cycles of so many rounds through segments of one instruction, one a line, each of which jumps to the next."""
+def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0, apart=2 * LINE):
+    """Return the cycles of so many rounds through segments of one instruction, each of which jumps to the next."""
     op = np.array([_op(0, flags=native.NO_PORT | op_flags, slots=slots)] * jumps, dtype=native.OP)
-    address = (1 + 2 * np.arange(jumps, dtype=np.uint64)) * LINE
+    address = LINE + apart * np.arange(jumps, dtype=np.uint64)
     none = np.zeros(0, dtype=np.uint16)
     code = Code(np.arange(jumps + 1), address, address + np.uint64(4), op, none, none, none)
     core = Core(params, [PortClass(0, 0, 0, 1)], code)
@@ -137,9 +137,9 @@ def _probe(targets, lines, far, line):
 
 @given(st.sampled_from([128, 256, 512, 1024]), st.sampled_from([512, 768, 1024]), st.integers(2, 4), st.integers(6, 9))
 def test_the_sizes_of_tables_are_found_as_they_are(targets, lines, far, line):
-    near, many, last, found, code = front_figures(_probe(targets, lines, float(far), float(line)), capacity)
-    found_cycles = [(one.name, one.value) for one in (near, many, last)]
-    assert found_cycles == [("front.near", 1.0), ("front.far", far), ("front.line", line)]
+    near, crowded, many, last, found, code = front_figures(_probe(targets, lines, float(far), float(line)), capacity)
+    found_cycles = [(one.name, one.value) for one in (near, crowded, many, last)]
+    assert found_cycles == [("front.near", 1.0), ("front.crowded", 1.0), ("front.far", far), ("front.line", line)]
     assert (found.value, code.value) == (targets, lines)
 
 
@@ -192,11 +192,19 @@ def test_a_loop_in_the_buffer_is_not_held_up_by_its_branch(far, more):
     assert _end(unbuffered, 12 + more, flags=None) - _end(unbuffered, 12, flags=None) == more * far
 
 
-@given(st.integers(1, 6), st.integers(1, 6))
-def test_returns_end_as_many_cycles_as_the_core_says(jump, more):
-    params = NEAR | {"taken_cycles": jump, "far_taken_cycles": jump, "return_cycles": jump + more}
+@given(st.integers(1, 6), st.integers(1, 6), st.sampled_from([("return_cycles", native.RETURN), ("call_cycles", native.CALL)]))
+def test_calls_and_returns_end_as_many_cycles_as_the_core_says(jump, more, kind):
+    name, flag = kind
+    params = NEAR | {"taken_cycles": jump, "far_taken_cycles": jump, name: jump + more}
     assert _steady(params, 8) == 8 * jump
-    assert _steady(params, 8, op_flags=native.RETURN) == 8 * (jump + more)
+    assert _steady(params, 8, op_flags=flag) == 8 * (jump + more)
+
+
+@given(st.integers(1, 7), st.integers(2, 5))
+def test_as_many_branches_of_a_line_are_near_as_it_has_ways(ways, far):
+    params = NEAR | {"near_targets": 64 * ways, "target_ways": ways, "far_taken_cycles": far}
+    assert _steady(params, ways, apart=8) == ways
+    assert _steady(params, ways + 1, apart=8) == (ways + 1) * far
 
 
 def _buffering(turns, slots, *, penalty=22.0):

@@ -170,6 +170,18 @@ def test_what_loops_and_calls_show_replaces_the_published_values():
     assert calibrated_core(SEED, _profile(**{"front.loop": 30.0}))[1] == {}
 
 
+def test_calls_and_returns_are_told_apart_where_the_probe_does():
+    figures = {"front.near": 1.02, "branch.call": 5.6, "branch.called": 3.02, "branch.returned": 5.02}
+    used = calibrated_core(SEED, _profile(**figures))[1]
+    assert used == {"taken_cycles": 1, "call_cycles": 2, "return_cycles": 2}
+
+
+@pytest.mark.parametrize(("crowded", "ways"), [(1.02, 8), (1.8, 4)])
+def test_crowded_lines_tell_how_many_of_their_jumps_are_near(crowded, ways):
+    used = calibrated_core(SEED, _profile(**{"front.near": 1.02, "front.crowded": crowded}))[1]
+    assert used == {"taken_cycles": 1, "target_ways": ways}
+
+
 @pytest.mark.parametrize(("operand", "moves"), [(7.9, 1), (1.1, 0)])
 def test_an_operand_tells_whether_moves_alone_are_renamed(operand, moves):
     figures = {"forward.pairs": 24.0, "forward.late": 7.0, "forward.operand": operand}
