@@ -160,6 +160,13 @@ uint32_t new_counter(uint32_t first, int segments, int sign)
     return CV_SLOT_COUNTERS + 8 * (uint32_t)SHARED->exits++;
 }
 
+void add_one(uint32_t counter)
+{
+    load(RCX, counter);
+    address_of(RCX, RCX, -1, 1, 1);
+    store(RCX, counter);
+}
+
 void count_free(uint32_t counter) /* changes the flags */
 {
     CODE_BYTES("\x65\x48\xff\x04\x25");

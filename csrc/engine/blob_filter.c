@@ -62,24 +62,20 @@ static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
 {
     bring_rcx();
     rcx_kept = 1;
-    store(RAX, O_A);
-    store(RCX, O_B);
+    spill();
     load_address(x, reference);
     put_pair(first);
-    load(RAX, O_A);
-    load(RCX, O_B);
+    unspill();
 }
 
 static void put_register(int reg, uint32_t first)
 {
     bring_rcx();
     rcx_kept = 1;
-    store(RAX, O_A);
-    store(RCX, O_B);
+    spill();
     address_of(RAX, reg, -1, 1, 0);
     put_pair(first);
-    load(RAX, O_A);
-    load(RCX, O_B);
+    unspill();
 }
 
 /* Where the last byte of a reference lies beyond the class's line, into rcx; 0: not by one instruction. */

@@ -16,8 +16,6 @@ const char *failed;
 uint64_t head, head_code;
 int head_mode, head_version;
 
-/* ---- counting code ---- */
-
 static struct side {
     uint8_t *site;
     uint64_t target;
@@ -37,6 +35,101 @@ static void repeat_before(uint32_t segment) { add_turns(new_counter(segment, 0, 
 
 static void repeat_behind(uint32_t segment) { add_turns(new_counter(segment, 0, -1)); }
 
+/* ---- ways out ---- */
+
+/* Of a way out that nothing before it counts; 0 in recording code, whose visits are counted. */
+static uint32_t exit_counter(uint32_t first, int n) { return head_mode == CV_RECORDING ? 0 : new_counter(first, n, 1); }
+
+/* `counter` is 0 where this way has been counted. */
+static void count_and_exit(uint32_t counter, uint64_t target)
+{
+    if (counter)
+        count_to(counter, target);
+    exit_to(target, head_mode);
+}
+
+static void branch_to_side(unsigned condition, uint64_t target, uint32_t counter)
+{
+    byte(0x0f);
+    byte(0x80u | condition);
+    leave_at(target, counter, rcx_away);
+}
+
+static void side_stubs(void)
+{
+    for (int i = 0; i < n_sides; i++) {
+        patch(sides[i].site, out);
+        if (sides[i].away)
+            load(RCX, O_B);
+        count_and_exit(sides[i].counter, sides[i].target);
+    }
+}
+
+static void end_indirectly(const struct cv_x86 *last, int n, uint32_t counter)
+{
+    store(RCX, O_B);
+    place(last->address, n - 1, CV_PLACE_RCX);
+    if (last->kind == CV_X86_RETURN) {
+        byte(0x59); /* pop rcx */
+        if (last->pops)
+            address_of(RSP, RSP, -1, 1, last->pops);
+    } else {
+        load_target(last, codes[n_instructions - 1]);
+        if (last->kind == CV_X86_CALL_INDIRECT)
+            push_return(last->address + last->length);
+    }
+    if (counter) {
+        store(RCX, O_TARGET);
+        add_one(counter);
+        load(RCX, O_TARGET);
+    }
+    if (last->kind == CV_X86_RETURN)
+        look_at_return();
+    indirect(head_mode);
+}
+
+/* The last instruction of the n-th segment, after which the code ends. A branch's own exit is a side. */
+static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t counter)
+{
+    const uint64_t next = last->address + last->length;
+    bring_rcx();
+    switch (last->kind) {
+    case CV_X86_PLAIN: count_and_exit(counter, next); break;
+    case CV_X86_BRANCH: count_and_exit(exit_counter(first, n), next); break;
+    case CV_X86_LOOP:
+        bytes(codes[n_instructions - 1], last->length - 1u);
+        CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
+        leave_at(last->target, exit_counter(first, n), 0);
+        count_and_exit(exit_counter(first, n), next);
+        break;
+    case CV_X86_JUMP: count_and_exit(counter, last->target); break;
+    case CV_X86_CALL:
+        if (counter)
+            count_to(counter, last->target);
+        place(last->address, n - 1, 0);
+        push_return(next);
+        exit_to(last->target, head_mode);
+        break;
+    case CV_X86_RETURN:
+    case CV_X86_JUMP_INDIRECT:
+    case CV_X86_CALL_INDIRECT: end_indirectly(last, n, counter); break;
+    default: /* a system call, or a request */
+        if (counter)
+            count_kept(counter);
+        store_constant(O_TARGET, next);
+        jump(cv_table[last->kind == CV_X86_REQUEST ? ENTER_REQUEST : ENTER_CALL]);
+        break;
+    }
+}
+
+/* ---- counting code ---- */
+
+/* A superblock as far as it has been copied: where its list of segments begins, and how long it is. */
+struct path {
+    uint32_t first;
+    int segments, instructions;
+};
+
 /* Before which instruction of the segment (its last one included) nobody sees the flags any more; -1: none. */
 static int flags_dead_at(void)
 {
@@ -55,326 +148,237 @@ static int follow(uint64_t target)
     if (target != head && !head_version && cv_known(head_mode, target))
         return 0;
     const char *why;
-    return !is_marked(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region;
+    return !is_marked(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region && decode(target)->x.length &&
+           decode(target)->x.kind != CV_X86_REFUSED;
 }
 
-static int is_plain_end(const struct cv_x86 *last) { return last->kind == CV_X86_BRANCH || last->kind == CV_X86_LOOP; }
-
-/* The end of a superblock, at its last segment's last instruction. */
-static void end_of(const struct cv_x86 *last, uint32_t first, int n, uint32_t counter, int counted)
+/* Where the superblock goes on after the segment that it has copied last; 0: it ends. `inverted`: with the branch taken. */
+static uint64_t next_segment(const struct path *path, const struct cv_blob_segment *segment, int *inverted)
 {
+    const struct cv_x86 *last = &instructions[n_instructions - 1];
     const uint64_t next = last->address + last->length;
-    const uint8_t *code = codes[n_instructions - 1];
-    bring_rcx();
-    switch (last->kind) {
-    case CV_X86_PLAIN:
-        count_to(counter, next);
-        exit_to(next, head_mode);
-        break;
-    case CV_X86_BRANCH: /* its own exit is a side */
-        count_to(new_counter(first, n, 1), next);
-        exit_to(next, head_mode);
-        break;
-    case CV_X86_LOOP:
-        bytes(code, last->length - 1u);
-        CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
-        leave_at(last->target, new_counter(first, n, 1), 0);
-        count_to(new_counter(first, n, 1), next);
-        exit_to(next, head_mode);
-        break;
-    case CV_X86_JUMP:
-        if (!counted)
-            count_to(counter, last->target);
-        exit_to(last->target, head_mode);
-        break;
-    case CV_X86_CALL:
-        if (!counted)
-            count_to(counter, last->target);
-        place(last->address, n - 1, 0);
-        push_return(next);
-        exit_to(last->target, head_mode);
-        break;
-    case CV_X86_RETURN:
-    case CV_X86_JUMP_INDIRECT:
-    case CV_X86_CALL_INDIRECT:
-        store(RCX, O_B);
-        if (last->kind == CV_X86_RETURN) {
-            place(last->address, n - 1, CV_PLACE_RCX);
-            byte(0x59); /* pop rcx */
-            if (last->pops)
-                address_of(RSP, RSP, -1, 1, last->pops);
-        } else {
-            place(last->address, n - 1, CV_PLACE_RCX);
-            load_target(last, code);
-            if (last->kind == CV_X86_CALL_INDIRECT)
-                push_return(next);
-        }
-        if (!counted) {
-            store(RCX, O_TARGET);
-            load(RCX, counter);
-            address_of(RCX, RCX, -1, 1, 1);
-            store(RCX, counter);
-            load(RCX, O_TARGET);
-        }
-        if (last->kind == CV_X86_RETURN)
-            look_at_return();
-        indirect(head_mode);
-        break;
-    default: /* a system call, or a request */
-        if (!counted)
-            count_kept(counter);
-        store_constant(O_TARGET, next);
-        jump(cv_table[last->kind == CV_X86_REQUEST ? ENTER_REQUEST : ENTER_CALL]);
-        break;
+    uint64_t on = 0;
+    *inverted = 0;
+    if (path->segments >= MOST_SEGMENTS || path->instructions >= LONG_ENOUGH)
+        return 0;
+    if (last->kind == CV_X86_BRANCH) {
+        *inverted = segment->prefers ? segment->prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
+        on = *inverted ? last->target : next;
+    } else if (last->kind == CV_X86_JUMP || last->kind == CV_X86_CALL) {
+        on = last->target;
+    } else if (last->kind == CV_X86_PLAIN) {
+        on = next;
     }
+    if (on && follow(on))
+        return on;
+    *inverted = 0;
+    return 0;
+}
+
+/* `reference` counts those of the segment before it. */
+static void copy_counting(int i, uint32_t segment, int n, int *reference, int flags_dead)
+{
+    const struct cv_x86 *x = &instructions[i];
+    if (x->repeated || x->compares) {
+        bring_rcx();
+        repeat_before(segment);
+    }
+    filter_instruction(x, segment, reference, flags_dead);
+    if (rcx_kept && cv_x86_touches_rcx(x)) {
+        bring_rcx();
+        rcx_kept = !may_change_rcx(x);
+    }
+    place(x->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
+    copy(x, codes[i]);
+    if (x->compares)
+        repeat_behind(segment);
+    filter_behind(x, segment);
+}
+
+/* Copies a segment without a last instruction that goes elsewhere, and counts its way out where nobody sees the flags. Returns the
+ * counter; 0: it has been counted. */
+static uint32_t copy_segment(uint32_t segment, int n, uint32_t counter)
+{
+    const int last = n_instructions - 1, ends = instructions[last].kind != CV_X86_PLAIN, dead = counter && ends ? flags_dead_at() : -1;
+    uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
+    int reference = 0;
+    if (head_mode == CV_FILTERING)
+        find_dead_flags(flags_dead);
+    for (int i = 0; i <= last; i++) {
+        if (dead == i) {
+            count_free(counter);
+            counter = 0;
+        }
+        if (i == last && ends)
+            filter_instruction(&instructions[i], segment, &reference, flags_dead[i]);
+        else
+            copy_counting(i, segment, n, &reference, flags_dead[i]);
+    }
+    return counter;
+}
+
+/* Where code comes that cannot be translated. */
+static void end_before(const struct path *path, uint64_t target)
+{
+    failed = 0;
+    bring_rcx();
+    count_kept(new_counter(path->first, path->segments, 1));
+    exit_to(target, head_mode);
+}
+
+/* Adds the segment at an address. Returns where the next one begins; 0: the superblock ends. */
+static uint64_t add_segment(struct path *path, uint64_t address)
+{
+    const int64_t id = segment_at(address);
+    if (id < 0 && address != head)
+        end_before(path, address);
+    if (id < 0)
+        return 0;
+    if (SHARED->listed + 1 >= CV_MOST_LISTED) {
+        fail("more code than there is room for");
+        return 0;
+    }
+    LISTED[SHARED->listed++] = (uint32_t)id;
+    const int n = ++path->segments;
+    path->instructions += n_instructions;
+    const struct cv_x86 *last = &instructions[n_instructions - 1];
+    const uint64_t next = last->address + last->length;
+    int inverted;
+    const uint64_t on = next_segment(path, &SEGMENTS[id], &inverted);
+    const int has_one_exit = !on && last->kind != CV_X86_BRANCH && last->kind != CV_X86_LOOP;
+    const uint32_t counter = copy_segment((uint32_t)id, n, has_one_exit ? new_counter(path->first, n, 1) : 0);
+    if (last->kind == CV_X86_BRANCH)
+        branch_to_side(last->condition ^ (unsigned)inverted, inverted ? next : last->target, new_counter(path->first, n, 1));
+    if (!on) {
+        end_with(last, path->first, n, counter);
+    } else if (last->kind == CV_X86_CALL) {
+        place(last->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
+        push_return(next);
+    }
+    return on;
 }
 
 static uint64_t counting(uint64_t address)
 {
-    uint8_t *start = out;
-    const uint32_t first = (uint32_t)SHARED->listed;
-    int n = 0, total = 0;
-    uint64_t at = address;
+    const uint64_t start = (uint64_t)out;
+    struct path path = {.first = (uint32_t)SHARED->listed};
     nothing(9); /* for a jump to code of later, see sever */
     mark_at(address);
-    for (;;) {
-        const int64_t id = segment_at(at);
-        if (id < 0) {
-            if (at == address)
-                break;
-            failed = 0;
-            bring_rcx();
-            count_kept(new_counter(first, n, 1));
-            exit_to(at, head_mode);
-            break;
-        }
-        if (SHARED->listed + 1 >= CV_MOST_LISTED) {
-            fail("more code than there is room for");
-            break;
-        }
-        LISTED[SHARED->listed++] = (uint32_t)id;
-        n++;
-        const struct cv_x86 *last = &instructions[n_instructions - 1];
-        const uint64_t next = last->address + last->length;
-        const int ends = last->kind != CV_X86_PLAIN;
-        uint64_t on = 0;
-        int inverted = 0;
-        total += n_instructions;
-        if (n < MOST_SEGMENTS && total < LONG_ENOUGH) {
-            if (last->kind == CV_X86_BRANCH) {
-                const int prefers = SEGMENTS[id].prefers;
-                inverted = prefers ? prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
-                on = inverted ? last->target : next;
-            } else if (last->kind == CV_X86_JUMP || last->kind == CV_X86_CALL) {
-                on = last->target;
-            } else if (last->kind == CV_X86_PLAIN) {
-                on = next;
-            }
-            if (on && (!follow(on) || !decode(on)->x.length || decode(on)->x.kind == CV_X86_REFUSED))
-                on = inverted = 0;
-        }
-        const uint32_t counter = !on && !is_plain_end(last) ? new_counter(first, n, 1) : 0;
-        const int dead = counter && ends ? flags_dead_at() : -1;
-        uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
-        int counted = 0, reference = 0;
-        if (head_mode == CV_FILTERING)
-            find_dead_flags(flags_dead);
-        for (int i = 0; i < n_instructions - ends; i++) {
-            if (dead == i) {
-                count_free(counter);
-                counted = 1;
-            }
-            if (instructions[i].repeated || instructions[i].compares) {
-                bring_rcx();
-                repeat_before((uint32_t)id);
-            }
-            filter_instruction(&instructions[i], (uint32_t)id, &reference, flags_dead[i]);
-            if (rcx_kept && cv_x86_touches_rcx(&instructions[i])) {
-                bring_rcx();
-                rcx_kept = !may_change_rcx(&instructions[i]);
-            }
-            place(instructions[i].address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
-            copy(&instructions[i], codes[i]);
-            if (instructions[i].compares)
-                repeat_behind((uint32_t)id);
-            filter_behind(&instructions[i], (uint32_t)id);
-        }
-        if (ends && dead == n_instructions - 1) {
-            count_free(counter);
-            counted = 1;
-        }
-        if (ends)
-            filter_instruction(last, (uint32_t)id, &reference, flags_dead[n_instructions - 1]);
-        if (last->kind == CV_X86_BRANCH) {
-            byte(0x0f);
-            byte(0x80u | (last->condition ^ (unsigned)inverted));
-            leave_at(inverted ? next : last->target, new_counter(first, n, 1), rcx_away);
-        }
-        if (!on) {
-            end_of(last, first, n, counter, counted);
-            break;
-        }
-        if (last->kind == CV_X86_CALL) {
-            place(last->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
-            push_return(next);
-        }
-        at = on;
-    }
-    for (int i = 0; i < n_sides; i++) {
-        patch(sides[i].site, out);
-        if (sides[i].away)
-            load(RCX, O_B);
-        count_to(sides[i].counter, sides[i].target);
-        exit_to(sides[i].target, head_mode);
-    }
-    return (uint64_t)start;
+    do
+        address = add_segment(&path, address);
+    while (address);
+    side_stubs();
+    return start;
 }
 
 /* ---- recording code ---- */
 
-/* The buffer has been moved past the visit already, so that an exit needs no repair. */
-static void store_word(int reg, int k, int words)
+static int words_left; /* of the visit, which the buffer has been moved past already, so that an exit needs no repair */
+
+static void store_word(int reg)
 {
     const int other = reg == RCX ? RAX : RCX;
     load(other, O_BUFFER);
     byte(0x48);
     byte(0x89);
     byte(0x80u | (unsigned)reg << 3 | (unsigned)other);
-    word((uint32_t)(8 * (k - words)));
+    word((uint32_t)(-8 * words_left--));
 }
 
-static uint64_t recording(uint64_t address)
+/* Asks first whether something is to be done, and whether the burst has ended. Returns where the jump to what is asked for lies. */
+static uint8_t *begin_visit(uint32_t id, uint64_t address)
 {
-    uint8_t *start = out;
-    const int64_t id = segment_at(address);
-    if (id < 0)
-        return 0;
-    struct cv_blob_segment *s = &SEGMENTS[id];
-    LISTED[SHARED->listed] = (uint32_t)id;
-    if (!s->counter)
-        s->counter = new_counter((uint32_t)SHARED->listed, 1, 1);
-    SHARED->listed++;
-    const int words = s->words;
-    int k = 0;
-    mark_at(address);
-    store(RAX, O_A);
-    store(RCX, O_B);
+    const struct cv_blob_segment *s = &SEGMENTS[id];
+    spill();
     load(RCX, O_FLAG);
     CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp; on: */
-    uint8_t *asked = out;
+    uint8_t *const asked = out;
     word(0);
     load(RCX, O_LEFT);
     address_of(RCX, RCX, -1, 1, -1);
     store(RCX, O_LEFT);
     CODE_BYTES("\xe3\x02\xeb"); /* jrcxz over; jmp on */
-    uint8_t *on = out;
+    uint8_t *const on = out;
     byte(0);
-    load(RAX, O_A);
-    load(RCX, O_B);
+    unspill();
     store_constant(O_TARGET, address);
     jump(cv_table[ENTER_BURST_END]);
     *on = (uint8_t)(out - on - 1);
     load(RAX, O_BUFFER);
     byte(0xb9); /* mov ecx, id */
-    word((uint32_t)id);
+    word(id);
     CODE_BYTES("\x48\x89\x08"); /* mov [rax], rcx */
-    address_of(RAX, RAX, -1, 1, 8 * (words + 1));
+    address_of(RAX, RAX, -1, 1, 8 * (s->words + 1));
     store(RAX, O_BUFFER);
-    load(RCX, s->counter);
-    address_of(RCX, RCX, -1, 1, 1);
-    store(RCX, s->counter);
-    load(RAX, O_A);
-    load(RCX, O_B);
+    add_one(s->counter);
+    unspill();
+    words_left = s->words;
+    return asked;
+}
+
+static void record_references(const struct cv_x86 *x)
+{
+    for (int r = 0; r < x->n_references; r++) {
+        if (!cv_has_word(x, r))
+            continue;
+        spill();
+        load_address(x, r);
+        store_word(RAX);
+        unspill();
+    }
+}
+
+static void copy_recording(int i, uint32_t segment)
+{
+    const struct cv_x86 *x = &instructions[i];
+    const int repeats = x->repeated || x->compares;
+    if (repeats) {
+        store(RAX, O_A);
+        store_word(RCX);
+        load(RAX, O_A);
+        repeat_before(segment);
+    }
+    place(x->address, 0, 0);
+    copy(x, codes[i]);
+    if (repeats) {
+        store(RAX, O_A);
+        store_word(RCX);
+        store(RCX, O_B);
+        address_of(RAX, x->references[0].where == CV_X86_SOURCE ? RSI : RDI, -1, 1, 0);
+        store_word(RAX);
+        unspill();
+    }
+    if (x->compares)
+        repeat_behind(segment);
+}
+
+static uint64_t recording(uint64_t address)
+{
+    const uint64_t start = (uint64_t)out;
+    const int64_t id = segment_at(address);
+    if (id < 0)
+        return 0;
+    LISTED[SHARED->listed] = (uint32_t)id;
+    if (!SEGMENTS[id].counter)
+        SEGMENTS[id].counter = new_counter((uint32_t)SHARED->listed, 1, 1);
+    SHARED->listed++;
+    mark_at(address);
+    uint8_t *const asked = begin_visit((uint32_t)id, address);
     const struct cv_x86 *last = &instructions[n_instructions - 1];
-    const uint64_t next = last->address + last->length;
     for (int i = 0; i < n_instructions; i++) {
-        const struct cv_x86 *x = &instructions[i];
-        const int repeats = x->repeated || x->compares;
-        for (int r = 0; r < x->n_references; r++) {
-            if (!cv_has_word(x, r))
-                continue;
-            store(RAX, O_A);
-            store(RCX, O_B);
-            load_address(x, r);
-            store_word(RAX, k++, words);
-            load(RAX, O_A);
-            load(RCX, O_B);
-        }
-        if (x->kind != CV_X86_PLAIN)
-            break;
-        if (repeats) {
-            store(RAX, O_A);
-            store_word(RCX, k++, words);
-            load(RAX, O_A);
-            repeat_before((uint32_t)id);
-        }
-        place(x->address, 0, 0);
-        copy(x, codes[i]);
-        if (repeats) {
-            store(RAX, O_A);
-            store_word(RCX, k++, words);
-            store(RCX, O_B);
-            address_of(RAX, x->references[0].where == CV_X86_SOURCE ? RSI : RDI, -1, 1, 0);
-            store_word(RAX, k++, words);
-            load(RAX, O_A);
-            load(RCX, O_B);
-        }
-        if (x->compares)
-            repeat_behind((uint32_t)id);
+        record_references(&instructions[i]);
+        if (instructions[i].kind == CV_X86_PLAIN)
+            copy_recording(i, (uint32_t)id);
     }
-    const uint8_t *code = codes[n_instructions - 1];
-    switch (last->kind) {
-    case CV_X86_PLAIN: exit_to(next, CV_RECORDING); break;
-    case CV_X86_BRANCH:
-        byte(0x0f);
-        byte(0x80u | last->condition);
-        leave_at(last->target, 0, 0);
-        exit_to(next, CV_RECORDING);
-        break;
-    case CV_X86_LOOP:
-        bytes(code, last->length - 1u);
-        CODE_BYTES("\x02\xeb\x05\xe9");
-        leave_at(last->target, 0, 0);
-        exit_to(next, CV_RECORDING);
-        break;
-    case CV_X86_JUMP: exit_to(last->target, CV_RECORDING); break;
-    case CV_X86_CALL:
-        place(last->address, 0, 0);
-        push_return(next);
-        exit_to(last->target, CV_RECORDING);
-        break;
-    case CV_X86_RETURN:
-        store(RCX, O_B);
-        place(last->address, 0, CV_PLACE_RCX);
-        byte(0x59);
-        if (last->pops)
-            address_of(RSP, RSP, -1, 1, last->pops);
-        look_at_return();
-        indirect(CV_RECORDING);
-        break;
-    case CV_X86_JUMP_INDIRECT:
-    case CV_X86_CALL_INDIRECT:
-        store(RCX, O_B);
-        place(last->address, 0, CV_PLACE_RCX);
-        load_target(last, code);
-        if (last->kind == CV_X86_CALL_INDIRECT)
-            push_return(next);
-        indirect(CV_RECORDING);
-        break;
-    default:
-        store_constant(O_TARGET, next);
-        jump(cv_table[last->kind == CV_X86_REQUEST ? ENTER_REQUEST : ENTER_CALL]);
-        break;
-    }
-    for (int i = 0; i < n_sides; i++) {
-        patch(sides[i].site, out);
-        exit_to(sides[i].target, CV_RECORDING);
-    }
+    if (last->kind == CV_X86_BRANCH)
+        branch_to_side(last->condition, last->target, 0);
+    end_with(last, 0, 1, 0);
+    side_stubs();
     patch(asked, out);
     load(RCX, O_B);
     store_constant(O_TARGET, address);
     jump(cv_table[ENTER_POLL]);
-    return (uint64_t)start;
+    return start;
 }
 
 /* What is seldom executed lies elsewhere, so that it takes no room in the caches. */

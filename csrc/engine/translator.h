@@ -90,6 +90,19 @@ static inline void store(int reg, uint32_t offset) { with_slot(0x89, reg, offset
 
 static inline void load(int reg, uint32_t offset) { with_slot(0x8b, reg, offset); }
 
+/* rax and rcx into the slot, and back. */
+static inline void spill(void)
+{
+    store(RAX, O_A);
+    store(RCX, O_B);
+}
+
+static inline void unspill(void)
+{
+    load(RAX, O_A);
+    load(RCX, O_B);
+}
+
 void address_of(int reg, int base, int index, int scale, int32_t displacement);
 uint64_t constant(uint64_t value);
 void relative(uint64_t target);
@@ -102,6 +115,7 @@ void copy(const struct cv_x86 *x, const uint8_t *code);
 void load_target(const struct cv_x86 *x, const uint8_t *code);
 void push_return(uint64_t address);
 uint32_t new_counter(uint32_t first, int segments, int sign);
+void add_one(uint32_t counter);    /* by rcx */
 void count_free(uint32_t counter); /* changes the flags */
 void count_kept(uint32_t counter);
 void add_turns(uint32_t counter);
