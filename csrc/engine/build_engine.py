@@ -20,7 +20,10 @@ BLOB = (
     *(*DECODER, "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate", "blob_run"),
     *("blob_pace", "blob_outside", "blob_bursts", "blob_family", "blob_marks", "blob_objects", "blob_signals"),
 )
-CONTROLLER = (*DECODER, "engine_control", "engine_inject", "engine_family", "engine_wire", "engine_objects")
+CONTROLLER = (
+    *(*DECODER, "engine_control", "engine_inject", "engine_family", "engine_wire", "engine_definitions", "engine_counts"),
+    *("engine_parts", "engine_objects"),
+)
 FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),
     *("-mno-red-zone", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns"),
