@@ -14,6 +14,7 @@
 #define BRANCHES ((struct cv_blob_branch *)(CV_SHARED_BASE + CV_OFF_BRANCHES))
 #define PLACES ((struct cv_blob_place *)(CV_SHARED_BASE + CV_OFF_PLACES))
 #define cv_lookups(mode) ((uint64_t *)(CV_SHARED_BASE + CV_OFF_LOOKUP) + (uint64_t)(mode) * CV_LOOKUPS)
+#define cv_slot_at(i) ((struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + (i) * CV_SLOT_BYTES))
 #define MAPPINGS ((struct cv_blob_mapping *)(CV_SHARED_BASE + CV_OFF_MAPPINGS))
 
 /* Registers of the program as SAVE (blob_entry.S) puts them on the stack. */
@@ -74,17 +75,28 @@ const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_supe
 int cv_in_cache(uint64_t address);
 
 /* blob_run.c */
-struct cv_slot *cv_new_slot(void);
 uint64_t cv_find(struct cv_slot *slot, uint64_t target); /* where to go on for the program's address `target` */
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target);
+uint64_t cv_give_up(struct cv_slot *slot, uint64_t target); /* with all other threads */
 uint64_t cv_poll(struct cv_slot *slot, uint64_t *registers);
+void cv_do_requests(struct cv_slot *slot);
+void cv_map_lookups(struct cv_slot *slot);
+extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
+
+/* blob_parts.c */
 void cv_go_on_as(struct cv_slot *slot, uint64_t mode);
+uint64_t cv_begin_burst(struct cv_slot *slot);
 void cv_end_part(struct cv_slot *slot, int last); /* hands what was recorded to the controller */
 void cv_put_events(struct cv_slot *slot);         /* the number of events, where something is being recorded */
 void cv_hand_part(struct cv_slot *slot);          /* and goes on in another one */
-extern const char cv_lookup_miss[], cv_leave[], cv_plain_call[], cv_watched_call[], cv_done_call[], cv_fork_call[], cv_thread_call[];
+
+/* blob_threads.c */
+enum { CLONE_VM = 0x100, CLONE_VFORK = 0x4000, CLONE_NEWPID = 0x20000000 };
+extern int cv_other_space;                 /* children have numbers that the controller does not know */
 struct cv_slot *cv_adopt(uint64_t thread); /* a slot for a thread that the engine did not see begin; 0: there is none left */
-extern const char cv_call_begin[], cv_call_end[], cv_watched_begin[], cv_watched_end[];
+uint64_t cv_before_fork(struct cv_slot *slot, uint64_t *registers, uint64_t flags);
+void cv_after_fork(struct cv_slot *slot, int64_t made); /* as the kernel says it */
 
 /* blob_outside.c */
 uint64_t cv_go_outside(struct cv_slot *slot, uint64_t target);

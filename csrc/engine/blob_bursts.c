@@ -30,7 +30,7 @@ void cv_add_counters(int64_t *to, int sign)
 {
     const uint64_t n = SHARED->exits;
     for (uint64_t t = 0; t < SHARED->slots; t++) {
-        const struct cv_slot *slot = (const struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + t * CV_SLOT_BYTES);
+        const struct cv_slot *slot = cv_slot_at(t);
         const int64_t *counter = (const int64_t *)(slot->self + CV_SLOT_COUNTERS);
         for (uint64_t i = 1; i < n && !slot->guest; i++)
             to[i] += sign * counter[i];

@@ -52,7 +52,7 @@ void cv_come_by(struct cv_slot *slot, int marks)
     if (!(begins || ends) || slot->guest)
         return;
     for (uint64_t i = 0; i < SHARED->slots; i++) {
-        struct cv_slot *other = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+        struct cv_slot *other = cv_slot_at(i);
         if (other != slot)
             cv_want(other, CV_WANT_MODE);
     }

@@ -59,7 +59,7 @@ static uint64_t note(struct cv_slot *slot, struct cv_blob_event event, const cha
     cv_put_events(slot);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the list is longer before it is seen who records */
     for (uint64_t i = 0; i < SHARED->slots; i++) {
-        struct cv_slot *other = (struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES);
+        struct cv_slot *other = cv_slot_at(i);
         if (other != slot && other->in_part)
             cv_want(other, CV_WANT_EVENTS);
     }

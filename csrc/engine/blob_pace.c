@@ -86,7 +86,7 @@ static void plan_sets(uint64_t number)
     if (__atomic_exchange_n(&SHARED->mode, mode, __ATOMIC_ACQ_REL) == mode)
         return;
     for (uint64_t i = 0; i < SHARED->slots; i++)
-        cv_want((struct cv_slot *)(CV_SHARED_BASE + CV_OFF_SLOTS + i * CV_SLOT_BYTES), CV_WANT_MODE);
+        cv_want(cv_slot_at(i), CV_WANT_MODE);
 }
 
 /* Returns by how much the next interval is longer than others: not all have many references. */
