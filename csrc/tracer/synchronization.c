@@ -186,37 +186,30 @@ void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWor
 static void returned(struct followed *f, const struct frame *frame, ULong result)
 {
     UInt place = cv_threads_place(frame->site);
-    ULong object = frame->object;
+    ULong object = frame->object, argument = 0;
     Int status = (Int)result;
     enum cv_thread_event event;
-    ULong argument = 0;
+    if (status && (frame->kind == CREATE || frame->kind == JOIN || frame->kind == TRY || frame->kind == ACQUIRE))
+        return;
     switch (frame->kind) {
     case CREATE:
-        if (status || !frame->argument)
+        if (!frame->argument)
             return;
         remember_handle(frame->argument, *(ULong *)object);
         event = CV_THREAD_CREATE, object = frame->argument;
         break;
     case JOIN:
         object = serial_of(object);
-        if (status || !object)
+        if (!object)
             return;
         handles[object] = 0;
         event = CV_THREAD_JOIN;
         break;
-    case TRY:
-        if (status)
-            return;
-        event = CV_THREAD_LOCK;
-        break;
+    case TRY: event = CV_THREAD_LOCK; break;
     case LOCK: event = CV_THREAD_LOCK, argument = frame->argument; break;
     case WAIT: event = CV_THREAD_WOKEN, argument = frame->argument; break;
     case BARRIER: event = CV_THREAD_BARRIER, argument = frame->argument; break;
-    case ACQUIRE:
-        if (status)
-            return;
-        event = CV_THREAD_ACQUIRE;
-        break;
+    case ACQUIRE: event = CV_THREAD_ACQUIRE; break;
     case PARALLEL:
         cv_team_close(object);
         event = CV_THREAD_JOINED;
