@@ -170,7 +170,7 @@ def test_what_loops_and_calls_show_replaces_the_published_values():
     assert calibrated_core(SEED, _profile(**{"front.loop": 30.0}))[1] == {}
 
 
-def test_calls_and_returns_are_told_apart_where_the_probe_does():
+def test_calls_and_returns_cost_what_the_probe_says_of_each():
     figures = {"front.near": 1.02, "branch.call": 5.6, "branch.called": 3.02, "branch.returned": 5.02}
     used = calibrated_core(SEED, _profile(**figures))[1]
     assert used == {"taken_cycles": 1, "call_cycles": 2, "return_cycles": 2}
