@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cv_core.h"
+#include "some_core.h"
 
 #define SEGMENTS 40
 #define OPS 400
@@ -36,8 +36,6 @@ static cv_core_op random_op(uint32_t classes)
 
 int main(void)
 {
-    const cv_core_params params = {6, 8, 8,  64, 1,  2, 2, 16, 4,  2,    1024, 4, 15, 128, 40, 48, 32, 18, 0x70, 0x180, 5, 7, 1, 3, 5,
-                                   6, 0, 13, 32, 72, 4, 6, 12, 64, 0x30, 1,    1, 64, 8,   2,  1,  32, 3,  0,    0,     0, 1, 4, 1, 9};
     const cv_core_class classes[] = {
         {0, 0, 0, 1, 0, 0, 0}, {0xf, 1, 1, 1, 0, 0, 0}, {0x3, 4, 2, 1, 1, 0, 0x10}, {0x200, 20, 20, 9, 0, 1, 0}};
     uint32_t first[SEGMENTS + 1];
@@ -55,7 +53,7 @@ int main(void)
         site_op[i] = (uint16_t)(i * OPS / SITES % (OPS / SEGMENTS)), site_bytes[i] = (uint16_t)below(80), site_store[i] = below(2);
     const cv_core_code code = {SEGMENTS, OPS, SITES, first, address, next, op, site_op, site_bytes, site_store};
     cv_core *core = NULL;
-    if (cv_core_new(&params, classes, 4, &code, &core) != CV_OK)
+    if (cv_core_new(&SOME_CORE, classes, 4, &code, &core) != CV_OK)
         return 1;
     float rates[SITES * 3];
     uint16_t latencies[SITES * 3], walks[SITES];
@@ -104,5 +102,5 @@ int main(void)
         return 4;
     cv_core_free(core);
     op[3].class_ = 4;
-    return cv_core_new(&params, classes, 4, &code, &core) == CV_ERROR_ARGUMENT ? 0 : 5;
+    return cv_core_new(&SOME_CORE, classes, 4, &code, &core) == CV_ERROR_ARGUMENT ? 0 : 5;
 }

@@ -8,6 +8,7 @@
 #include "cv_path_sample.h"
 #include "cv_paths.h"
 #include "cv_trace.h"
+#include "some_core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +63,6 @@ static cv_path_sample *sample_of(const cv_trace *trace, const cv_branches *branc
 /* Walk all windows of a sample through a core whose instructions are all alike; frees the sample. */
 static void walk(const cv_trace *trace, cv_path_sample *sample)
 {
-    const cv_core_params params = {6, 8,  8,  64, 1, 2, 16, 2,  1024, 4, 15, 128, 40, 48, 32, 18, 0x70, 0x180, 5, 7, 1, 3, 5, 6,
-                                   0, 13, 32, 72, 4, 6, 12, 64, 0x30, 1, 1,  64,  8,  2,  32, 3,  0,    0,     0, 1, 4, 1, 9};
     const cv_core_class class = {0xf, 1, 1, 1, 0, 0, 0};
     const struct cv_wire_segment *segment;
     const struct cv_wire_site *site;
@@ -90,7 +89,7 @@ static void walk(const cv_trace *trace, cv_path_sample *sample)
     const cv_block_map map = {ops, OWNERS, block, flag};
     cv_core *core = NULL;
     cv_sample_walk *one = NULL;
-    if (first[segments] == ops && cv_core_new(&params, &class, 1, &code, &core) == CV_OK && cv_core_places(core, &places) == CV_OK)
+    if (first[segments] == ops && cv_core_new(&SOME_CORE, &class, 1, &code, &core) == CV_OK && cv_core_places(core, &places) == CV_OK)
         one = cv_sample_walk_new(sample, core, &map);
     for (uint32_t i = 0; one && i <= cv_path_sample_count(sample); i++)
         cv_sample_walk_windows(one, &i, 1);
