@@ -266,13 +266,16 @@ def probe(
     def ports_now() -> list[dict[str, Any]]:
         return port_samples(chosen, progress) if plan.surroundings else []
 
+    moments = plan.rounds > 1  # a probe of one round is a moment of many
     core = [core_now()]
     lines = run_plan(plan, chosen, progress, partial)
-    core.append(core_now())
+    if moments:
+        core.append(core_now())
     mixes = [ports_now()]
     described = describe_cpu(chosen)
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
-    core.append(core_now())
+    if moments:
+        core.append(core_now())
     mixes.append(ports_now())
     kernel = measure_kernel(chosen, progress) if plan.core else ()
     core.append(core_now())

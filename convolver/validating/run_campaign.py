@@ -62,7 +62,7 @@ class _Campaign:
             self.progress,
             repeated=REPEATED_ROUNDS,
             tries=TRIES,
-            visit=visits.make,
+            visit=visits.make_due,
         )
         visits.make_up(rounds * VISITS_A_ROUND + 1)
         self.machines, self.refused = profiles(self.campaign, self.here, folder, self.cpu, self.progress, calibrate=calibrate)

@@ -7,6 +7,8 @@ conditions right after one another, between the runs; the visits are merged as :
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,8 @@ LEAST = 3
 """Visits of all conditions that found the core alone; fewer are made up for at the end."""
 MORE = 2
 """Visits at the end, at most."""
+APART_SECONDS = 60.0
+"""Beyond the least number of visits: sooner after the last one, a visit would see the same moment."""
 _LOOKED = "witness_cycles"
 """Key of a visit's provenance: cycles of a taken branch right before or after it, the larger."""
 
@@ -51,6 +55,13 @@ class Visits:
         missing = [one for one in campaign.condition if not (folder / f"{one.name}{SUFFIX}").exists()]
         self.conditions = [one for one in missing if is_visited(one, campaign)]
         self._alone: dict[str, float] = {}
+        self._made, self._last = 0, -math.inf
+
+    def make_due(self, number: int) -> dict[str, str]:
+        """Probe every condition once unless that was done just now; returns why one could not be, by its name."""
+        if self._made >= LEAST and time.monotonic() - self._last < APART_SECONDS:
+            return {}
+        return self.make(number)
 
     def make(self, number: int) -> dict[str, str]:
         """Probe every condition once; returns why one could not be, by its name."""
@@ -64,6 +75,7 @@ class Visits:
             except ConvolverError as error:
                 refused[condition.name] = str(error)
                 self.conditions.remove(condition)
+        self._made, self._last = self._made + 1, time.monotonic()
         return refused
 
     def make_up(self, number: int) -> None:

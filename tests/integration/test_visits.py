@@ -69,6 +69,18 @@ def test_a_visit_that_is_there_is_not_made_again(tmp_path, short_plan):
     assert before.stat().st_mtime_ns == stamp
 
 
+def test_visits_beyond_the_least_are_a_minute_apart(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Visits, "_visit", lambda _self, _condition, number, _path: seen.append(number))
+    made = Visits(campaign(QUIET), tmp_path, default_cpu())
+    for number in range(6):
+        made.make_due(number)
+    assert seen == [0, 1, 2]
+    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
+    made.make_due(6)
+    assert seen == [0, 1, 2, 6]
+
+
 def test_a_condition_that_cannot_be_had_is_named_once_and_left_alone(tmp_path):
     crowd, kernel = Condition(name="crowd", loaded_cpus=10_000), (KernelCost(name="page.few", seconds=1e-6, low=1e-6, high=1e-6),)
     (tmp_path / module.FOLDER).mkdir()
