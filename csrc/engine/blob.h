@@ -3,6 +3,7 @@
 #define CV_BLOB_H
 
 #include "blob_shared.h"
+#include "system_calls.h"
 #include "x86_decode.h"
 
 #define SHARED ((struct cv_shared *)CV_SHARED_BASE)

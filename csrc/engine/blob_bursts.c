@@ -11,7 +11,7 @@ static int make_room(void)
 {
     const uint64_t bytes = 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS);
     if (!sums) {
-        const int64_t at = cv_system(9, 0, bytes, 3, 0x4022, (uint64_t)-1, 0); /* mmap, without reserving */
+        const int64_t at = cv_system(SYS_mmap, 0, bytes, 3, 0x4022, (uint64_t)-1, 0); /* without reserving */
         sums = at > 0 ? (int64_t *)at : 0;
         by_segment = sums + CV_MOST_EXITS;
     }
@@ -21,7 +21,7 @@ static int make_room(void)
 void cv_forget_bursts(void)
 {
     if (sums)
-        cv_system(11, (uint64_t)sums, 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS), 0, 0, 0, 0); /* munmap */
+        cv_system(SYS_munmap, (uint64_t)sums, 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS), 0, 0, 0, 0);
     sums = by_segment = 0;
     taken = 0;
 }

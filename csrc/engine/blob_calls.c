@@ -1,11 +1,6 @@
 /* System calls of the program: what the engine does before and after those that it counts, answers or must not let pass. */
 #include "blob.h"
 
-enum { SYS_read, SYS_open = 2, SYS_openat = 257 };
-enum { SYS_mmap = 9, SYS_mprotect, SYS_munmap, SYS_mremap = 25, SYS_pkey_mprotect = 329 };
-enum { SYS_sigaction = 13, SYS_sigreturn = 15, SYS_sigaltstack = 131 };
-enum { SYS_clone = 56, SYS_fork, SYS_vfork, SYS_execve, SYS_exit, SYS_exit_group = 231, SYS_execveat = 322, SYS_clone3 = 435 };
-enum { SYS_getrusage = 98, SYS_prctl = 157, SYS_arch_prctl = 158, SYS_unshare = 272, SYS_setns = 308, SYS_seccomp = 317 };
 enum { PR_SET_SECCOMP = 22, ARCH_SET_GS = 0x1001, MAP_FIXED = 0x10 };
 
 enum { NO_TARGET, TO_FILE, TO_PIPE, TO_SOCKET, TO_NULL, TO_OTHER }; /* enum cv_wire_target */
@@ -27,7 +22,7 @@ static int moves_bytes(uint64_t number)
 static uint64_t target_of(uint64_t descriptor)
 {
     uint64_t status[18];
-    if (cv_system(5, descriptor, (uint64_t)status, 0, 0, 0, 0)) /* fstat */
+    if (cv_system(SYS_fstat, descriptor, (uint64_t)status, 0, 0, 0, 0))
         return NO_TARGET;
     const uint32_t mode = (uint32_t)status[3] & 0170000;
     if (mode == 0100000)

@@ -5,22 +5,6 @@
 
 #define FAMILY ((struct cv_family *)CV_FAMILY_BASE)
 
-enum {
-    SYS_close = 3,
-    SYS_mmap = 9,
-    SYS_munmap = 11,
-    SYS_madvise = 28,
-    SYS_nanosleep = 35,
-    SYS_getpid = 39,
-    SYS_kill = 62,
-    SYS_truncate = 77,
-    SYS_getppid = 110,
-    SYS_gettid = 186,
-    SYS_futex = 202,
-    SYS_prlimit = 302,
-    SYS_memfd = 319
-};
-
 #define FILE_SIZE 1 /* a limit of the process */
 #define UNLIMITED UINT64_MAX
 

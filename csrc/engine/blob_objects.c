@@ -13,22 +13,6 @@
 #define SPARE_EVENTS 4096 /* that threads may note at the same time */
 #define PATH_BYTES 1024
 
-enum {
-    SYS_mmap = 9,
-    SYS_mprotect,
-    SYS_munmap,
-    SYS_brk,
-    SYS_sigprocmask = 14,
-    SYS_yield = 24,
-    SYS_mremap,
-    SYS_madvise = 28,
-    SYS_nanosleep = 35,
-    SYS_getpid = 39,
-    SYS_kill = 62,
-    SYS_readlink = 89,
-    SYS_gettid = 186,
-    SYS_clock_gettime = 228
-};
 enum { PROT_EXEC = 4, MAP_ANONYMOUS = 0x20 };
 
 static struct cv_blob_frames *frames_of(const struct cv_slot *slot) { return (struct cv_blob_frames *)(slot->self + CV_SLOT_FRAMES); }

@@ -5,7 +5,7 @@
  * there is a system call, which the engine must see. */
 #include "blob.h"
 
-enum { SYS_mprotect = 10, SYS_sigprocmask = 14, SIGSEGV = 11 };
+enum { SIGSEGV = 11 };
 
 #define MOST_PAGES 8192
 #define OFTEN 200

@@ -4,7 +4,6 @@
  */
 #include "blob.h"
 
-enum { SYS_clock_gettime = 228 };
 enum { BURSTS, SETS };
 
 /* What samples may cost: one part in so many of the processor time, and so many nanoseconds beyond; these halve whenever samples become

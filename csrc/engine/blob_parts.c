@@ -1,8 +1,6 @@
 /* What threads record: parts of a slot's buffer, which the controller reads in turn, and bursts. */
 #include "blob.h"
 
-enum { SYS_nanosleep = 35, SYS_kill = 62 };
-
 #define VISITS_AT_ONCE 4096 /* between two looks at how much has been recorded */
 #define FEWEST_VISITS 64
 #define VISIT_BYTES 1216 /* at most */

@@ -3,8 +3,6 @@
 #include "../include/convolver_markers.h"
 #include "blob.h"
 
-enum { SYS_mremap = 25, SYS_nanosleep = 35, SYS_gettid = 186 };
-
 #define VSYSCALLS UINT64_C(0xffffffffff600000)
 
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)

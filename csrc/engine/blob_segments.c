@@ -293,13 +293,13 @@ struct cv_blob_region *region_for(uint64_t address)
             address > UINT64_C(0x100000000) ? (address - 0x1f000000 - step) & ~UINT64_C(0xfffff) : UINT64_C(0x4c000000) + step;
         if ((int64_t)(at - address) > REACH || (int64_t)(address - at) > REACH)
             break;
-        const int64_t got = cv_system(9, at, REGION_BYTES, 7, 0x104022, (uint64_t)-1, 0); /* mmap, MAP_FIXED_NOREPLACE */
+        const int64_t got = cv_system(SYS_mmap, at, REGION_BYTES, 7, 0x104022, (uint64_t)-1, 0); /* MAP_FIXED_NOREPLACE */
         if (got == (int64_t)at) {
             SHARED->region[SHARED->regions] = (struct cv_blob_region){at, at, at + REGION_BYTES, at + REGION_BYTES};
             return &SHARED->region[SHARED->regions++];
         }
         if (got > 0)
-            cv_system(11, (uint64_t)got, REGION_BYTES, 0, 0, 0, 0);
+            cv_system(SYS_munmap, (uint64_t)got, REGION_BYTES, 0, 0, 0, 0);
     }
     fail("no room for a code cache near the program");
     return 0;

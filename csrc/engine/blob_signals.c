@@ -4,7 +4,6 @@
  * instructions are delivered at once. */
 #include "blob.h"
 
-enum { SYS_sigaction = 13, SYS_sigprocmask, SYS_getpid = 39, SYS_sigaltstack = 131, SYS_gettid = 186, SYS_tgkill = 234 };
 enum { SIGILL = 4, SIGTRAP, SIGBUS = 7, SIGFPE, SIGSEGV = 11 };
 #define SA_ONSTACK 0x08000000ULL
 #define SA_RESTORER 0x04000000ULL

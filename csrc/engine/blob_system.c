@@ -1,25 +1,6 @@
 /* System calls of the engine's own, reading the program's memory, and its mappings. */
 #include "blob.h"
 
-enum {
-    SYS_read,
-    SYS_write,
-    SYS_open,
-    SYS_close,
-    SYS_fstat = 5,
-    SYS_seek = 8,
-    SYS_pread = 17,
-    SYS_mprotect = 10,
-    SYS_madvise = 28,
-    SYS_yield = 24,
-    SYS_getpid = 39,
-    SYS_truncate = 77,
-    SYS_exit_group = 231,
-    SYS_readv = 310,
-    SYS_writev,
-    SYS_memfd = 319
-};
-
 void *memset(void *to, int value, unsigned long n)
 {
     void *at = to;

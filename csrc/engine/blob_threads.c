@@ -1,8 +1,6 @@
 /* Threads and children of the program: their slots, and how they begin in the engine or natively. */
 #include "blob.h"
 
-enum { SYS_sigprocmask = 14, SYS_yield = 24, SYS_getpid = 39, SYS_gettid = 186, SYS_tgkill = 234 };
-
 int cv_other_space;
 
 static struct cv_slot *new_slot(void)
