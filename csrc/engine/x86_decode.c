@@ -427,7 +427,7 @@ int cv_x86_touches_rcx(const struct cv_x86 *x)
     const int o = x->opcode, registers_are_vectors = x->map == 1 && ((o >= 0x10 && o <= 0x17) || o == 0x28 || o == 0x29 || o == 0x2e ||
                                                                      o == 0x2f || (o >= 0x51 && o <= 0x6d) || o == 0x6f || o == 0x7f ||
                                                                      (o >= 0xd8 && o <= 0xef) || o == 0xd4 || o == 0xd6 || o >= 0xf8);
-    const int fused = x->map == 2 && x->encoding != CV_X86_LEGACY && o >= 0x96 && o <= 0xbf && (o & 15) >= 6;
+    const int fused = x->map == 2 && x->encoding != CV_X86_LEGACY && is_fused(x->opcode);
     if (x->base == 1 || x->index == 1 || x->kind == CV_X86_LOOP || x->kind == CV_X86_SYSCALL || x->kind == CV_X86_REQUEST || x->repeated ||
         x->compares)
         return 1;

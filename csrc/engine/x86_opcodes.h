@@ -73,6 +73,9 @@ static inline int is_with_itself(const struct cv_x86 *x)
     return x->modrm >> 6 == 3 && extension(x) == (x->modrm & 7) && !!(x->rex & 4) == !!(x->rex & 1);
 }
 
+/* Fused multiplications and additions of the 0F38 map. */
+static inline int is_fused(uint8_t opcode) { return opcode >= 0x96 && opcode <= 0xbf && (opcode & 15) >= 6; }
+
 /* x86_opcodes.c: by the opcode, before the ModRM byte is read */
 extern const uint32_t one_byte_words[256], two_byte_words[256];
 

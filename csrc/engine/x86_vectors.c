@@ -158,9 +158,7 @@ static const uint32_t vectors_0f38[256] = {
     [0xf9] = MODRM | RM_W | REG_R | Z_Y,
 };
 
-/* Fused multiplications and additions: even ones of vectors, odd ones from 99 of one element. */
-static int is_fused(uint8_t o) { return o >= 0x96 && o <= 0xbf && (o & 15) >= 6; }
-
+/* Of fused ones: those that are even are of vectors, odd ones from 99 of one element. */
 static int is_of_one_element(uint8_t o) { return (o & 15) > 8 && (o & 1); }
 
 static uint32_t vector_0f38(const struct cv_x86 *x)
