@@ -4,20 +4,17 @@
 #include <assert.h>
 #include <time.h>
 
+#include "../common/cv_front_line.h"
 #include "engine_wire.h"
 
 /* ---- references to the class of sets ---- */
 
-static uint64_t last_line, last_class;
-static int last_written;
+static uint64_t last_class;
+static struct cv_front_line front;
 
-/* See CV_WIRE_REPEATED_CLASSES. */
 static int is_repeated(uint64_t line, int store)
 {
-    const int same = line == last_line, known_before = same && (last_written || !store);
-    last_written = store || (same && last_written);
-    last_line = line;
-    return known_before && last_class >= CV_WIRE_REPEATED_CLASSES;
+    return cv_front_line_has(&front, line, store) && last_class >= CV_WIRE_REPEATED_CLASSES;
 }
 
 static void put_lines(uint64_t address, uint32_t size, uint32_t site, int store)

@@ -5,10 +5,10 @@
  * may be touched, and puts the answers together; only then, when the segment ends, it calls cv_visit, which looks at each
  * reference in program order. */
 #include "tracer.h"
+#include "../common/cv_front_line.h"
 
 static Bool is_on = True;
-static ULong last_line = ~0ULL;
-static Bool last_written;
+static struct cv_front_line front = {.line = ~0ULL};
 static ULong last_class; /* of the classes that are distinguished now; 0: as many as at first */
 
 #define TESTED_BYTES 64 /* together: two tests of so few bytes are true as often as one */
@@ -88,14 +88,7 @@ IRExpr *cv_sets_test(IRSB *out, const struct cv_references *references, Int from
     return before;
 }
 
-/* Is the line in front of the first level, and dirty where this is a write? See CV_WIRE_REPEATED_CLASSES. */
-static Bool is_repeated(ULong line, Bool store)
-{
-    const Bool same = line == last_line, known = same && (last_written || !store);
-    last_written = store || (same && last_written);
-    last_line = line;
-    return known && last_class >= CV_WIRE_REPEATED_CLASSES;
-}
+static Bool is_repeated(ULong line, Bool store) { return cv_front_line_has(&front, line, store) && last_class >= CV_WIRE_REPEATED_CLASSES; }
 
 static void record(ULong address, UInt size_bytes, UInt site, Bool store)
 {
@@ -132,6 +125,6 @@ void cv_sets_visit(const struct cv_segment_info *segment)
 void cv_sets_switch(Bool on)
 {
     is_on = on;
-    last_line = ~0ULL;
+    front.line = ~0ULL;
     last_class = cv_options.sets ? cv_counters_every(CV_EVERY_SET) - 1 : 0;
 }
