@@ -161,7 +161,7 @@ static void advance(cv_threads *t, double seconds)
             region->saturated += saturated;
         }
         if (slowed > 0)
-            cv_threads_add_lost(t, th, slowed, t->busy);
+            cv_threads_add_lost(t, th, slowed);
         if (th->left <= NOTHING + 1e-12 * seconds)
             make_ready(t, th);
         else

@@ -44,6 +44,6 @@ bool cv_thread_wait_for_tasks(cv_threads *t, struct running *th);
 /* thread_speeds.c */
 /* Sets all speeds; returns the time until something happens, infinity where nothing will. */
 double cv_threads_set_speeds(cv_threads *t);
-void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds, uint32_t busy);
+void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds);
 
 #endif

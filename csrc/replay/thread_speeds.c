@@ -191,9 +191,9 @@ static double slowed_in_turn(const cv_threads *t, const struct running *th, uint
     return weights / speed;
 }
 
-static void slow_those_that_touch(cv_threads *t, uint32_t busy)
+static void slow_those_that_touch(cv_threads *t)
 {
-    if (!t->work->n_touches || busy < 2)
+    if (!t->work->n_touches || t->busy < 2)
         return;
     sum_lines(t);
     for (uint32_t i = 0; i < t->n_runs; i++) {
@@ -203,14 +203,14 @@ static void slow_those_that_touch(cv_threads *t, uint32_t busy)
             if (t->lines[touch_of(t, th, k)->line].runners > alike + 1)
                 alike = t->lines[touch_of(t, th, k)->line].runners - 1;
         if (alike)
-            th->slowed = slowed_in_turn(t, th, t->n_runs - 1, busy - 1, alike);
+            th->slowed = slowed_in_turn(t, th, t->n_runs - 1, t->busy - 1, alike);
     }
 }
 
 /* Counts what was lost at each line in so many seconds of a thread. */
-void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds, uint32_t busy)
+void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds)
 {
-    double present = (busy - 1.0) / (t->n_runs - 1.0), whole = 0;
+    double present = (t->busy - 1.0) / (t->n_runs - 1.0), whole = 0;
     for (uint32_t k = 0; k < th->n_touches; k++)
         whole += lost_at(t, th, touch_of(t, th, k), present);
     for (uint32_t k = 0; k < th->n_touches && whole > 0; k++)
@@ -224,7 +224,7 @@ double cv_threads_set_speeds(cv_threads *t)
     share_bandwidth(t);
     for (uint32_t i = 0; i < t->n_runs; i++)
         t->threads[t->runs[i]].slowed = 1;
-    slow_those_that_touch(t, t->busy);
+    slow_those_that_touch(t);
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
         const struct complex *own = &t->complexes[th->complex];
