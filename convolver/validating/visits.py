@@ -55,11 +55,11 @@ class Visits:
         missing = [one for one in campaign.condition if not (folder / f"{one.name}{SUFFIX}").exists()]
         self.conditions = [one for one in missing if is_visited(one, campaign)]
         self._alone: dict[str, float] = {}
-        self._made, self._last = 0, -math.inf
+        self._last = -math.inf
 
     def make_due(self, number: int) -> dict[str, str]:
         """Probe every condition once unless that was done just now; returns why one could not be, by its name."""
-        if self._made >= LEAST and time.monotonic() - self._last < APART_SECONDS:
+        if number >= LEAST and time.monotonic() - self._last < APART_SECONDS:
             return {}
         return self.make(number)
 
@@ -75,7 +75,7 @@ class Visits:
             except ConvolverError as error:
                 refused[condition.name] = str(error)
                 self.conditions.remove(condition)
-        self._made, self._last = self._made + 1, time.monotonic()
+        self._last = time.monotonic()
         return refused
 
     def make_up(self, number: int) -> None:

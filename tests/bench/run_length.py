@@ -53,9 +53,8 @@ int main(int argc, char **argv)
     int wrong = 0;
     for (int left = atoi(argv[2]); left > 0; left--) {{
         wrong |= once(argc - 1, argv);
-        while (count--)
-            munmap(kept[count].at, kept[count].bytes);
-        count = 0;
+        for (; count; count--)
+            munmap(kept[count - 1].at, kept[count - 1].bytes);
     }}
     return wrong;
 }}
