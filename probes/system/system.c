@@ -21,10 +21,11 @@ static double cv_clock(const struct cv_work *work)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec + (others ? cv_work_children() : 0);
 }
 
-/* Seconds of one, sample by sample. */
+/* Seconds of one, sample by sample; where others interrupted all of them, the shortest. */
 static int cv_time_work(const struct cv_work *work, double *samples, const volatile sig_atomic_t *stop)
 {
     int count = 0;
+    double shortest = 0;
     if (!work->run(work->times)) /* the first time code and tables are cold */
         return 0;
     const double begin = cv_now();
@@ -35,12 +36,16 @@ static int cv_time_work(const struct cv_work *work, double *samples, const volat
         const double middle = cv_clock(work);
         if (work->beside)
             work->beside(work->times);
-        const double seconds = middle - before - (work->beside ? cv_clock(work) - middle : 0);
+        const double seconds = (middle - before - (work->beside ? cv_clock(work) - middle : 0)) / (double)(done ? done : 1);
         if (done && seconds > 0 && (work->pace != CV_SHORT || cv_switches() == switches))
-            samples[count++] = seconds / (double)done;
+            samples[count++] = seconds;
+        else if (done && seconds > 0 && (!shortest || seconds < shortest))
+            shortest = seconds;
         if (count >= 3 && cv_now() - begin > LONGEST_SECONDS)
             break;
     }
+    if (!count && shortest > 0)
+        samples[count++] = shortest;
     return count;
 }
 
