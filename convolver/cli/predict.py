@@ -59,7 +59,7 @@ def predict(
         int | None, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them.")
+        str | None, typer.Option("--budget", help="Keep about so many bytes of samples [24MB]; 0, --interval ...: all of them.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Record every reference.")] = False,
     engine: Engine = None,

@@ -220,7 +220,7 @@ def trace_command(
     sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Keep about so many bytes of samples [40MB]; 0, --interval ...: all of them."),
+        typer.Option(help="Keep about so many bytes of samples [24MB]; 0, --interval ...: all of them."),
     ] = None,
     paths: Annotated[
         bool | None, typer.Option("--paths/--no-paths", help="Record code without references, too [yes in bursts].")

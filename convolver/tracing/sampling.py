@@ -11,7 +11,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
 from convolver.tracing.places import entry_place
 
-BUDGET_BYTES = 40_000_000
+BUDGET_BYTES = 24_000_000
 """Addresses that a process leaves, before compression, where nothing else is asked for: so much is decoded in a second or so."""
 STRETCH = 64
 """Intervals that follow each other in which the sets are sampled, between gaps: most programs fill a last cache meanwhile."""

@@ -28,7 +28,7 @@ _WARM, _STRETCH, _GAPS_SHIFT = 1, 2, 2
 """``enum cv_wire_unit``."""
 WARM_INTERVALS = STRETCH // 2
 """Of a stretch after a gap, that are not counted."""
-BURST_SHARE = 0.8
+BURST_SHARE = 2 / 3
 """Of the budget, where the sets are sampled, too."""
 HALVED = 0.7
 """Of its budget that a kind of samples fills in the mean whose halves go where it is above: half of it to all."""
