@@ -5,6 +5,9 @@ sums over windows; the program's cycles add these up, weighted by the exact numb
 the truth shows between windows: to first order each adds ``sum over blocks of weight (cycles - ratio executions)``, whose
 variance within strata is that of the sum (Cochran, "Sampling Techniques", 1977, 5A.3 and 6.13). Blocks that these windows show
 too rarely are taken from windows that were kept for them.
+
+How many lines come from far away in a window is mostly chance, but how many do in the whole run is known: the cycles of those
+beyond it (``surplus``) are taken off, as far as they are seen to cost any (the regression estimator, Cochran, 7.3).
 """
 
 from __future__ import annotations
@@ -30,18 +33,21 @@ ENOUGH = 8
 """Executions from which on the windows chosen at random alone say what a block takes."""
 MOST_RARE = 512
 """Windows walked for rare blocks, at most."""
+MOST_SURPLUS = 0.9
+"""Of a block's cycles, up to which the surplus of its windows, whatever its sign, is taken off."""
 NEGLIGIBLE = 0.001
 """Share of the program's instructions in blocks that are looked for in no further window."""
 
 
 class BlockCycles(NamedTuple):
     """What windows say of blocks: cycles and executions in them, the relative standard error of their ratio; and of the program's
-    cycles, all blocks weighted by their executions."""
+    cycles, all blocks weighted by their executions. ``slope``: cycles that a cycle of surplus takes, which ``cycles`` lack."""
 
     cycles: Array
     executions: Array
     errors: Array
     error: float
+    slope: float
 
 
 def walk_windows(
@@ -94,7 +100,8 @@ def walk_windows(
     rows = walks[-1].found()
     for number, seen in enumerate(walked[:-1]):
         both = _counted(rows[seen[rows["window"]]], np.where(chosen[number], stratum, NO_STRATUM), rare)
-        found[number] = _as_share(found[number], np.bincount(both["block"], both["cycles"], len(length)).astype(float), found[-1])
+        beside = np.bincount(both["block"], both["cycles"] - found[-1].slope * _surplus(both, len(length)), len(length))
+        found[number] = _as_share(found[number], beside.astype(float), found[-1])
     return found
 
 
@@ -160,16 +167,30 @@ def _estimate(
 ) -> BlockCycles:
     """Return what the rows of windows with a stratum say; of the others only those of rare blocks count."""
     found = walk.found() if rare is None else _counted(walk.found(), stratum, rare)
-    blocks, block, cycles = len(executions), found["block"], found["cycles"].astype(float)
+    blocks, block = len(executions), found["block"]
     seen = found["executions"] / length[block]
-    total, times = (np.bincount(block, values, minlength=blocks).astype(float) for values in (cycles, seen))
-    shown = times > 0
-    ratio, weight = (np.divide(values, times, out=np.zeros(blocks), where=shown) for values in (total, executions))
-    off = cycles - ratio[block] * seen
-    sums = np.bincount(found["window"], weight[block] * off, minlength=len(stratum)).astype(float)
-    variance = _variance(sums, np.unique(found["window"]), stratum)
-    error = math.sqrt(variance) / max(float((executions * ratio).sum()), 1e-300)
-    return BlockCycles(total, times, _block_errors(block, off, total, times), error)
+    times = np.bincount(block, seen, minlength=blocks).astype(float)
+    weight = np.divide(executions, times, out=np.zeros(blocks), where=times > 0)
+
+    def off(values: Array) -> tuple[Array, Array, Array]:
+        """Return sums of values by block, each value beyond its share of them, and how windows differ from their stratum."""
+        total = np.bincount(block, values, minlength=blocks).astype(float)
+        each = values - np.divide(total, times, out=np.zeros(blocks), where=times > 0)[block] * seen
+        sums = np.bincount(found["window"], weight[block] * each, minlength=len(stratum)).astype(float)
+        return total, each, _deviations(sums, np.unique(found["window"]), stratum)
+
+    (total, each, deviations), surplus = off(found["cycles"].astype(float)), off(_surplus(found, blocks))
+    slope = float(np.clip(float(deviations @ surplus[2]) / max(float(surplus[2] @ surplus[2]), 1e-300), 0.0, 1.0))
+    total, each, deviations = (one - slope * other for one, other in zip((total, each, deviations), surplus, strict=True))
+    error = float(np.linalg.norm(deviations)) / max(float(weight @ total), 1e-300)
+    return BlockCycles(total, times, _block_errors(block, each, total, times), error, slope)
+
+
+def _surplus(found: NDArray[Any], blocks: int) -> Array:
+    """Return the surplus of each row; none for blocks of which it is nearly all: hardly anything waits for their lines."""
+    block = found["block"]
+    surplus, cycles = (np.bincount(block, np.abs(found[name]), minlength=blocks) for name in ("surplus", "cycles"))
+    return np.where((surplus <= MOST_SURPLUS * cycles)[block], found["surplus"], 0.0)
 
 
 def _counted(found: NDArray[Any], stratum: NDArray[np.int64], rare: NDArray[np.bool_]) -> NDArray[Any]:
@@ -177,14 +198,14 @@ def _counted(found: NDArray[Any], stratum: NDArray[np.int64], rare: NDArray[np.b
     return found[(stratum[found["window"]] != NO_STRATUM) | rare[found["block"]]]
 
 
-def _variance(sums: Array, windows: NDArray[Any], stratum: NDArray[np.int64]) -> float:
-    """Return the variance of the sum over these windows: within strata, and of those without one by one."""
-    chosen = windows[stratum[windows] != NO_STRATUM]
+def _deviations(sums: Array, windows: NDArray[Any], stratum: NDArray[np.int64]) -> Array:
+    """Return what windows' sums differ by from the mean of their stratum, so that the squares add up to the variance of the sum
+    of all; those without a stratum stand each for itself."""
+    chosen, alone = windows[stratum[windows] != NO_STRATUM], windows[stratum[windows] == NO_STRATUM]
     at, own = stratum[chosen], sums[chosen]
     number = np.bincount(at)
     mean = np.bincount(at, own) / np.maximum(number, 1)
-    within = np.bincount(at, (own - mean[at]) ** 2) * number / np.maximum(number - 1, 1)
-    return float(within.sum() + (sums[windows[stratum[windows] == NO_STRATUM]] ** 2).sum())
+    return np.concatenate([(own - mean[at]) * np.sqrt(number / np.maximum(number - 1, 1))[at], sums[alone]])
 
 
 def _block_errors(block: NDArray[Any], off: Array, total: Array, times: Array) -> Array:

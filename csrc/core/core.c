@@ -175,6 +175,8 @@ cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
         memcpy(one->rate, given->rates + i * given->places, given->places * sizeof *one->rate);
         memcpy(one->latency, given->latencies + i * given->places, given->places * sizeof *one->latency);
         one->walk = given->walks[i];
+        for (uint32_t k = 0; k < given->places; k++)
+            one->due += one->rate[k] * (float)(one->walk + one->latency[k]);
     }
     c->places = given->places;
     c->place_owners = given->owners;

@@ -32,10 +32,12 @@ typedef struct {
     uint8_t loaded;    /* by a load */
 } core_register;
 
-/* What an owner's references bring from each place beyond the first level: lines a reference, and those that they have not met yet. */
+/* What an owner's references bring from each place beyond the first level: lines a reference, and those that they have not met yet.
+ * `due`: cycles that they take in the mean, a reference; `surplus`: those of the lines that counted ones brought beyond that. */
 typedef struct {
-    float rate[CV_CORE_PLACES], owed[CV_CORE_PLACES];
+    float rate[CV_CORE_PLACES], owed[CV_CORE_PLACES], due;
     uint16_t latency[CV_CORE_PLACES], walk;
+    double surplus;
 } place_owner;
 
 /* Cycles by which issue was late, and what for; `since`: when. */

@@ -45,9 +45,10 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
     place_owner *const owner = &c->place[c->site_owner[path->sites[reference]]];
     const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
     const uint32_t place = owe(owner, 1, pays);
-    if (place == CV_CORE_PLACES)
-        return (line_way){0, 0, 0};
-    return (line_way){owner->walk, owner->latency[place], place};
+    const line_way way = place == CV_CORE_PLACES ? (line_way){0, 0, 0} : (line_way){owner->walk, owner->latency[place], place};
+    if (c->counted)
+        owner->surplus += (float)(way.walk + way.latency) - owner->due;
+    return way;
 }
 
 /* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes

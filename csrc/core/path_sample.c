@@ -409,6 +409,16 @@ void cv_sample_walk_free(cv_sample_walk *w)
     free(w);
 }
 
+/* The surplus of an owner since it was taken last. */
+static double taken_surplus(cv_core *c, uint32_t owner)
+{
+    if (owner >= c->place_owners)
+        return 0;
+    const double surplus = c->place[owner].surplus;
+    c->place[owner].surplus = 0;
+    return surplus;
+}
+
 /* Move what the core counted of one operation to its block's row. */
 static cv_status harvest(cv_sample_walk *w, uint32_t number, size_t op)
 {
@@ -420,7 +430,7 @@ static cv_status harvest(cv_sample_walk *w, uint32_t number, size_t op)
         return CV_OK;
     if (w->last[block] <= w->begun) {
         CV_RESERVE(w->found, w->capacity, w->count + 1);
-        w->found[w->count++] = (cv_block_cycles){.window = number, .block = block};
+        w->found[w->count++] = (cv_block_cycles){.window = number, .block = block, .surplus = taken_surplus(c, block)};
         w->last[block] = (uint32_t)w->count;
     }
     w->found[w->last[block] - 1].cycles += cycles;

@@ -58,10 +58,13 @@ size_t cv_path_sample_visits(const cv_path_sample *sample, size_t window, const 
 /* Mark (1) which of the first `count` segments are in one of so many windows, before it included. */
 void cv_path_sample_segments(const cv_path_sample *sample, const uint32_t *windows, size_t window_count, uint8_t *there, size_t count);
 
-/* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction. */
+/* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction.
+ * `surplus`: cycles on the way of the lines that they brought out of order, beyond what their shares of all references would bring. Blocks
+ * are the owners of cv_core_places. */
 typedef struct {
     uint32_t window, block;
     uint64_t cycles, executions;
+    double surplus;
 } cv_block_cycles;
 
 /* The blocks of a program: that of each operation, and whether its executions are counted. Arrays are not copied. */

@@ -123,6 +123,20 @@ def test_a_window_waits_for_the_lines_that_the_path_waits_for(visits, rates, max
     assert sum(row[2] for row in found) == core.cycles.sum()
 
 
+@given(_VISITS, st.floats(0, 0.2))
+def test_the_surplus_is_what_lines_take_beyond_their_share(visits, rate):
+    """Each load is of a line of its own far from all others, so that it brings one out of order whenever one is owed."""
+    numbers, lines = [segment for segment, _ in visits], [at << 20 for at in range(1, len(visits) + 1)]
+    sample, _ = gathered(numbers, SamplePlan(1 << 30, 0, 1 << 10, 0), lines=lines)
+    surplus = np.zeros(2)
+    for row in _found(sample, range(len(sample)), (rate, rate)):
+        surplus[row[1]] += row[4]
+    for block, loads in enumerate(np.bincount(numbers, minlength=2)):
+        brought = surplus[block] / 300 + np.float32(rate) * loads
+        assert brought == pytest.approx(round(brought), abs=1e-3)
+        assert brought == pytest.approx(rate * loads, abs=1.01)
+
+
 @given(_VISITS)
 def test_code_learned_before_its_window_is_as_good_as_known_at_first(visits):
     sample, _ = gathered([segment for segment, _ in visits], SamplePlan(50, 20, 8, 2))
@@ -160,10 +174,10 @@ def test_what_fills_the_pipeline_is_not_counted():
     assert (found["cycles"][1:] == 20 * LENGTH).all()  # the first one begins with the path
 
 
-def _shown(cycles):
+def _shown(cycles, surplus=0.0):
     """Stands for a walk that found so many cycles in each window's ten executions of one block."""
     found = np.zeros(len(cycles), dtype=FOUND)
-    found["window"], found["cycles"], found["executions"] = np.arange(len(cycles)), cycles, 10
+    found["window"], found["cycles"], found["executions"], found["surplus"] = np.arange(len(cycles)), cycles, 10, surplus
     return SimpleNamespace(found=lambda: found)
 
 
@@ -184,6 +198,25 @@ def test_the_stated_error_is_the_spread_of_repeated_samples():
     estimates = np.array([one.cycles[0] / one.executions[0] for one in draws])
     stated = np.mean([one.error for one in draws])
     assert 0.85 < stated / (estimates.std() / estimates.mean()) < 1.15
+
+
+def test_chance_in_lines_from_far_away_adds_no_doubt():
+    """Of a surplus three quarters are waited for: what is left is what the windows take without it."""
+    random = np.random.default_rng(8)
+    surplus, own = random.normal(0, 400, 256), random.integers(1000, 1100, 256)
+    stratum = np.repeat(np.arange(32), 8)
+    one = _estimate(_shown(2000 + own + np.rint(0.75 * surplus), surplus), np.ones(1), np.ones(1), stratum)
+    alone = _estimate(_shown(2000 + own), np.ones(1), np.ones(1), stratum)
+    assert one.slope == pytest.approx(0.75, abs=0.03)
+    assert one.cycles[0] == pytest.approx(alone.cycles[0], rel=0.002)
+    assert one.error == pytest.approx(alone.error, rel=0.1)
+
+
+@given(st.lists(st.floats(-5000, 5000), min_size=8, max_size=40))
+def test_a_block_that_waits_for_no_line_keeps_its_cycles(surplus):
+    one = _estimate(_shown(np.full(len(surplus), 10), surplus), np.ones(1), np.ones(1), np.arange(len(surplus)) // 4)
+    assert 0 < one.cycles[0] <= 20 * len(surplus)
+    assert one.errors[0] <= 2
 
 
 def test_windows_walked_for_rare_blocks_say_nothing_of_others():
@@ -224,7 +257,7 @@ def test_a_walk_that_is_known_well_enough_sees_no_more_windows():
 def test_a_share_of_the_last_walk_is_the_same_in_all_windows(windows, shown):
     """A walk of which each window takes half of the last one's cycles takes half of them, whichever windows it saw."""
     cycles, times = (np.array(column, dtype=float) for column in zip(*windows, strict=True))
-    last = BlockCycles(cycles.sum(keepdims=True), times.sum(keepdims=True), np.zeros(1), 0.0)
+    last = BlockCycles(cycles.sum(keepdims=True), times.sum(keepdims=True), np.zeros(1), 0.0, 0.0)
     beside, seen = cycles[:shown].sum(keepdims=True), times[:shown].sum(keepdims=True)
-    one = _as_share(BlockCycles(beside / 2, seen, np.zeros(1), 0.0), beside, last)
+    one = _as_share(BlockCycles(beside / 2, seen, np.zeros(1), 0.0, 0.0), beside, last)
     assert one.cycles / one.executions == pytest.approx(last.cycles / last.executions / 2)
