@@ -239,7 +239,7 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
     except KeyError as error:
         raise SchemaError(f"{path} is a Parquet file, but not one of Convolver's.") from error
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
+        raise no_parquet(path, error) from error
     if not isinstance(header, dict):
         raise SchemaError(f"{path} has a broken Convolver header.")
     return header
@@ -268,13 +268,17 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
         with refused_on_abort(path):
             table = pl.read_parquet(polars_source(path))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise FormatError(f"{path} cannot be read as Parquet: {_one_line(error)}.") from error
+        raise no_parquet(path, error) from error
     if header.get("id") != document_id({**header, "digest": table_digest(table)}):
         raise ChecksumError(f"{path} was changed after it was written: its id does not match its content.")
     check_columns(table, schema, str(path))
     return table, header
 
 
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def no_parquet(path: str | Path, error: BaseException) -> FormatError:
+    """Return the error of a file that polars cannot read, or panics at."""
+    import polars as pl
+
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    reason = "it is damaged" if isinstance(error, pl.exceptions.PanicException) else lines[0].rstrip(".")
+    return FormatError(f"{path} cannot be read as Parquet: {reason}.")

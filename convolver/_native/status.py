@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import Any
 
 from convolver._native._core import ffi, lib
@@ -18,6 +20,8 @@ _CLASSES: dict[int, type[Exception]] = {
 }
 
 
+STDERR = 2
+_HOLDS = RLock()
 _interruptions: list[BaseException] = []
 
 
@@ -42,13 +46,39 @@ def owned(handle: Any, free: Any) -> Any:
 
 
 @contextmanager
-def abort_says(sentence: str, status: int) -> Iterator[None]:
-    """Let ``abort()`` write a sentence and end the process with an exit status."""
-    lib.cv_abort_says(sentence.encode(), status)
+def _held_stderr() -> Iterator[int]:
+    """Hold back what is written to stderr meanwhile, and drop it where an exception ends that; gives a descriptor of stderr."""
     try:
-        yield
-    finally:
-        lib.cv_abort_says(ffi.NULL, 0)
+        stderr = os.dup(STDERR)
+    except OSError:  # it is closed
+        yield STDERR
+        return
+    kept = b""
+    with _HOLDS, open(os.memfd_create("stderr"), "r+b", buffering=0) as held:
+        os.dup2(held.fileno(), STDERR)
+        try:
+            yield stderr
+            held.seek(0)
+            kept = held.read()
+        finally:
+            os.dup2(stderr, STDERR)
+            with suppress(OSError):
+                os.write(stderr, kept)
+            os.close(stderr)
+
+
+@contextmanager
+def abort_says(sentence: str, status: int) -> Iterator[None]:
+    """Let ``abort()`` write a sentence and end the process with an exit status.
+
+    What a library writes to stderr before it aborts or raises is dropped: polars' threads tell of their panics there.
+    """
+    with _held_stderr() as stderr:
+        lib.cv_abort_says(sentence.encode(), status, stderr)
+        try:
+            yield
+        finally:
+            lib.cv_abort_says(ffi.NULL, 0, stderr)
 
 
 def check(status: int, what: str) -> None:

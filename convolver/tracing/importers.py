@@ -16,7 +16,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.foreign_text import polars_source
 from convolver.progress import SILENT, Progress
-from convolver.schema import refused_on_abort
+from convolver.schema import no_parquet, refused_on_abort
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import rebuild_blocks
 from convolver.tracing.definitions import Definitions
@@ -189,7 +189,7 @@ def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
             if part.height < BATCH * 8:
                 return
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise FormatError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from error
+        raise no_parquet(path, error) from error
 
 
 IMPORTERS: dict[str, Importer] = {

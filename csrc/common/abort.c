@@ -7,22 +7,23 @@
 #include <unistd.h>
 
 static char sentence[1024];
-static int status;
+static int status, to;
 
 static void say(int number)
 {
-    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
+    ssize_t written = write(to, sentence, strlen(sentence));
     (void)written;
     (void)number;
     _exit(status);
 }
 
-void cv_abort_says(const char *words, int exit_status)
+void cv_abort_says(const char *words, int exit_status, int descriptor)
 {
     static struct sigaction before;
     if (words) {
         snprintf(sentence, sizeof sentence, "%s\n", words);
         status = exit_status;
+        to = descriptor;
         struct sigaction action = {.sa_handler = say}, found;
         sigaction(SIGABRT, &action, &found);
         if (found.sa_handler != say)

@@ -19,7 +19,7 @@ const char *cv_status_message(cv_status status);
  * What they worked on is then good for nothing but being freed. */
 void cv_ask_for_interrupts(int (*ask)(void));
 
-/* From now on abort() writes words to stderr and ends the process with this exit status; NULL: as before the first call. */
-void cv_abort_says(const char *words, int exit_status);
+/* From now on abort() writes words to a descriptor and ends the process with this exit status; NULL: as before the first call. */
+void cv_abort_says(const char *words, int exit_status, int descriptor);
 
 #endif

@@ -1,13 +1,16 @@
 """Small files do not take much memory or time, whatever their writer thought of."""
 
+import os
 import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from convolver._native.status import abort_says
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, TracerError
 from convolver.tracing import format as cvt
@@ -18,6 +21,8 @@ from tests.wire_streams import Stream, varint
 
 DAMAGED = Path(__file__).parent / "too_much_memory.parquet"
 """Block times in whose pages a bit was changed: polars ends the process."""
+PANICKING = DAMAGED.with_name("panicking.parquet")
+"""A signature in which some bits were changed: a thread of polars panics."""
 NUMBERS = 12_000
 PLACED = 1
 
@@ -93,4 +98,20 @@ def test_a_table_that_asks_for_too_much_memory_is_refused():
         [sys.executable, "-m", "convolver", "info", str(DAMAGED)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 3
-    assert done.stderr.endswith(f"convolver: {DAMAGED} is damaged: reading it as Parquet takes more memory than there is.\n")
+    assert done.stderr == f"convolver: {DAMAGED} is damaged: reading it as Parquet takes more memory than there is.\n"
+
+
+def test_where_polars_panics_one_sentence_is_shown():
+    done = subprocess.run(
+        [sys.executable, "-m", "convolver", "info", str(PANICKING)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (3, f"convolver: {PANICKING} cannot be read as Parquet: it is damaged.\n")
+
+
+def test_what_is_written_to_stderr_is_held_back_until_no_error_came(capfd):
+    with abort_says("never", 1):
+        os.write(2, b"kept")
+    with suppress(ValueError), abort_says("never", 1):
+        os.write(2, b"dropped")
+        raise ValueError
+    assert capfd.readouterr().err == "kept"
