@@ -2,7 +2,7 @@
 
 A law holds however long one example takes, so that a busy machine fails no test, and the laws of one commit see the same examples
 every time; ``--hypothesis-profile=explore`` looks for new ones. A shell that starts the tests in the background lets them ignore
-Ctrl-C, which the programs they start would inherit.
+Ctrl-C, and nohup the end of the terminal, which the programs they start would inherit.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile("convolver")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _LONGEST_FIRST = ("tests/integration/mpi", "tests/integration", "tests/property", "tests")
 
