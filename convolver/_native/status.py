@@ -21,7 +21,7 @@ _CLASSES: dict[int, type[Exception]] = {
 
 
 STDERR = 2
-_HOLDS = RLock()
+_ABORTS = RLock()
 _interruptions: list[BaseException] = []
 
 
@@ -47,14 +47,14 @@ def owned(handle: Any, free: Any) -> Any:
 
 @contextmanager
 def _held_stderr() -> Iterator[int]:
-    """Hold back what is written to stderr meanwhile, and drop it where an exception ends that; gives a descriptor of stderr."""
+    """Hold back what is written to stderr, and drop it where an exception comes; gives a descriptor of stderr itself."""
     try:
         stderr = os.dup(STDERR)
     except OSError:  # it is closed
         yield STDERR
         return
     kept = b""
-    with _HOLDS, open(os.memfd_create("stderr"), "r+b", buffering=0) as held:
+    with open(os.memfd_create("stderr"), "r+b", buffering=0) as held:
         os.dup2(held.fileno(), STDERR)
         try:
             yield stderr
@@ -73,7 +73,7 @@ def abort_says(sentence: str, status: int) -> Iterator[None]:
 
     What a library writes to stderr before it aborts or raises is dropped: polars' threads tell of their panics there.
     """
-    with _held_stderr() as stderr:
+    with _ABORTS, _held_stderr() as stderr:  # one thread at a time: descriptor and sentence are the process's
         lib.cv_abort_says(sentence.encode(), status, stderr)
         try:
             yield

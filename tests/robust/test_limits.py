@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -115,3 +116,14 @@ def test_what_is_written_to_stderr_is_held_back_until_no_error_came(capfd):
         os.write(2, b"dropped")
         raise ValueError
     assert capfd.readouterr().err == "kept"
+
+
+def test_threads_that_read_tables_leave_stderr_as_it_was(capfd):
+    def read(_):
+        with abort_says("never", 1):
+            os.write(2, b"x")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read, range(400)))
+    os.write(2, b"end")
+    assert capfd.readouterr().err == "x" * 400 + "end"
