@@ -213,7 +213,7 @@ class _CoreWalks:
 
     def _nothing(self) -> tuple[BlockCycles, Array]:
         zero = np.zeros(len(self.trace.blocks))
-        return BlockCycles(zero, zero, zero, 0.0, 0.0), np.zeros((len(zero), CAUSES))
+        return BlockCycles(zero, zero, zero, 0.0, zero), np.zeros((len(zero), CAUSES))
 
     def _model(self, walk: Walk, ops: Operations, code: Code) -> Core:
         model = Core(core_parameters(walk.table, walk.line_bytes), ops.classes, code)

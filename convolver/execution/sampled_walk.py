@@ -33,21 +33,25 @@ ENOUGH = 8
 """Executions from which on the windows chosen at random alone say what a block takes."""
 MOST_RARE = 512
 """Windows walked for rare blocks, at most."""
-MOST_SURPLUS = 0.9
-"""Of a block's cycles, up to which the surplus of its windows, whatever its sign, is taken off."""
+BY_CHANCE = 3.0
+"""Standard errors up to which the sum of a block's surplus differs from 0 by chance."""
+ASTRAY = 0.5
+"""Of a block's surplus, whatever its sign, the part beyond which its sum is not due to chance: the lines that the run's shares
+promise hardly ever come out of order on its path, and nothing waits for them."""
 NEGLIGIBLE = 0.001
 """Share of the program's instructions in blocks that are looked for in no further window."""
 
 
 class BlockCycles(NamedTuple):
     """What windows say of blocks: cycles and executions in them, the relative standard error of their ratio; and of the program's
-    cycles, all blocks weighted by their executions. ``slope``: cycles that a cycle of surplus takes, which ``cycles`` lack."""
+    cycles, all blocks weighted by their executions. ``slope``: cycles that a cycle of a block's surplus takes, which ``cycles``
+    lack."""
 
     cycles: Array
     executions: Array
     errors: Array
     error: float
-    slope: float
+    slope: Array
 
 
 def walk_windows(
@@ -100,7 +104,7 @@ def walk_windows(
     rows = walks[-1].found()
     for number, seen in enumerate(walked[:-1]):
         both = _counted(rows[seen[rows["window"]]], np.where(chosen[number], stratum, NO_STRATUM), rare)
-        beside = np.bincount(both["block"], both["cycles"] - found[-1].slope * _surplus(both, len(length)), len(length))
+        beside = np.bincount(both["block"], both["cycles"] - found[-1].slope[both["block"]] * both["surplus"], len(length))
         found[number] = _as_share(found[number], beside.astype(float), found[-1])
     return found
 
@@ -172,25 +176,33 @@ def _estimate(
     times = np.bincount(block, seen, minlength=blocks).astype(float)
     weight = np.divide(executions, times, out=np.zeros(blocks), where=times > 0)
 
-    def off(values: Array) -> tuple[Array, Array, Array]:
-        """Return sums of values by block, each value beyond its share of them, and how windows differ from their stratum."""
+    def off(values: Array) -> tuple[Array, Array]:
+        """Return sums of values by block, and each value beyond its share of them."""
         total = np.bincount(block, values, minlength=blocks).astype(float)
-        each = values - np.divide(total, times, out=np.zeros(blocks), where=times > 0)[block] * seen
-        sums = np.bincount(found["window"], weight[block] * each, minlength=len(stratum)).astype(float)
-        return total, each, _deviations(sums, np.unique(found["window"]), stratum)
+        return total, values - np.divide(total, times, out=np.zeros(blocks), where=times > 0)[block] * seen
 
-    (total, each, deviations), surplus = off(found["cycles"].astype(float)), off(_surplus(found, blocks))
-    slope = float(np.clip(float(deviations @ surplus[2]) / max(float(surplus[2] @ surplus[2]), 1e-300), 0.0, 1.0))
-    total, each, deviations = (one - slope * other for one, other in zip((total, each, deviations), surplus, strict=True))
+    (total, each), (surplus, each_surplus) = off(found["cycles"].astype(float)), off(found["surplus"])
+    slope = _slopes(found, each, each_surplus, blocks)
+    total, each = total - slope * surplus, each - slope[block] * each_surplus
+    sums = np.bincount(found["window"], weight[block] * each, minlength=len(stratum)).astype(float)
+    deviations = _deviations(sums, np.unique(found["window"]), stratum)
     error = float(np.linalg.norm(deviations)) / max(float(weight @ total), 1e-300)
     return BlockCycles(total, times, _block_errors(block, each, total, times), error, slope)
 
 
-def _surplus(found: NDArray[Any], blocks: int) -> Array:
-    """Return the surplus of each row; none for blocks of which it is nearly all: hardly anything waits for their lines."""
-    block = found["block"]
-    surplus, cycles = (np.bincount(block, np.abs(found[name]), minlength=blocks) for name in ("surplus", "cycles"))
-    return np.where((surplus <= MOST_SURPLUS * cycles)[block], found["surplus"], 0.0)
+def _slopes(found: NDArray[Any], cycles: Array, surplus: Array, blocks: int) -> Array:
+    """Return what a cycle of each block's surplus takes, from how cycles and surplus of its rows differ from their shares; 0
+    where few windows show it, or where more than chance makes up its surplus."""
+    block, own = found["block"], found["surplus"]
+
+    def summed(values: Array) -> Array:
+        return np.bincount(block, values, minlength=blocks).astype(float)
+
+    both, square = summed(cycles * surplus), summed(surplus**2)
+    total = np.abs(summed(own))
+    chance = (total <= ASTRAY * summed(np.abs(own))) | (total <= BY_CHANCE * np.sqrt(summed(own**2)))
+    slope = np.clip(np.divide(both, square, out=np.zeros(blocks), where=square > 0), 0.0, 1.0)
+    return np.where(chance & (np.bincount(block, minlength=blocks) >= ENOUGH), slope, 0.0)
 
 
 def _counted(found: NDArray[Any], stratum: NDArray[np.int64], rare: NDArray[np.bool_]) -> NDArray[Any]:

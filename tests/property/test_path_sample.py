@@ -207,7 +207,7 @@ def test_chance_in_lines_from_far_away_adds_no_doubt():
     stratum = np.repeat(np.arange(32), 8)
     one = _estimate(_shown(2000 + own + np.rint(0.75 * surplus), surplus), np.ones(1), np.ones(1), stratum)
     alone = _estimate(_shown(2000 + own), np.ones(1), np.ones(1), stratum)
-    assert one.slope == pytest.approx(0.75, abs=0.03)
+    assert one.slope[0] == pytest.approx(0.75, abs=0.03)
     assert one.cycles[0] == pytest.approx(alone.cycles[0], rel=0.002)
     assert one.error == pytest.approx(alone.error, rel=0.1)
 
@@ -217,6 +217,14 @@ def test_a_block_that_waits_for_no_line_keeps_its_cycles(surplus):
     one = _estimate(_shown(np.full(len(surplus), 10), surplus), np.ones(1), np.ones(1), np.arange(len(surplus)) // 4)
     assert 0 < one.cycles[0] <= 20 * len(surplus)
     assert one.errors[0] <= 2
+
+
+def test_lines_that_never_come_on_a_path_cost_nothing():
+    """Its shares promise so many lines that only those windows which bring one have a surplus that is not below 0."""
+    random = np.random.default_rng(9)
+    brought = random.random(256) < 0.05
+    one = _estimate(_shown(1000 + 300 * brought, 300.0 * brought - 200), np.ones(1), np.ones(1), np.arange(256) // 8)
+    assert one.cycles[0] == 256_000 + 300 * brought.sum()
 
 
 def test_windows_walked_for_rare_blocks_say_nothing_of_others():
