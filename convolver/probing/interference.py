@@ -23,6 +23,9 @@ _MOST_NEIGHBOURS = 16
 """Other CPUs to look at; siblings that the kernel reports come first."""
 _RISE = 0.5
 """A line counts as gone when a load takes this share of the way from the last cache to memory."""
+_ALIKE = 1.4
+"""Dependent loads without a pause take so many times as long as on their curve at most, or the moment was another one."""
+_MOMENTS = 4
 
 
 def neighbours(cpu: int, allowed: Sequence[int], progress: Progress = SILENT) -> tuple[Neighbour, ...]:
@@ -68,22 +71,28 @@ def busy_hierarchies(maps: Sequence[Curve], reported: Sequence[Level]) -> tuple[
     return tuple(found)
 
 
-def residency(cpu: int, inner: Level, last: DetectedLevel, memory_seconds: float) -> Residency | None:
-    """Measure how long a line that is left alone survives in the last cache; None where that cache cannot be seen at all.
+def residency(cpu: int, inner: Level, last: DetectedLevel, chase: Curve) -> Residency | None:
+    """Measure how long a line that is left alone survives in the last cache; None where that cache cannot be seen, or other work
+    pushed lines out at once each time.
 
-    ``inner`` is the level before it, ``memory_seconds`` a dependent load from memory. Raises :class:`ProbeError`.
+    ``inner`` is the level before it, ``chase`` the curve of dependent loads. Raises :class:`ProbeError`.
     """
     size = max(min(round((inner.size_bytes * last.size_bytes) ** 0.5), last.low_bytes), 2 * inner.size_bytes)
-    points = tell("residency", "--residency", "--cpu", str(cpu), "--bytes", str(size // 64 * 64))
-    pairs = tuple((point["pause_seconds"], point["seconds_per_line"]) for point in points)
-    return survival(pairs, memory_seconds, size)
+    for _ in range(_MOMENTS):
+        points = tell("residency", "--residency", "--cpu", str(cpu), "--bytes", str(size // 64 * 64))
+        found = survival([(point["pause_seconds"], point["seconds_per_line"]) for point in points], chase, size)
+        if found is not None:
+            return found
+    return None
 
 
-def survival(pairs: Sequence[tuple[float, float]], memory_seconds: float, size_bytes: int) -> Residency | None:
-    """Return the longest pause after which most lines are still there: the last before half of the rise to memory's latency."""
-    if not pairs or pairs[0][0] > 0 or pairs[0][1] >= 0.8 * memory_seconds:
+def survival(pairs: Sequence[tuple[float, float]], chase: Curve, size_bytes: int) -> Residency | None:
+    """Return the longest pause after which most lines are still there: the last before half of the rise to memory's latency; None
+    where they are gone without a pause, though the curve of dependent loads found them."""
+    near, memory = chase.at(size_bytes).seconds_per_reference, chase.points[-1].seconds_per_reference
+    if not pairs or pairs[0][0] > 0 or pairs[0][1] >= min(0.8 * memory, _ALIKE * near):
         return None
-    limit = pairs[0][1] + _RISE * (memory_seconds - pairs[0][1])
+    limit = pairs[0][1] + _RISE * (memory - pairs[0][1])
     survived = 0.0
     for pause, seconds in pairs:
         if seconds > limit:

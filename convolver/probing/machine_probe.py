@@ -205,7 +205,7 @@ def _surroundings(
     chase = [curve for curve in maps if curve.kernel == "chase" and curve.threads == 1]
     lives = None
     if chase and len(detected) == len(hierarchy) > 1:
-        lives = residency(cpu, hierarchy[-2], detected[-1], chase[0].points[-1].seconds_per_reference)
+        lives = residency(cpu, hierarchy[-2], detected[-1], chase[0])
     return Around(loaded, neighbours(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
 
 

@@ -12,6 +12,7 @@ from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import Contention, DetectedLevel, MachineProfile, Neighbour, Residency, Throughput
 from convolver.machine.profile_check import check_profile
 from convolver.machine.this_machine import sibling_cpus
+from convolver.probing import interference
 from convolver.probing.detect import detect_all
 from convolver.probing.interference import busy_hierarchies, survival
 
@@ -113,13 +114,28 @@ def test_old_profiles_and_new_ones_survive_a_round_trip(tmp_path):
     assert MachineProfile.from_document(old).neighbours == ()
 
 
+PAUSES = [(0.0, 20e-9), (0.001, 22e-9), (0.002, 30e-9), (0.004, 90e-9), (0.008, 99e-9)]
+
+
 def test_lines_survive_until_half_of_the_rise():
-    pairs = [(0.0, 20e-9), (0.001, 22e-9), (0.002, 30e-9), (0.004, 90e-9), (0.008, 99e-9)]
-    found = survival(pairs, 100e-9, 1 << 20)
+    chase = curve("chase", (19e-9, 19e-9, 100e-9), "chase")
+    found = survival(PAUSES, chase, 1 << 20)
     assert (found.seconds, found.at_least) == (0.002, False)
-    assert survival(pairs[:3], 100e-9, 1 << 20).at_least
-    assert survival([(0.0, 95e-9)], 100e-9, 1 << 20) is None
-    assert survival([], 100e-9, 1 << 20) is None
+    assert survival(PAUSES[:3], chase, 1 << 20).at_least
+    assert survival([(0.0, 95e-9)], chase, 1 << 20) is None
+    assert survival([], chase, 1 << 20) is None
+
+
+def test_a_disturbed_moment_does_not_tell_how_long_lines_survive(monkeypatch):
+    """Without a pause, too, most lines were gone, which the curve found in the last level."""
+    said = [PAUSES[3:], [(0.0, 60e-9), *PAUSES[1:]], PAUSES]
+    points = [[{"pause_seconds": pause, "seconds_per_line": one} for pause, one in pairs] for pairs in said]
+    monkeypatch.setattr(interference, "tell", lambda *_: points.pop(0) if len(points) > 1 else points[0])
+    last = DetectedLevel(level="L2", size_bytes=4 << 20, low_bytes=2 << 20, high_bytes=8 << 20, confidence=0.9)
+    chase = curve("chase", (19e-9, 19e-9, 100e-9), "chase")
+    assert interference.residency(0, LEVELS[0], last, chase).seconds == 0.002
+    points[:] = [[{"pause_seconds": 0.0, "seconds_per_line": 60e-9}]]
+    assert interference.residency(0, LEVELS[0], last, chase) is None
 
 
 def test_check_speaks_of_the_surroundings():
