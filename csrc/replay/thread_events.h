@@ -79,7 +79,7 @@ struct complex {
 
 /* A line, in a run: what all that run at the moment do to it, a second. */
 struct line_use {
-    double touched, stored;
+    double touched, stored, atomics;
     uint32_t runners;
     double lost; /* thread seconds so far */
 };

@@ -139,6 +139,7 @@ static void sum_lines(cv_threads *t)
             line->runners++;
             line->touched += (touch->loads + touch->stores) * th->per_second;
             line->stored += touch->stores * th->per_second;
+            line->atomics += touch->atomics * th->per_second;
         }
     }
 }
@@ -155,26 +156,37 @@ static double lost_at(const cv_threads *t, const struct running *th, const cv_th
            fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
 }
 
-/* How many times slower each of two threads is, at most, that want the same line: they have it in turn, each for half of the time; passing
- * it on takes more where they do little else. `often`: touches in a second alone. */
+/* How many times slower threads are, at most, that want the same line: two have it in turn, each for half of the time; passing it on takes
+ * more where they do little else. More of them take no longer, as stores wait in buffers until the line is there, and then all are done.
+ * `often`: touches in a second alone. */
 static double in_turn(double crowded, double alone, double often) { return fmin(crowded, fmax(2, 1 + (crowded - 1) * alone * often)); }
+
+/* The part of a second for which a line is held by the atomic operations of a thread and of others in a second of each alone: one after
+ * another, each for half of what it takes with two threads. */
+static double held_by_atomics(const cv_threads *t, const struct running *th, const cv_threads_touch *touch, double present)
+{
+    const cv_threads_costs *c = &t->machine->costs;
+    const double own = touch->atomics * th->per_second, others = present * (t->lines[touch->line].atomics - own);
+    return others > ROUNDED * own ? (own + others) * c->sum * c->crowded_atomic / 2 : 0;
+}
 
 /* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. */
 static double slowed_by(const cv_threads *t, const struct running *th, double present)
 {
     const cv_threads_costs *c = &t->machine->costs;
-    double lost = 0, crowd = 0, atomics = 0, touched = 0;
+    double lost = 0, crowd = 0, held = 0, atomics = 0, touched = 0;
     for (uint32_t k = 0; k < th->n_touches; k++) {
         const cv_threads_touch *touch = touch_of(t, th, k);
         lost += lost_at(t, th, touch, present);
-        crowd = fmax(crowd, present * (t->lines[touch->line].runners - 1));
+        held = fmax(held, held_by_atomics(t, th, touch, present));
+        crowd = fmin(fmax(crowd, present * (t->lines[touch->line].runners - 1)), 1);
         atomics += touch->atomics;
         touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
     }
     const double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
     const double often = touched * th->per_second;
     const double two = atomic * in_turn(c->crowded_atomic, c->sum, often) + (1 - atomic) * in_turn(c->crowded, c->counter, often);
-    return fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1));
+    return fmax(fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1)), held);
 }
 
 /* ... in the mean over who has the other cores meanwhile: `slots` of `others`, each as likely, of which `alike` touch its lines. Times

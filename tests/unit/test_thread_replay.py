@@ -426,6 +426,15 @@ def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
     assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, sum=1, crowded_atomic=3) == pytest.approx(30)
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_a_line_takes_one_atomic_operation_after_another(threads):
+    rows = independent(*[10] * threads)
+    adding, counting = (touching(*((one + 1, 0, *kinds) for one in range(threads))) for kinds in ((0, 1, 1), (1, 0, 1)))
+    costs = {"cores": threads, "shared": 9, "shared_atomic": 9, "counter": 1, "crowded": 4, "sum": 1, "crowded_atomic": 3}
+    assert elapsed(rows, touches=adding, **costs) == pytest.approx(threads * 10 * 1.5)
+    assert elapsed(rows, touches=counting, **costs) == pytest.approx(40)  # stores wait in buffers, and are done together
+
+
 @pytest.mark.parametrize(
     ("work", "cores", "limit"),
     [
