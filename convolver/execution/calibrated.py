@@ -238,13 +238,14 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
 
 
 def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> None:
-    """Tables of targets and lines have powers of two of entries; where few and many jumps take the same, all are near."""
+    """Tables of targets and lines have powers of two of entries; where few and many jumps take the same, all are near. Near ones
+    that take no whole number of cycles were not all near."""
 
-    def rounded(name: str) -> int | None:
+    def rounded(name: str, within: float = ROUNDING) -> int | None:
         exact = value(name)
-        return None if exact is None else _whole(exact, ROUNDING)
+        return None if exact is None else _whole(exact, within)
 
-    near, far, line = (rounded(f"front.{name}") for name in ("near", "far", "line"))
+    near, far, line = rounded("front.near", EXACT), rounded("front.far"), rounded("front.line")
     targets, code, turns, slots, entry = map(value, SIZES)
     result.param("taken_cycles", near)
     _calls(result, near, value)
