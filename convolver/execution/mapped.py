@@ -20,10 +20,13 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     were measured.
 
     A kind that was not measured goes where measured kinds go that have its ports in the table, and takes as many cycles as there.
+    Additions go wherever address computations do: the probe's sign extensions, which stand for them, have fewer ports on some cores.
     """
     ports = {one.name: one.ports for one in found if one.ports}
     if not ports:
         return table, ()
+    if len(ports.get("lea", ((),))[0]) > len(ports.get("alu", ((),))[0]) > 0:
+        ports["alu"] = ports["lea"]
     seeds = {name: table.mask(table.kind(name).ports) for name in ports}
     kinds, measured = {}, []
     units = {one.name: one for one in found if not one.ports and one.cycles > ALONE}

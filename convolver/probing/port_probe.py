@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ SLOT = "slot"
 AMONG = 23
 WHOLE = 0.4
 """Slots must lie so near a whole number."""
+MOST_ASTRAY = 0.15
+"""Distance from whole numbers of half of the kinds' slots, beyond which none is known: a hundredth of a piece is a quarter slot."""
 LONGEST = 2.1
 """Cycles of a kind whose ports are looked for: what takes longer keeps a unit busy."""
 ISSUED = 1.1
@@ -73,7 +76,7 @@ def port_figures(moments: Iterable[Iterable[Mapping[str, Any]]], taken: float | 
     slot = alone.pop(SLOT, 0.0)
     if not slot:
         return ()
-    slots = {kind: _slots(cycles.get(f"slots.{kind}", []), slot, alone[kind]) for kind in alone}
+    slots = _slots({kind: seen[f"slots.{kind}"] / slot for kind in alone if f"slots.{kind}" in seen}, alone, slot)
     asked = [name.split(".") for name in cycles if name.startswith("mix.")]
     mixed = {kind: alone[kind] for kind in alone if ISSUED * slot < alone[kind] < LONGEST and _seen(kind, asked, seen)}
     mixes = [
@@ -98,11 +101,19 @@ def _least(samples: Sequence[float]) -> float:
     return sorted(samples)[min(TOO_LOW, len(samples) // 3)]
 
 
-def _slots(samples: Sequence[float], slot: float, alone: float) -> int:
-    """Return how many slots one takes beside so many others, 0 where that is no whole number or more than it takes alone."""
-    exact = _least(samples) / slot - AMONG if samples else 0.0
-    whole = round(exact) if abs(exact - round(exact)) < WHOLE else 0
-    return whole if 1 <= whole < alone / slot + WHOLE else 0
+def _slots(pieces: Mapping[str, float], alone: Mapping[str, float], slot: float) -> dict[str, int]:
+    """Return how many slots one of each kind takes, 0 where that is no whole number or more than it takes alone.
+
+    ``pieces``: slots of a piece, by kind. Most kinds take one: what half of them are beyond it is the front end's or the clock's.
+    """
+    beyond = median(pieces.values()) - AMONG - 1 if pieces else 0.0
+    exact = {kind: piece - AMONG - beyond for kind, piece in pieces.items()}
+    found = dict.fromkeys(alone, 0)
+    if pieces and median(abs(one - round(one)) for one in exact.values()) <= MOST_ASTRAY:
+        for kind, one in exact.items():
+            if abs(one - round(one)) < WHOLE and 1 <= round(one) < alone[kind] / slot + WHOLE:
+                found[kind] = round(one)
+    return found
 
 
 def _seen(kind: str, asked: Sequence[Sequence[str]], seen: Mapping[str, float]) -> bool:

@@ -144,6 +144,25 @@ def _line(name, *cycles):
     return {"name": name, "cycles": list(cycles)}
 
 
+def _of_one_slot(count, slot=0.2, beyond=0.0):
+    kinds = [f"one_{number}" for number in range(count)]
+    alone = [_line(f"alone.{kind}", 5 * slot) for kind in kinds]
+    return alone + [_line(f"slots.{kind}", (AMONG + 1 + beyond) * slot) for kind in kinds]
+
+
+def test_slots_are_counted_from_what_most_kinds_take():
+    """A clock or a front end that is off by 2 % moves all kinds by half a slot."""
+    lines = [
+        _line("alone.slot", 0.2),
+        *_of_one_slot(9, beyond=0.6),
+        _line("alone.two", 1.0),
+        _line("slots.two", (AMONG + 2.6) * 0.2),
+    ]
+    assert {one.name: one.slots for one in port_figures([lines])} == {**{f"one_{number}": 1 for number in range(9)}, "two": 2}
+    astray = [_line(f"slots.one_{number}", (AMONG + 0.6 + 0.2 * number) * 0.2) for number in range(9)]
+    assert not any(one.slots for one in port_figures([[*lines[:10], *astray]]))
+
+
 def test_kinds_whose_mixes_were_disturbed_have_no_ports():
     lines = [
         _line("alone.slot", 0.2, 0.2),
@@ -151,8 +170,9 @@ def test_kinds_whose_mixes_were_disturbed_have_no_ports():
         _line("alone.shift", 0.5),
         _line("alone.divide_double", 4.51),
     ]
-    lines += [_line("slots.alu", (AMONG + 2) * 0.2), _line("slots.shift", (AMONG + 2) * 0.2)]
+    lines += [_line("slots.alu", (AMONG + 2) * 0.2), _line("slots.shift", (AMONG + 2) * 0.2), *_of_one_slot(5)]
     seen = port_figures([[*lines, _line("mix.alu.2.shift.1", 0.75)]])
+    seen = [one for one in seen if not one.name.startswith("one_")]
     assert {one.name: len(one.ports) for one in seen} == {"alu": 1, "shift": 1, "divide_double": 0}
     assert {one.name: one.slots for one in seen} == {"alu": 0, "shift": 2, "divide_double": 0}, (
         "an alu cannot take more slots than alone"
@@ -190,6 +210,15 @@ def test_measured_ports_replace_the_published_ones():
     assert table.kind("byte_swap").ports == table.kind("alu").ports, "it has the same ports in the published table"
     assert table.kind("divide_64") == seed.kind("divide_64")
     assert table.mask(table.memory.load)
+
+
+def test_additions_go_wherever_address_computations_do():
+    """Golden Cove starts three sign extensions, which stand for additions, and five of both others in a cycle."""
+    found = [
+        msgspec.structs.replace(MEASURED[0], ports=((0, 1, 4),)),
+        MixedKind(name="lea", cycles=0.2, ports=((0, 1, 2, 3, 4),)),
+    ]
+    assert mapped_core(find_core("golden-cove"), found)[0].kind("alu").ports.split() == ["m0", "m1", "m2", "m3", "m4"]
 
 
 def test_a_profile_without_ports_keeps_the_published_ones():
