@@ -145,7 +145,10 @@ def _same_memory(tried: _Tried, like: MachineProfile | None) -> bool:
 def _scattered(
     best: _Tried, profiles: Sequence[MachineProfile], points: Sequence[MeasuredPoint], run: KernelRuns, rates: HitRates
 ) -> list[_Tried]:
-    """Return the fits in which lines out of order find a smaller last level than streams, where they are clearly better."""
+    """Return the fits in which lines out of order find a smaller last level than streams, where they are clearly better; none
+    where it is known how long lines survive there, which says the same of slower programs, too."""
+    if profiles[0].limited_residency is not None:
+        return []
     known, size = best.start.calibration, best.profile.hierarchy[-1].size_bytes
     numbers = {profile.hierarchy[-1].size_bytes: str(number) for number, profile in enumerate(profiles)}
     found = []

@@ -24,6 +24,7 @@ WARM = 1.1
 """Lines brought before that, as a multiple of those of the largest last level."""
 SURE = 0.5
 """Of a machine's residency, for which most lines survive in the last level, the part in which nearly all do."""
+CHASE = "chase"
 RESTARTED = "chase_restarted"
 """A kernel of chains that overlap as far as the core's window reaches: how many run side by side is not known."""
 
@@ -70,7 +71,8 @@ def _recordable(size_bytes: int) -> int:
 
 
 def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> list[MeasuredPoint]:
-    """Return the points of one thread, one an octave, of kernels that this probe knows.
+    """Return the points of one thread of kernels that this probe knows: one an octave, and all of dependent loads, which alone
+    tell a level's latency.
 
     They are ordered by working set, chases last in each: so the probe makes each of their cycles once.
     """
@@ -80,7 +82,7 @@ def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> lis
         for curve in curves
         if curve.threads == 1 and curve.kernel in known and curve.pattern != RESTARTED
         for point in curve.points
-        if profile.projected or is_power(point.working_set_bytes)
+        if profile.projected or curve.kernel == CHASE or is_power(point.working_set_bytes)
     ]
     return sorted(found, key=lambda one: (one.working_set_bytes, one.curve.pattern.startswith("chase"), one.curve.kernel))
 
@@ -112,12 +114,12 @@ def core_seconds(profile: MachineProfile) -> dict[str, float]:
 def row_weights(points: Sequence[MeasuredPoint], profile: MachineProfile) -> Array:
     """Return 0 for working sets about as large as a level, where conflicts decide, and for those in the last level of which other
     VMs push lines out before they are asked for again; less for points that did not settle."""
-    levels, lives = profile.hierarchy, profile.residency
+    levels, lives = profile.hierarchy, profile.limited_residency
     sizes = np.array([one.working_set_bytes for one in points], dtype=float)
     edge = np.zeros(len(points), dtype=bool)
     for level in levels[1:]:
         edge |= (sizes > 0.7 * level.size_bytes) & (sizes < 1.45 * level.size_bytes)
-    if lives is not None and not lives.at_least:
+    if lives is not None:
         turns = np.array([one.seconds * one.working_set_bytes / levels[-1].line_bytes for one in points])
         edge |= (sizes < levels[-1].size_bytes) & (turns > SURE * lives.seconds)
     spread = np.array([one.spread for one in points])

@@ -206,18 +206,16 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return MemorySystem((*inner, smaller), placed=self._placed)
 
     @property
+    def limited_residency(self) -> Residency | None:
+        """The residency where others were seen to push lines out of the last cache; else None."""
+        return None if self.residency is None or self.residency.at_least else self.residency
+
+    @property
     def left_systems(self) -> tuple[MemorySystem, ...]:
         """The caches with smaller and smaller last levels, the largest first: what a program keeps where other VMs push out lines
         that are left alone; empty where the profile does not say that, or the calibration says it of lines out of order."""
-        lives, known = self.residency, self.calibration
-        if (
-            lives is None
-            or lives.at_least
-            or not lives.seconds
-            or known is None
-            or known.scattered_share
-            or not self.system.plain
-        ):
+        lives, known = self.limited_residency, self.calibration
+        if lives is None or not lives.seconds or known is None or known.scattered_share or not self.system.plain:
             return ()
         last, before = self.hierarchy[-1].size_bytes, self.hierarchy[-2].size_bytes if len(self.hierarchy) > 1 else 0
         sizes = [last / 2**number for number in range(1, 32)]

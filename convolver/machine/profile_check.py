@@ -108,8 +108,8 @@ def _surroundings(profile: MachineProfile) -> Iterator[Finding]:
             )
     if profile.cpu.get("cpus", 1) > 1 and not busy_counts(profile, loaded=False):
         yield Finding("note", "It has no curves of busy CPUs: a rank on a full node cannot be predicted (probe with --full).")
-    if profile.residency is not None and not profile.residency.at_least:
-        milliseconds = 1e3 * profile.residency.seconds
+    if profile.limited_residency is not None:
+        milliseconds = 1e3 * profile.limited_residency.seconds
         yield Finding("note", f"A line left alone leaves the last cache after {milliseconds:.0f} ms: others share it.")
     for seen in profile.detected[-1:]:
         if seen.confidence < _UNSURE:
