@@ -20,7 +20,8 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     were measured.
 
     A kind that was not measured goes where measured kinds go that have its ports in the table, and takes as many cycles as there.
-    Additions go wherever address computations do: the probe's sign extensions, which stand for them, have fewer ports on some cores.
+    Additions go wherever address computations do: the probe's sign extensions, which stand for them, have fewer ports on some
+    cores.
     """
     ports = {one.name: one.ports for one in found if one.ports}
     if not ports:

@@ -23,7 +23,8 @@ AMONG = 23
 WHOLE = 0.4
 """Slots must lie so near a whole number."""
 MOST_ASTRAY = 0.15
-"""Distance from whole numbers of half of the kinds' slots, beyond which none is known: a hundredth of a piece is a quarter slot."""
+"""Distance from whole numbers of half of the kinds' slots, beyond which none is known: a hundredth of a piece is a quarter of
+one."""
 LONGEST = 2.1
 """Cycles of a kind whose ports are looked for: what takes longer keeps a unit busy."""
 ISSUED = 1.1

@@ -7,7 +7,7 @@ from convolver.machine.profile import MachineProfile
 from tools.bundled_machines import FOLDER, MEASURED, PROJECTIONS, bundled, projected, write
 
 FULL = [MEASURED, *(one.name for one in PROJECTIONS)]
-CLOUD = ["cloud-epyc-genoa", "cloud-epyc-milan", "cloud-epyc-turin"]
+CLOUD = ["cloud-epyc-genoa", "cloud-epyc-milan", "cloud-epyc-turin", "cloud-xeon-emerald"]
 """Measured in clouds; tests/bench/cloud makes them."""
 
 
