@@ -6,7 +6,8 @@ all processors in ``--rounds`` runs of each; of these the median of the shortest
 threads and predicted for two cores from the profile ``--machine``, one of this processor's kind; what threads do to each other is
 probed between the rounds, since hosts move the CPUs of virtual machines, and takes the place of what the profile says of it.
 ``--folder`` keeps inputs, times and traces, and takes those that are there: ``--only times`` adds to those that are kept. What is
-not installed is left out.
+not installed is left out. ``--cores 16``: with 1, 2, 4, 8 and 16 threads instead, on so many processors; measured on such a
+machine (``--only times``) and predicted on any.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -49,7 +51,8 @@ COLUMNS = [
     *("program", "1 thread", "2 threads", "predicted", "error", "in its interval", "speedup", "predicted speedup"),
     *("8 threads on 2 cores", "predicted for 8", "error for 8"),
 ]
-THREADS = (1, 2, 8)
+CROWDED = (1, 2, 8)
+"""Threads on two processors."""
 COSTS = "costs.json"
 CONVOLVER = [sys.executable, "-m", "convolver"]
 
@@ -75,12 +78,17 @@ def make_inputs(folder: Path) -> None:
     subprocess.run(["gcc", "-g", "-O2", "-fopenmp", "-o", folder / "kernels", SOURCE, "-lm"], check=True)
 
 
-def native(folder: Path, rounds: int, kept: Path, patience: float) -> None:
+def numbers_of_threads(cores: int) -> tuple[int, ...]:
+    """Return with how many threads programs run on so many processors."""
+    return CROWDED if cores == 2 else tuple(2**power for power in range(cores.bit_length()))
+
+
+def native(folder: Path, counts: Sequence[int], rounds: int, kept: Path, patience: float) -> None:
     """Run each program with each number of threads until so many runs were undisturbed, or patience ends (seconds); add to
     ``kept`` what each took, and what others took meanwhile."""
     taken = json.loads(kept.read_text()) if kept.exists() else []
     end = time.monotonic() + patience
-    undisturbed = {(name, threads): 0 for threads in THREADS for name in commands(2)}
+    undisturbed = {(name, threads): 0 for threads in counts for name in commands(2)}
     probed = None
     for name, threads, _, others in taken:
         undisturbed[name, threads] += others <= DISTURBED
@@ -142,9 +150,9 @@ def traced(folder: Path, name: str, threads: int) -> Path:
     return trace
 
 
-def predicted(trace: Path, machine: str) -> dict:
-    """Return what ``predict --json`` says of a trace on two cores of a machine."""
-    asked = [*CONVOLVER, "predict", "--base", machine, trace, "--cores", "2", "--json"]
+def predicted(trace: Path, machine: str, cores: int) -> dict:
+    """Return what ``predict --json`` says of a trace on so many cores of a machine."""
+    asked = [*CONVOLVER, "predict", "--base", machine, trace, "--cores", str(cores), "--json"]
     base = json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)["base"]
     return {"elapsed_seconds": base["seconds"], **base}  # of one thread: processor time
 
@@ -158,11 +166,13 @@ def main() -> None:
     """Measure, predict and write ``benchmarks/results/threads.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machine", default="cloud-epyc-genoa")
+    parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--wait", type=float, default=1800, help="Seconds in which the machine may become quiet enough.")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--only", choices=("traces", "times"), help="End after this part, kept in --folder.")
     options = parser.parse_args()
+    counts = numbers_of_threads(options.cores)
     with tempfile.TemporaryDirectory() as name:
         folder = options.folder or Path(name)
         folder.mkdir(exist_ok=True)
@@ -170,24 +180,28 @@ def main() -> None:
             make_inputs(folder)
         kept = folder / "times.json"
         if options.only == "times" or (options.only is None and not kept.exists()):
-            native(folder, options.rounds, kept, options.wait)
+            native(folder, counts, options.rounds, kept, options.wait)
         if options.only != "times":
-            traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in THREADS}
+            traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in counts}
         if options.only is None:
             machine = of_these_rounds(options.machine, folder)
-            says = {key: predicted(trace, machine) for key, trace in traces.items()}
+            says = {key: predicted(trace, machine, options.cores) for key, trace in traces.items()}
             runs: dict[tuple[str, int], list[tuple[float, float]]] = {}
             for one, threads, seconds, others in json.loads(kept.read_text()):
                 runs.setdefault((one, threads), []).append((seconds, others))
-            report({key: counted(of_one) for key, of_one in runs.items()}, says)
+            seconds = {key: counted(of_one) for key, of_one in runs.items()}
+            if options.cores == 2:
+                report(seconds, says)
+            else:
+                report_scaling(seconds, says, counts)
 
 
 def report(seconds: dict[tuple[str, int], float], says: dict[tuple[str, int], dict]) -> None:
     """Print a row a program and write all of them."""
     rows, errors, speedups, crowded = [], {}, {}, {}
     for one in commands(2):
-        alone, both, eight = (seconds[one, threads] for threads in THREADS)
-        guess, elapsed, many = (says[one, threads]["elapsed_seconds"] for threads in THREADS)
+        alone, both, eight = (seconds[one, threads] for threads in CROWDED)
+        guess, elapsed, many = (says[one, threads]["elapsed_seconds"] for threads in CROWDED)
         low, high = says[one, 2]["elapsed_interval_seconds"]
         errors[one], crowded[one] = elapsed / both - 1, many / eight - 1
         speedups[one] = guess / elapsed / (alone / both) - 1
@@ -205,6 +219,25 @@ def report(seconds: dict[tuple[str, int], float], says: dict[tuple[str, int], di
             f"{name}worst": f"{max(sizes):.0%}".replace("%", " %"),
         }
     print(values, write_result("threads", COLUMNS, rows, values))
+
+
+def report_scaling(seconds: dict[tuple[str, int], float], says: dict[tuple[str, int], dict], counts: Sequence[int]) -> None:
+    """Print a row a program with the measured time and the error for each number of threads, and write all of them."""
+    rows, errors, speedups = [], {n: [] for n in counts}, {n: [] for n in counts}
+    for one in commands(2):
+        row = [one]
+        for n in counts:
+            guess = says[one, n]["elapsed_seconds"]
+            errors[n].append(abs(guess / seconds[one, n] - 1))
+            speedups[n].append(abs(says[one, 1]["elapsed_seconds"] / guess / (seconds[one, 1] / seconds[one, n]) - 1))
+            row.append(f"{seconds[one, n]:.3f} s {shown(guess / seconds[one, n] - 1)}")
+        rows.append(row)
+        print(*row, sep="  ", flush=True)
+    for name, found in (("elapsed, median error", errors), ("speedup, median error", speedups)):
+        rows.append([name, *(f"{median(found[n]):.0%}".replace("%", " %") for n in counts)])
+        print(*rows[-1], sep="  ")
+    columns = ["program", "1 thread", *(f"{n} threads" for n in counts[1:])]
+    print(write_result(f"threads-{counts[-1]}", columns, rows, {"programs": str(len(rows) - 2)}))
 
 
 if __name__ == "__main__":
