@@ -233,11 +233,14 @@ def report_scaling(seconds: dict[tuple[str, int], float], says: dict[tuple[str, 
             row.append(f"{seconds[one, n]:.3f} s {shown(guess / seconds[one, n] - 1)}")
         rows.append(row)
         print(*row, sep="  ", flush=True)
-    for name, found in (("elapsed, median error", errors), ("speedup, median error", speedups)):
-        rows.append([name, *(f"{median(found[n]):.0%}".replace("%", " %") for n in counts)])
+    values = {"programs": str(len(rows))}
+    for name, found in (("elapsed", errors), ("speedup", speedups)):
+        medians = {n: f"{median(found[n]):.0%}".replace("%", " %") for n in counts}
+        values |= {f"{name}_{n}": one for n, one in medians.items()}
+        rows.append([f"{name}, median error", *medians.values()])
         print(*rows[-1], sep="  ")
     columns = ["program", "1 thread", *(f"{n} threads" for n in counts[1:])]
-    print(write_result(f"threads-{counts[-1]}", columns, rows, {"programs": str(len(rows) - 2)}))
+    print(write_result(f"threads-{counts[-1]}", columns, rows, values))
 
 
 if __name__ == "__main__":
