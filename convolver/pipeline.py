@@ -153,7 +153,9 @@ def predict_from(
         of_base, paper_of_base = before.base, float(before.document["paper"]["base_seconds"])
     else:
         of_base, paper_of_base = times_on(base, waiting_seconds), paper_seconds(analysis, base, overlap)
-    times = [of_base, times_on(target, waiting_seconds if target.id == base.id else None, beside)]
+    same = target.id == base.id
+    of_target = of_base if same and beside is None else times_on(target, waiting_seconds if same else None, beside)
+    times = [of_base, of_target]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
     seconds = [_corrected(one, signature, correct) for one in times]

@@ -16,13 +16,14 @@ import convolver
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.errors import ConvolverError, FormatError
 from convolver.locations import cache_folder
+from convolver.outputs import save_bytes
 from convolver.simulation.hit_rates import HitRates
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
-MOST_ENTRIES = 500
-"""Entries that are kept; the oldest go first."""
+MOST_FILES = 1000
+"""Files that are kept, two of an analysis; the oldest go first."""
 CODE = ("_native", "machine", "signature", "tracing", "simulation", "execution", "analyzing")
 """Packages that analyses follow from."""
 
@@ -46,11 +47,20 @@ def code_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def _paths(trace: str, key: str) -> tuple[Path, Path]:
+def _path(trace: str, key: str, what: str) -> Path:
     folder = cache_folder() / "analyses"
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{trace}-{key}-{code_version()}"
-    return folder / f"{stem}.analysis.parquet", folder / f"{stem}.hits.parquet"
+    return folder / f"{trace}-{key}-{code_version()}.{what}"
+
+
+def _paths(trace: str, key: str) -> tuple[Path, Path]:
+    return _path(trace, key, "analysis.parquet"), _path(trace, key, "hits.parquet")
+
+
+def _forget_the_oldest() -> None:
+    files = sorted((cache_folder() / "analyses").iterdir(), key=lambda file: file.stat().st_mtime)
+    for file in files[:-MOST_FILES]:
+        file.unlink(missing_ok=True)
 
 
 def find(trace: str, key: str, signature: Signature) -> StoredAnalysis | None:
@@ -73,8 +83,23 @@ def keep(trace: str, entry: StoredAnalysis, signature: Signature) -> None:
         own = replace(entry.part, machine=entry.part.key)
         Analysis([own], {"trace": trace, "signature": signature.id}, signature=signature).save(analysis)
         entry.hit_rates.save(hits)
-        files = sorted(analysis.parent.glob("*.parquet"), key=lambda file: file.stat().st_mtime)
-        for file in files[: -2 * MOST_ENTRIES]:
-            file.unlink(missing_ok=True)
+        _forget_the_oldest()
     except (OSError, FormatError):
+        pass
+
+
+def find_bytes(trace: str, what: str) -> bytes | None:
+    """Return what :func:`keep_bytes` kept of a trace, which is the same on all machines; None where that is nothing."""
+    try:
+        return _path(trace, "all", what).read_bytes()
+    except OSError:
+        return None
+
+
+def keep_bytes(trace: str, what: str, content: bytes) -> None:
+    """Keep what was found out of a trace; a folder that cannot be written is no reason to fail."""
+    try:
+        save_bytes(_path(trace, "all", what), content)
+        _forget_the_oldest()
+    except (OSError, ConvolverError):
         pass

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from convolver._native.thread_replay import COMPACT, TOUCH, Complexes, NearWork, PackedThreads, ThreadRun
 from convolver.analyzing.analyze import analyze
+from convolver.analyzing.known_touches import known_touches
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.thread_costs import (
@@ -33,7 +34,6 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
-from convolver.tracing.touched_lines import touched_lines
 
 LINE_BYTES = 64
 LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
@@ -195,7 +195,7 @@ class ThreadReplay:
         known = log.instructions()
         self._instructions[: len(known)] = known
         self._inside = log.instructions_inside(counts.shape[1])
-        self._touched = touched_lines(trace)
+        self._touched = known_touches(trace)
         self._touches = self._touches_by_class(trace)
         self._waits = np.zeros(self._executions.shape[0])
         """Share of each block's executions in which a thread waits for another."""
