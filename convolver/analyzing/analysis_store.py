@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1000
 """Files that are kept, two of an analysis; the oldest go first."""
+DIGEST_BYTES = hashlib.sha256().digest_size
 CODE = ("_native", "machine", "signature", "tracing", "simulation", "execution", "analyzing")
 """Packages that analyses follow from."""
 
@@ -89,17 +90,19 @@ def keep(trace: str, entry: StoredAnalysis, signature: Signature) -> None:
 
 
 def find_bytes(trace: str, what: str) -> bytes | None:
-    """Return what :func:`keep_bytes` kept of a trace, which is the same on all machines; None where that is nothing."""
+    """Return what :func:`keep_bytes` kept of a trace, the same for all machines; None where that is nothing, or damaged."""
     try:
-        return _path(trace, "all", what).read_bytes()
+        kept = _path(trace, "all", what).read_bytes()
     except OSError:
         return None
+    digest, content = kept[:DIGEST_BYTES], kept[DIGEST_BYTES:]
+    return content if hashlib.sha256(content).digest() == digest else None
 
 
 def keep_bytes(trace: str, what: str, content: bytes) -> None:
     """Keep what was found out of a trace; a folder that cannot be written is no reason to fail."""
     try:
-        save_bytes(_path(trace, "all", what), content)
+        save_bytes(_path(trace, "all", what), hashlib.sha256(content).digest() + content)
         _forget_the_oldest()
     except (OSError, ConvolverError):
         pass

@@ -24,10 +24,7 @@ def known_touches(trace: Trace) -> TouchedLines | None:
     """Return what :func:`convolver.tracing.touched_lines.touched_lines` does, from the store of analyses where it is there."""
     content = find_bytes(trace.id, _WHAT) if trace.id else None
     if content is not None:
-        try:
-            return _restored(msgspec.msgpack.decode(content, type=_Kept | None))
-        except (msgspec.DecodeError, ValueError, TypeError, OverflowError):
-            pass  # damaged: found out again
+        return _restored(msgspec.msgpack.decode(content, type=_Kept | None))
     found = touched_lines(trace)
     if trace.id:
         keep_bytes(trace.id, _WHAT, msgspec.msgpack.encode(_kept(found)))

@@ -24,7 +24,6 @@ WARM = 1.1
 """Lines brought before that, as a multiple of those of the largest last level."""
 SURE = 0.5
 """Of a machine's residency, for which most lines survive in the last level, the part in which nearly all do."""
-CHASE = "chase"
 RESTARTED = "chase_restarted"
 """A kernel of chains that overlap as far as the core's window reaches: how many run side by side is not known."""
 
@@ -82,7 +81,7 @@ def measured_points(profile: MachineProfile, known: Mapping[str, Kernel]) -> lis
         for curve in curves
         if curve.threads == 1 and curve.kernel in known and curve.pattern != RESTARTED
         for point in curve.points
-        if profile.projected or curve.kernel == CHASE or is_power(point.working_set_bytes)
+        if profile.projected or curve.kernel == "chase" or is_power(point.working_set_bytes)
     ]
     return sorted(found, key=lambda one: (one.working_set_bytes, one.curve.pattern.startswith("chase"), one.curve.kernel))
 

@@ -26,7 +26,7 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     ports = {one.name: one.ports for one in found if one.ports}
     if not ports:
         return table, ()
-    if len(ports.get("lea", ((),))[0]) > len(ports.get("alu", ((),))[0]) > 0:
+    if "lea" in ports and "alu" in ports and len(ports["lea"][0]) > len(ports["alu"][0]):
         ports["alu"] = ports["lea"]
     seeds = {name: table.mask(table.kind(name).ports) for name in ports}
     kinds, measured = {}, []

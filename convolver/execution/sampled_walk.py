@@ -7,7 +7,7 @@ variance within strata is that of the sum (Cochran, "Sampling Techniques", 1977,
 too rarely are taken from windows that were kept for them.
 
 How many lines come from far away in a window is mostly chance, but how many do in the whole run is known: the cycles of those
-beyond it (``surplus``) are taken off, as far as they are seen to cost any (the regression estimator, Cochran, 7.3).
+beyond it (``surplus``) are taken off, as far as each block is seen to wait for them (the regression estimator, Cochran, 7.3).
 """
 
 from __future__ import annotations

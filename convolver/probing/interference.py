@@ -26,6 +26,7 @@ _RISE = 0.5
 _ALIKE = 1.4
 """Dependent loads without a pause take so many times as long as on their curve at most, or the moment was another one."""
 _MOMENTS = 4
+"""Times that residency is probed, at most, until a moment is undisturbed."""
 
 
 def neighbours(cpu: int, allowed: Sequence[int], progress: Progress = SILENT) -> tuple[Neighbour, ...]:

@@ -18,13 +18,12 @@ from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
 SLOT = "slot"
-"""What takes a slot and no port; a piece has :data:`AMONG` of them beside the one whose slots are asked for."""
-AMONG = 23
+"""What takes a slot and no port; a piece has many of them beside the one whose slots are asked for."""
 WHOLE = 0.4
 """Slots must lie so near a whole number."""
 MOST_ASTRAY = 0.15
-"""Distance from whole numbers of half of the kinds' slots, beyond which none is known: a hundredth of a piece is a quarter of
-one."""
+"""Median distance of the kinds' slots from whole numbers beyond which none counts: a clock that is off by 1 % moves them by a
+quarter."""
 LONGEST = 2.1
 """Cycles of a kind whose ports are looked for: what takes longer keeps a unit busy."""
 ISSUED = 1.1
@@ -107,13 +106,16 @@ def _slots(pieces: Mapping[str, float], alone: Mapping[str, float], slot: float)
 
     ``pieces``: slots of a piece, by kind. Most kinds take one: what half of them are beyond it is the front end's or the clock's.
     """
-    beyond = median(pieces.values()) - AMONG - 1 if pieces else 0.0
-    exact = {kind: piece - AMONG - beyond for kind, piece in pieces.items()}
     found = dict.fromkeys(alone, 0)
-    if pieces and median(abs(one - round(one)) for one in exact.values()) <= MOST_ASTRAY:
-        for kind, one in exact.items():
-            if abs(one - round(one)) < WHOLE and 1 <= round(one) < alone[kind] / slot + WHOLE:
-                found[kind] = round(one)
+    if not pieces:
+        return found
+    usual = median(pieces.values())
+    exact = {kind: 1 + piece - usual for kind, piece in pieces.items()}
+    if median(abs(one - round(one)) for one in exact.values()) > MOST_ASTRAY:
+        return found
+    for kind, one in exact.items():
+        if abs(one - round(one)) < WHOLE and 1 <= round(one) < alone[kind] / slot + WHOLE:
+            found[kind] = round(one)
     return found
 
 

@@ -157,8 +157,13 @@ def predicted(trace: Path, machine: str, cores: int) -> dict:
     return {"elapsed_seconds": base["seconds"], **base}  # of one thread: processor time
 
 
+def percent(share: float) -> str:
+    """Return a share in per cent."""
+    return f"{share:.0%}".replace("%", " %")
+
+
 def shown(error: float) -> str:
-    """Return an error in per cent."""
+    """Return an error in per cent, with its sign."""
     return f"{error:+.0%}".replace("%", " %")
 
 
@@ -215,8 +220,8 @@ def report(seconds: dict[tuple[str, int], float], says: dict[tuple[str, int], di
     for name, found in {"": errors, "speedup_": speedups, "eight_": crowded}.items():
         sizes = [abs(one) for one in found.values()]
         values |= {
-            f"{name}median": f"{median(sizes):.0%}".replace("%", " %"),
-            f"{name}worst": f"{max(sizes):.0%}".replace("%", " %"),
+            f"{name}median": percent(median(sizes)),
+            f"{name}worst": percent(max(sizes)),
         }
     print(values, write_result("threads", COLUMNS, rows, values))
 
@@ -235,7 +240,7 @@ def report_scaling(seconds: dict[tuple[str, int], float], says: dict[tuple[str, 
         print(*row, sep="  ", flush=True)
     values = {"programs": str(len(rows))}
     for name, found in (("elapsed", errors), ("speedup", speedups)):
-        medians = {n: f"{median(found[n]):.0%}".replace("%", " %") for n in counts}
+        medians = {n: percent(median(found[n])) for n in counts}
         values |= {f"{name}_{n}": one for n, one in medians.items()}
         rows.append([f"{name}, median error", *medians.values()])
         print(*rows[-1], sep="  ")
