@@ -20,8 +20,9 @@ _FUSES = frozenset(("cmp", "test", "and", "add", "sub", "inc", "dec"))
 _FUSES_WITH_MEMORY = frozenset(("cmp", "test"))
 _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
 _MOVED = re.compile(r"mov|movabs|pop|cmov\w+")
-_NO_ACCESS = re.compile(r"lea|nop|prefetch\w*")
-_ONLY_READ = re.compile(r"cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
+_NO_ACCESS = re.compile(r"lea|nop")
+_PREFETCH = re.compile(r"prefetch\w*")
+_ONLY_READ = re.compile(r"prefetch\w*|cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
 _FROM_MEMORY = ((re.compile(r"vinsert[fi]\w+"), "v_logic"), (re.compile(r"v?cvt(ps2pd|dq2pd|ss2sd)"), "fp_convert_wide_load"))
 """Kinds of instructions that move nothing between lanes where an operand comes from memory."""
@@ -37,7 +38,7 @@ class Instruction(NamedTuple):
 
     ``move``: copies a register ("general", "vector" or ""). ``branch``: conditional, jump, indirect, call, return or "".
     ``fuses``: becomes one with a conditional branch right after. ``plain``: its address is one register and a displacement.
-    ``moved``: only copies what it loads.
+    ``moved``: only copies what it loads. ``prefetches``: asks for a line, and nothing waits for it.
     ``target``: where a direct branch goes, counted from its own first byte; 0 for all others.
     """
 
@@ -59,6 +60,7 @@ class Instruction(NamedTuple):
     plain: bool = False
     moved: bool = False
     target: int = 0
+    prefetches: bool = False
 
 
 UNKNOWN = Instruction("?", "unknown", (), (), (), False, False, 8, False, 1)
@@ -270,6 +272,7 @@ class _Reading:
             fuses=fuses,
             constant=constant,
             plain=plain or (memory is None and (loads or stores)),
+            prefetches=bool(_PREFETCH.fullmatch(self.mnemonic)),
             moved=loads and bool(_MOVED.fullmatch(self.mnemonic)),
             target=self.operands[0].imm - self.found.address if self._branch() in ("conditional", "jump", "call") else 0,
         )

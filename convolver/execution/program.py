@@ -54,6 +54,8 @@ def _flags(one: Instruction) -> int:
         flags |= native.CALL
     if one.moved and not one.vector:
         flags |= native.MOVED
+    if one.prefetches:
+        flags |= native.PREFETCH
     return flags | native.FOLDED * one.constant
 
 
@@ -153,13 +155,13 @@ def fused(operations: Operations, chosen: NDArray[np.int64], first: NDArray[np.i
     begins[first] = True
     pair = np.flatnonzero(operations.fuses[chosen][:-1] & operations.conditional[chosen][1:] & ~begins[1:-1])
     op["class"][pair] = operations.branch_class
-    op["flags"][pair] &= np.uint16(0xFFFF & ~(native.FOLDED | native.NO_PORT))
+    op["flags"][pair] &= np.uint32(0xFFFF_FFFF & ~(native.FOLDED | native.NO_PORT))
     op["flags"][pair + 1] |= native.FUSED
     op["slots"][pair + 1] = 0
     return op
 
 
-def _line_flags(definitions: Definitions, op: NDArray[np.void]) -> NDArray[np.uint16]:
+def _line_flags(definitions: Definitions, op: NDArray[np.void]) -> NDArray[np.uint32]:
     """Return flags of operations that begin in another line of code than the one before them in their segment, or end in another;
     where a segment begins, in another than its first byte. What is fused ends with its branch."""
     segment = definitions.segment_of_instruction
@@ -172,7 +174,7 @@ def _line_flags(definitions: Definitions, op: NDArray[np.void]) -> NDArray[np.ui
     first, last = begins // _CODE_LINE, ends // _CODE_LINE
     new = follows & (first != np.roll(first, 1))
     new_end = last != np.where(follows, np.roll(last, 1), first)
-    return (new * native.NEW_LINE | new_end * native.NEW_END).astype(np.uint16)
+    return (new * native.NEW_LINE | new_end * native.NEW_END).astype(np.uint32)
 
 
 def program_code(definitions: Definitions, operations: Operations) -> Code:

@@ -15,6 +15,7 @@ from convolver.tracing.branch_code import LONGEST, Codes
 STORE = 1
 GUARDED = 2
 ATOMIC = 8
+PREFETCH = 16
 CONTINUED = 1
 """Flag of a segment's first instruction that the segment before has already counted (``CV_WIRE_CONTINUED``)."""
 

@@ -181,6 +181,8 @@ static void visit(cv_chains *c, const cv_flow *flow, const struct cv_wire_segmen
             c->counts[site].references++;
             c->counts[site].split += (uint64_t)crosses_line(address, size);
         }
+        if (sites[site].flags & CV_WIRE_PREFETCH)
+            continue;
         if (sites[site].flags & CV_WIRE_STORE) {
             value stored = longer(longest_of(c->registers, from->value_registers), longest_of(loaded, from->value_references));
             store(c, address, size, stored);

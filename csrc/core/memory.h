@@ -214,6 +214,14 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
     return done;
 }
 
+/* A prefetch asks for its line, and is done when its load has a port. */
+static inline void prefetch(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle)
+{
+    const line_origin waited = c->line;
+    loads(c, op, path, at, end, cycle);
+    c->line = waited;
+}
+
 /* Retired stores enter the cache in order: one a cycle, two where both belong to one line, fewer where one touches two lines. Returns the
  * cycle at which this one is there. */
 static inline uint64_t commit(cv_core *c, uint64_t address, uint32_t bytes, uint64_t from, int alone)

@@ -219,7 +219,10 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
             c->after_load |= from->loaded;
         }
     }
-    if (at < end || (op->flags & CV_CORE_LOAD)) {
+    if (op->flags & CV_CORE_PREFETCH) {
+        prefetch(c, op, path, at, end, address);
+        start = address > start ? address : start;
+    } else if (at < end || (op->flags & CV_CORE_LOAD)) {
         uint64_t loaded = loads(c, op, path, at, end, address);
         if (op->flags & CV_CORE_LOCKED) /* its own latency holds that of a load */
             loaded -= loaded < c->params.forward_latency ? loaded : c->params.forward_latency;

@@ -111,7 +111,8 @@ static void add_site(const struct cv_x86 *x, int reference, int stores, int atom
     assert(d.n_sites < MOST_SITES && d.n_instructions > 0);
     *site = (struct cv_wire_site){
         .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
-    site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0));
+    site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0) |
+                            (x->prefetches ? CV_WIRE_PREFETCH : 0));
     flow(CV_WIRE_FLOW_ADDRESS, d.n_sites, address);
     d.n_sites++;
 }

@@ -86,6 +86,7 @@ struct cv_x86 {
     uint8_t repeated;            /* rep movs, stos, lods, ins, outs */
     uint8_t compares;            /* repe, repne cmps, scas: repeated, too */
     uint8_t locked;
+    uint8_t prefetches;   /* its reference only asks for a line */
     uint8_t vector_bytes; /* 16, 32, 64 */
     uint8_t gathered;     /* vector-indexed operand */
     uint8_t reads_flags;  /* reads one of PF, AF, ZF, SF, OF, which inc writes */

@@ -227,6 +227,16 @@ static uint32_t exchange_group(struct cv_x86 *x, uint32_t e, int wide)
     return e;
 }
 
+static uint32_t prefetch_or_nop(struct cv_x86 *x, uint32_t e)
+{
+    const int hints = x->opcode == 0x18 ? 4 : x->opcode == 0x0d ? 3 : 0;
+    x->prefetches = x->memory && extension(x) < hints;
+    if (x->prefetches)
+        return e | RM_R | SIZE(Z_B);
+    x->memory = x->memory ? 2 : 0;
+    return e;
+}
+
 uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide)
 {
     const int n = extension(x);
@@ -241,7 +251,7 @@ uint32_t two_byte_special(struct cv_x86 *x, uint32_t e, int wide)
     case 0x07:
     case 0x34 ... 0x35: x->refusal = CV_X86_OLD_SYSCALL; return e;
     case 0x0d:
-    case 0x18 ... 0x1f: x->memory = x->memory ? 2 : 0; return e; /* prefetches and nops */
+    case 0x18 ... 0x1f: return prefetch_or_nop(x, e);
     case 0x31: x->writes |= SET_RAX | SET_RDX; return e;
     case 0x40 ... 0x4f:
     case 0x90 ... 0x9f: read_condition(x); return e;

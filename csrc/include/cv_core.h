@@ -37,12 +37,13 @@ enum cv_core_op_flags {
     CV_CORE_LOCKED = 4096,   /* waits for all before it, and on some cores all after it wait for it */
     CV_CORE_NEW_END = 8192,  /* ends in another line of code than the instruction before it: on some cores it belongs there */
     CV_CORE_MOVED = 16384,   /* copies 4 or 8 bytes from memory to a general register */
-    CV_CORE_CALL = 32768     /* goes on in another function, and comes back */
+    CV_CORE_CALL = 32768,    /* goes on in another function, and comes back */
+    CV_CORE_PREFETCH = 65536 /* nothing waits for its load */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
 typedef struct {
-    uint16_t flags;
+    uint32_t flags;
     uint8_t class_; /* index into the classes */
     uint8_t slots;  /* of the issue width */
     uint8_t n_reads, n_addresses, n_writes;

@@ -80,7 +80,8 @@ enum cv_wire_site_flags {
     CV_WIRE_GUARDED = 2,   /* masked: its own counter (see guard_counter) says how often it happened */
     CV_WIRE_DEPENDENT = 4, /* the address was computed from a value loaded before in the same block, or, where the block loops onto
                               itself, in its previous turn */
-    CV_WIRE_ATOMIC = 8     /* compare-and-swap (what VEX makes of lock prefixes): a load and a store, both flagged */
+    CV_WIRE_ATOMIC = 8,    /* compare-and-swap (what VEX makes of lock prefixes): a load and a store, both flagged */
+    CV_WIRE_PREFETCH = 16  /* a read that nothing waits for, of one byte, wherever its address points */
 };
 
 enum cv_wire_instruction_flags {

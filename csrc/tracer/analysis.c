@@ -160,6 +160,8 @@ static Int collect(const IRTypeEnv *types, const IRStmt *s, struct cv_reference 
             return 0;
         out->address = d->mAddr;
         out->size_bytes = d->mSize;
+        if (cv_ir_is_prefetch(s))
+            out->flags = CV_WIRE_PREFETCH;
         if (d->guard && d->guard->tag != Iex_Const) {
             out->guard = d->guard;
             out->flags = CV_WIRE_GUARDED;

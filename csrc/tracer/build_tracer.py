@@ -2,8 +2,8 @@
 
 The tool is linked against the static libraries of the installed Valgrind and put, with copies (a wheel holds no links) of the two
 files that Valgrind's launcher looks for beside a tool, into one folder: ``VALGRIND_LIB=FOLDER valgrind --tool=convolver``.
-Two of its parts depend on Valgrind's version, the FMA wrap and the XMM peephole: each build is tried on a tiny program, and where
-it fails a build without them is tried next.
+Three of its parts depend on Valgrind's version, the wraps of FMA and of prefetches and the XMM peephole: each build is tried on a
+tiny program, and where it fails a build without them is tried next.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ COMPILE = [
 LINK = ["-static", "-nodefaultlibs", "-nostartfiles", "-u", "_start", "-no-pie", "-m64", "-Wl,--build-id=none"]
 END_WRAP = tuple(f"-Wl,--wrap=vgPlain_{name}" for name in ("exit", "client_exit", "kill_self"))
 FMA_WRAP = tuple(f"-Wl,--wrap=h_generic_calc_MAdd{width}" for width in ("F64", "F32"))
+PREFETCH_WRAP = "-Wl,--wrap=disInstr_AMD64"
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,16 @@ class Variant:
     """One way to build the tool."""
 
     name: str
+    prefetch: bool
     fma: bool
     fuse: bool
 
 
 VARIANTS = (
-    Variant("", True, True),
-    Variant(" without the FMA wrap", False, True),
-    Variant(" without the FMA wrap and the XMM peephole", False, False),
+    Variant("", True, True, True),
+    Variant(" without the FMA wrap", True, False, True),
+    Variant(" without the wraps of FMA and prefetches", False, False, True),
+    Variant(" without wraps and the XMM peephole", False, False, False),
 )
 
 
@@ -156,11 +159,13 @@ def _build_best(compiler: str, valgrind: Valgrind, target: Path) -> str:
 
 
 def _link(compiler: str, valgrind: Valgrind, work: Path, variant: Variant) -> None:
-    sources = [path for path in sorted(SOURCE.glob("*.c")) if variant.fma or path.name != "fma.c"]
+    left_out = {name for name, has in (("fma.c", variant.fma), ("prefetch.c", variant.prefetch)) if not has}
+    sources = [path for path in sorted(SOURCE.glob("*.c")) if path.name not in left_out]
     libraries = [str(valgrind.libraries / f"{name}-amd64-linux.a") for name in ("libcoregrind", "libvex", "libgcc-sup")]
     libraries.insert(2, "-lgcc")
     command = [compiler, *COMPILE, f"-DCV_FUSE={int(variant.fuse)}", "-isystem", str(valgrind.include)]
-    command += [*LINK, f"-Wl,-Ttext-segment={valgrind.load_address}", *END_WRAP, *(FMA_WRAP if variant.fma else ())]
+    wraps = [*END_WRAP, *(FMA_WRAP if variant.fma else ()), *([PREFETCH_WRAP] if variant.prefetch else [])]
+    command += [*LINK, f"-Wl,-Ttext-segment={valgrind.load_address}", *wraps]
     command += ["-o", str(work / TOOL), *map(str, sources), *[lib for lib in libraries if lib == "-lgcc" or Path(lib).exists()]]
     subprocess.run(command, check=True, capture_output=True, text=True)
 

@@ -142,6 +142,12 @@ static void finish(struct emission *e)
  * a memory access does not. */
 static Bool leaves(const IRStmt *s) { return s->tag == Ist_Exit && s->Ist.Exit.jk != Ijk_SigSEGV && s->Ist.Exit.jk != Ijk_SigBUS; }
 
+static void keep(IRSB *out, IRStmt *s)
+{
+    if (!cv_ir_is_prefetch(s))
+        addStmtToIRSB(out, s);
+}
+
 static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
 {
     e->next_reference = e->from;
@@ -154,7 +160,7 @@ static void emit_segment(const IRSB *in, Int first, Int end, struct emission *e)
         emit_references(e, i);
         if (leaves(in->stmts[i]))
             finish(e);
-        addStmtToIRSB(e->out, in->stmts[i]);
+        keep(e->out, in->stmts[i]);
     }
     if (!leaves(in->stmts[end - 1]))
         finish(e);
@@ -182,7 +188,7 @@ static void emit_block(const IRSB *in, Int first, IRSB *out, Addr start)
             emit_segment(in, first, end, &e);
         } else {
             for (Int i = first; i < end; i++)
-                addStmtToIRSB(out, in->stmts[i]);
+                keep(out, in->stmts[i]);
         }
     }
     cv_references_free(&references);

@@ -27,3 +27,20 @@ void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **argumen
         call->guard = guard;
     addStmtToIRSB(block, IRStmt_Dirty(call));
 }
+
+static void prefetched(void) {}
+
+/* Stands for a prefetch until its block is instrumented: a call that reads its address, and never happens. */
+void cv_ir_prefetch(IRSB *block, IRExpr *address)
+{
+    cv_ir_call(block, "cv_prefetched", prefetched, mkIRExprVec_0(), NULL);
+    IRDirty *call = block->stmts[block->stmts_used - 1]->Ist.Dirty.details;
+    call->mFx = Ifx_Read;
+    call->mAddr = address;
+    call->mSize = 1;
+}
+
+Bool cv_ir_is_prefetch(const IRStmt *s)
+{
+    return s->tag == Ist_Dirty && s->Ist.Dirty.details->cee->addr == VG_(fnptr_to_fnentry)(prefetched);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- * The program that build.py tries a new tool on: scalar SSE in all the ways that the XMM peephole rewrites, and FMA where the
+ * The program that build_tracer.py tries a new tool on: scalar SSE in all the ways that the XMM peephole rewrites, and FMA where the
  * processor has it. Its exit status is a checksum of the results, so a wrong one shows. It executes 1 + 1000 + 2 segments: the entry,
  * the turns of the loop, the test for FMA, and what follows it, with FMA or without. */
         .section .note.GNU-stack, "", @progbits
@@ -24,7 +24,8 @@ _start: mov     $1, %eax
         pxor    %xmm4, %xmm4
         jmp     loop
         .balign 16
-loop:   movsd   (%rsi), %xmm0           /* low half, zero above */
+loop:   prefetcht0 64(%rsi,%r12,8)      /* anywhere */
+        movsd   (%rsi), %xmm0           /* low half, zero above */
         addsd   8(%rsi), %xmm0
         movhpd  16(%rsi), %xmm0         /* high half */
         movupd  (%rdi), %xmm5           /* unaligned: no check, so no exit in the middle of the block */

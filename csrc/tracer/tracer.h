@@ -338,6 +338,8 @@ IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression);
 IRExpr *cv_ir_load64(IRSB *block, IRExpr *address);
 void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value);
 void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
+void cv_ir_prefetch(IRSB *block, IRExpr *address);
+Bool cv_ir_is_prefetch(const IRStmt *s);
 
 /* ---- pages.c: which pages of the program are there ---- */
 

@@ -28,7 +28,7 @@ def _op(class_=ALU, reads=(), addresses=(), writes=(), flags=0, slots=1):
     return row
 
 
-def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), sites=(), flags=None, places=None):
+def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), sites=(), flags=None, places=None, latencies=None):
     """Return the cycles of each operation of one segment that is visited again and again; sites: (op, bytes, store)."""
     classes = [PortClass(0, 0, 0, 1), PortClass((1 << ports) - 1, latency, latency, 1), PortClass(1 << 20, 9, 9, 9)]
     classes.append(PortClass(1, latency, latency, 1))  # on the first of the ports only
@@ -42,7 +42,7 @@ def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), site
     first = np.arange(visits + 1) * per_visit
     tiled = np.tile(np.arange(per_visit), visits)
     window = PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(visits), first, np.array(references), tiled)
-    core.walk(window, flags)
+    core.walk(window, flags, latencies)
     assert core.instructions == core.executions.sum() == visits * len(ops)
     return core.cycles
 
@@ -387,3 +387,18 @@ def test_a_second_micro_operation_takes_a_port_of_its_own(count, ports):
     assert _independent(own, count) == count
     shared = _independent(PortClass((1 << ports) - 1, 1, 1, 1, also=(1 << ports) - 1), count)
     assert shared >= (2 * count - 1) / ports, "all but the last one's second micro-operation delay others"
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_prefetch_costs_what_its_line_needs_longer_than_the_work_before_its_use(chain, latency):
+    """Nothing waits for the prefetch itself."""
+    ask, use = native.LOAD | native.NO_PORT | native.PREFETCH, native.LOAD | native.NO_PORT
+    ops = [
+        _op(0, addresses=(5,), flags=ask),
+        *[_op(reads=(3,), writes=(3,))] * chain,
+        _op(0, addresses=(3,), writes=(4,), flags=use),
+    ]
+    sites, near = [(0, 1, 0), (chain + 1, 8, 0)], PARAMS["load_latency"]
+    wide = PARAMS | {"issue_width": 1000, "reorder_buffer": 1000, "scheduler": 1000, "queue": 1000}
+    cycles = _walk(ops, 1, params=wide, references=[4096, 4096], sites=sites, latencies=np.array([latency, 0]))
+    assert cycles.sum() == max(chain + near, latency)

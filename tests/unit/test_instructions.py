@@ -54,6 +54,8 @@ CASES = {
     "kmovq rax, k1": ("c4e1fb93c1", "v_to_general", (K1,), (), (RAX,), ""),
     "kmovq k1, rax": ("c4e1fb92c8", "general_to_v", (RAX,), (), (K1,), ""),
     "kandq k3, k2, k1": ("c4e1ec41d9", "v_integer", (K1, K2), (), (K3,), ""),
+    "prefetcht0 [rbx+rcx*4]": ("0f180c8b", "none", (), (RCX, RBX), (), "load"),
+    "prefetchw [rax]": ("0f0d08", "none", (), (RAX,), (), "load"),
     "lock add qword [rax], 1": ("f048830001", "atomic", (), (RAX,), (FLAGS,), "load store"),
 }
 
@@ -74,6 +76,11 @@ def test_moves_idioms_and_fusion_are_seen():
     assert not decode(bytes.fromhex("31d8")).idiom
     assert decode(bytes.fromhex("4839d8")).fuses
     assert not decode(bytes.fromhex("48833b05")).fuses  # compares memory with a constant
+
+
+def test_prefetches_are_told_from_loads():
+    assert decode(bytes.fromhex("0f180c8b")).prefetches
+    assert not decode(bytes.fromhex("8b0c8b")).prefetches
 
 
 def test_branches_say_what_they_are_and_where_they_go():
