@@ -10,10 +10,10 @@ computations using the Execution-Cache-Memory model", ICS 2015; Hofmann, Alappat
 architecture gap", 2019.) ``stored`` is the rest, and that of the lines of stores, which leave through a buffer beside it.
 ``place_k`` is the time in which a farther place delivers the lines that are asked of it, by how they are asked for, and takes
 dirty lines back; ``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another,
-where no path is walked; ``window`` that of misses which the core cannot see in time, since only so many loads fit into its
-window; ``waiting`` that of the executed path where it is walked with all latencies, those of chained loads included: these may
-be charged to another block of their loop than the one with the loads, so both would count them twice. Every part is
-linear in the work, so the time of twice the work is twice the time.
+where no path is walked; ``window``, there too, that of misses which the core cannot see in time, since only so many loads fit
+into its window; ``waiting`` that of the executed path where it is walked with all latencies, those of chained loads and of what
+does not fit into the window included: these may be charged to another block of their loop than the one with the loads, so both
+would count them twice. Every part is linear in the work, so the time of twice the work is twice the time.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def of_loads(work: BlockWork) -> Array:
 
 def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -> Array:
     """Return the seconds of each part, shape (parts, blocks): core, loaded, stored, the levels beyond the nearest, pages, serial
-    (0 where waiting is given), window, waiting (else 0)."""
+    and window (both 0 where waiting is given), waiting (else 0)."""
     far, none = farther(work, machine), np.zeros_like(work.core)
     asked = far.streamed + far.scattered
     nearest = asked[:, 0] * of_loads(work)
@@ -111,7 +111,7 @@ def parts(work: BlockWork, machine: Calibration, waiting: Array | None = None) -
             (asked + far.taken)[:, 1:].T,
             work.walks * machine.walk,
             far.first + far.latency.sum(axis=1) + far.walked if waiting is None else none,
-            far.window.sum(axis=1),
+            far.window.sum(axis=1) if waiting is None else none,
             none if waiting is None else waiting,
         ]
     )
