@@ -1,10 +1,11 @@
 """Predicted and measured elapsed times of 16 programs with one, two and eight threads on two processors:
 ``python tests/bench/thread_times.py``.
 
-Each program runs natively with each number of threads, in turn, while the machine is quiet, until others took at most a tenth of
-all processors in ``--rounds`` runs of each; of these the median of the shortest third counts. They are traced with each number of
-threads and predicted for two cores from the profile ``--machine``, one of this processor's kind; what threads do to each other is
-probed between the rounds, since hosts move the CPUs of virtual machines, and takes the place of what the profile says of it.
+Each program runs natively with each number of threads, in turn, on so many CPUs, while nothing else uses them or shares their
+cores, until ``--rounds`` runs of each were undisturbed. The median of the shortest third counts of these, or of what runs would
+have taken undisturbed (``runs_that_count.py``). They are traced with each number of threads and predicted for two cores from the
+profile ``--machine``, one of this processor's kind; what threads do to each other is probed between the rounds, since hosts move
+the CPUs of virtual machines, and takes the place of what the profile says of it.
 ``--folder`` keeps inputs, times and traces, and takes those that are there: ``--only times`` adds to those that are kept. What is
 not installed is left out. ``--cores 16``: with 1, 2, 4, 8 and 16 threads instead, on so many processors; measured on such a
 machine (``--only times``) and predicted on any.
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import msgspec
 from campaign_inputs import library_text
@@ -30,7 +32,9 @@ from convolver.machine.catalog import as_machine
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.load import QUIET_SHARE, Usage, others_share
 from convolver.probing.runner import tell
-from convolver.validating.runs_that_count import DISTURBED
+from convolver.validating.running import NativeRun
+from convolver.validating.runs_that_count import chosen_runs, undisturbed
+from convolver.validating.sharing import is_shared, watched, witness_cycles
 
 KERNELS = [
     "triadl3",
@@ -54,6 +58,8 @@ COLUMNS = [
 CROWDED = (1, 2, 8)
 """Threads on two processors."""
 COSTS = "costs.json"
+Key = tuple[str, int]
+"""A program and its number of threads."""
 CONVOLVER = [sys.executable, "-m", "convolver"]
 
 
@@ -83,31 +89,64 @@ def numbers_of_threads(cores: int) -> tuple[int, ...]:
     return CROWDED if cores == 2 else tuple(2**power for power in range(cores.bit_length()))
 
 
-def native(folder: Path, counts: Sequence[int], rounds: int, kept: Path, patience: float) -> None:
-    """Run each program with each number of threads until so many runs were undisturbed, or patience ends (seconds); add to
-    ``kept`` what each took, and what others took meanwhile."""
-    taken = json.loads(kept.read_text()) if kept.exists() else []
-    end = time.monotonic() + patience
-    undisturbed = {(name, threads): 0 for threads in counts for name in commands(2)}
-    probed = None
-    for name, threads, _, others in taken:
-        undisturbed[name, threads] += others <= DISTURBED
-    while time.monotonic() < end and (least := min(undisturbed.values())) < rounds:
-        name, threads = next(key for key, count in undisturbed.items() if count == least)
-        if others_share() > QUIET_SHARE:
+def native(folder: Path, counts: Sequence[int], rounds: int, kept: Path, patience: float, alone: float) -> None:
+    """Run each program with each number of threads until so many runs were undisturbed, or patience ends (seconds); add the runs
+    to ``kept``. A taken branch takes ``alone`` cycles on a core alone."""
+    taken = kept_runs(kept)
+    lacking = {(name, threads): rounds for threads in counts for name in commands(2)}
+    for key in lacking:
+        lacking[key] -= sum(undisturbed(run, alone) for run in taken.setdefault(key, []))
+    end, probed = time.monotonic() + patience, 0
+    while time.monotonic() < end and max(lacking.values()) > 0:
+        name, threads = key = min((key for key, count in lacking.items() if count > 0), key=lambda key: len(taken[key]))
+        cpus = sorted(os.sched_getaffinity(0))[:threads]
+        if others_share() > QUIET_SHARE or any(is_shared(witness_cycles(cpu), alone) for cpu in cpus):
             continue
-        if probed != least:
-            probed = least
+        if probed <= len(taken[key]):
+            probed = len(taken[key]) + 1
             probe_threads(kept.with_name(COSTS))
-        words, more = commands(threads)[name]
-        usage, children, began = Usage.now(), os.times(), time.perf_counter()
-        subprocess.run(words, cwd=folder, env=os.environ | more, stdout=subprocess.DEVNULL, check=True)
-        seconds, spent, own = time.perf_counter() - began, Usage.now().since(usage), os.times()
-        used = own.children_user + own.children_system - children.children_user - children.children_system
-        others = spent.others(used) + spent.stolen
-        undisturbed[name, threads] += others <= DISTURBED
-        taken.append((name, threads, seconds, others))
-    kept.write_text(json.dumps(taken))
+        run = run_once(folder, name, threads, cpus)
+        lacking[key] -= undisturbed(run, alone)
+        taken[key].append(run)
+    kept.write_bytes(msgspec.json.encode([run for runs in taken.values() for run in runs]))
+
+
+def run_once(folder: Path, name: str, threads: int, cpus: Sequence[int]) -> NativeRun:
+    """Run a program on some CPUs and return what it took, with what taken branches took there in the mean."""
+    words, more = commands(threads)[name]
+    with ExitStack() as watches:
+        seen = [watches.enter_context(watched(cpu)) for cpu in cpus]
+        usage, before, began = Usage.now(), os.times(), time.perf_counter()
+        subprocess.run(
+            words,
+            cwd=folder,
+            env=os.environ | more,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
+        seconds, spent, after = time.perf_counter() - began, Usage.now().since(usage), os.times()
+    user, system = after.children_user - before.children_user, after.children_system - before.children_system
+    return NativeRun(
+        job=name,
+        condition=str(threads),
+        round=0,
+        wall_seconds=seconds,
+        user_seconds=user,
+        system_seconds=system,
+        status=0,
+        others=spent.others(user + system),
+        steal=spent.stolen,
+        witness_cycles=mean(one.witness_cycles for one in seen),
+    )
+
+
+def kept_runs(kept: Path) -> dict[Key, list[NativeRun]]:
+    """Return the runs in a file by program and number of threads."""
+    found: dict[Key, list[NativeRun]] = {}
+    for run in msgspec.json.decode(kept.read_bytes(), type=list[NativeRun]) if kept.exists() else ():
+        found.setdefault((run.job, int(run.condition)), []).append(run)
+    return found
 
 
 def probe_threads(kept: Path) -> None:
@@ -133,10 +172,10 @@ def of_these_rounds(machine: str, folder: Path) -> str:
     return str(path)
 
 
-def counted(runs: list[tuple[float, float]]) -> float:
-    """Return the seconds that count of runs, each with the share of all processors that others took."""
-    alone = [seconds for seconds, others in runs if others <= DISTURBED] or [seconds for seconds, _ in runs]
-    return median(sorted(alone)[: max(len(alone) // 3, 1)])
+def counted(runs: Sequence[NativeRun], alone: float) -> float:
+    """Return the seconds that count of a program's runs."""
+    seconds = sorted(run.wall_seconds for run in chosen_runs(runs, alone))
+    return median(seconds[: max(len(seconds) // 3, 1)])
 
 
 def traced(folder: Path, name: str, threads: int) -> Path:
@@ -178,6 +217,8 @@ def main() -> None:
     parser.add_argument("--only", choices=("traces", "times"), help="End after this part, kept in --folder.")
     options = parser.parse_args()
     counts = numbers_of_threads(options.cores)
+    costs = {one.kernel: one.seconds for one in as_machine(options.machine).floating_point}
+    alone = costs["branch"] / costs["cycle"]
     with tempfile.TemporaryDirectory() as name:
         folder = options.folder or Path(name)
         folder.mkdir(exist_ok=True)
@@ -185,16 +226,13 @@ def main() -> None:
             make_inputs(folder)
         kept = folder / "times.json"
         if options.only == "times" or (options.only is None and not kept.exists()):
-            native(folder, counts, options.rounds, kept, options.wait)
+            native(folder, counts, options.rounds, kept, options.wait, alone)
         if options.only != "times":
             traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in counts}
         if options.only is None:
             machine = of_these_rounds(options.machine, folder)
             says = {key: predicted(trace, machine, options.cores) for key, trace in traces.items()}
-            runs: dict[tuple[str, int], list[tuple[float, float]]] = {}
-            for one, threads, seconds, others in json.loads(kept.read_text()):
-                runs.setdefault((one, threads), []).append((seconds, others))
-            seconds = {key: counted(of_one) for key, of_one in runs.items()}
+            seconds = {key: counted(runs, alone) for key, runs in kept_runs(kept).items()}
             if options.cores == 2:
                 report(seconds, says)
             else:
