@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.simulation.hit_rates import PATTERN_MISSES
+from convolver.simulation.hit_rates import LONG_STRIDES, PATTERN_MISSES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,9 +27,10 @@ class Falls:
     errors of ``served`` beyond the first level: 0 where all was simulated, nan where they are not known. ``brought`` says which
     pattern brings the lines of each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do
     not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
-    (blocks, 4); None where that was not simulated. ``scattered``, where a smaller last level was simulated for lines out of
-    order: lines per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled
-    mean nothing.
+    (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by place, shape (blocks,
+    places - 1), that come in steps too long for a stream; None where nobody looked. ``scattered``, where a smaller last level was
+    simulated for lines out of order: lines per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of
+    blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -40,6 +41,7 @@ class Falls:
     brought: Array
     pages: Array | None = None
     scattered: Array | None = None
+    long_strides: Array | None = None
 
     @property
     def page_misses(self) -> Array:
@@ -75,7 +77,7 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
     """Return the columns as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
     import polars as pl
 
-    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES)
+    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES, LONG_STRIDES)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     for place, level in enumerate(levels):
         rows = table.filter(pl.col("level") == level)
@@ -109,6 +111,7 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
+        long_strides=counts[LONG_STRIDES] / np.maximum(counts[PATTERN_MISSES[1]], 1),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from convolver.analyzing.falls import DEPENDENT, RANDOM, Falls
 from convolver.errors import PredictionError
-from convolver.execution.core_time import Places
+from convolver.execution.core_time import Places, core_table
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -19,6 +19,7 @@ MOST_CYCLES = 60_000
 
 def places_of(where: Falls, machine: MachineProfile) -> Places:
     """Return the places of a calibrated machine; a line whose page's translation is not near takes the walk's latency, too.
+    On cores that follow steps of any length, nothing waits for lines in long strides.
 
     Raises :class:`PredictionError` for a profile without a calibration or a cycle.
     """
@@ -26,11 +27,13 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
     if calibration is None:
         raise PredictionError(f"'{machine.name}' is not calibrated, so the latencies of its places are not known.")
     cycle = machine.throughput("cycle").seconds
-    lines = where.lines(np.ones(len(where.sampled)))[:, :, RANDOM:].sum(axis=2)
-    lines = np.where(where.sampled[:, None], np.minimum(lines, 1.0), 0.0)
+    by_pattern = where.lines(np.ones(len(where.sampled)))
+    lines = np.where(where.sampled[:, None], np.minimum(by_pattern[:, :, RANDOM:].sum(axis=2), 1.0), 0.0)
     pages = where.page_misses
     walks = pages[:, RANDOM] + pages[:, DEPENDENT]
     walked = np.minimum(walks / np.maximum(lines.sum(axis=1), 1e-12), 1.0) * calibration.walk_latency
+    if where.long_strides is not None and core_table(machine)[0].follows_long_strides:
+        lines = np.maximum(lines - by_pattern[:, :, RANDOM] * where.long_strides, 0.0)
     walk, far = (
         np.minimum(np.rint(seconds / cycle), MOST_CYCLES).astype(np.uint16)
         for seconds in (walked, np.broadcast_to(calibration.latency, lines.shape))

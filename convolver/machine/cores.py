@@ -64,7 +64,8 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``params`` are the widths, buffers and latencies of ``cv_core_params`` (csrc/include/cv_core.h); ``eliminates`` says which
     moves between registers take no port: "general", "vector"; ``complex_cores``, how many cores share a last level (0: all of a
-    socket). ``source`` says where the numbers are from.
+    socket). ``follows_long_strides``: loads in steps of any length are prefetched, not of half a page at most. ``source`` says
+    where the numbers are from.
     """
 
     name: str
@@ -75,6 +76,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ports: tuple[str, ...]
     eliminates: tuple[str, ...] = ()
     complex_cores: int = 0
+    follows_long_strides: bool = False
     params: dict[str, int]
     memory: Memory
     kinds: dict[str, InstructionKind]

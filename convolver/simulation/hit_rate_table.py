@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, BlockSums, Group, ratio_error
-from convolver.simulation.hit_rates import PATTERN_MISSES, HitRates
+from convolver.simulation.hit_rates import LONG_STRIDES, PATTERN_MISSES, HitRates
 from convolver.simulation.level_samples import ALL, BURSTS, EXACT_CLASSES, Sampled
 from convolver.simulation.targets import Target
 
@@ -119,7 +119,8 @@ class Counted(Protocol):
 class SimulatedRuns:
     """What was simulated: the references in order, and the set-sampled ones where the trace has them.
 
-    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`).
+    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`, and
+    where there is one more, :data:`LONG_STRIDES`).
     """
 
     def __init__(
@@ -231,9 +232,8 @@ class SimulatedRuns:
         if self._line_shares is None:
             return {}
         misses = counts.misses.sum(axis=1, dtype=np.uint64)
-        return {
-            name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(PATTERN_MISSES, 1)
-        }
+        names = (*PATTERN_MISSES, LONG_STRIDES)[: self._line_shares.shape[1] - 1]
+        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(names, 1)}
 
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""

@@ -66,12 +66,14 @@ def site_patterns(
 
 
 def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones.
+    """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones, and the
+    part of the random ones that come in long strides.
 
     The decoder tells the lines that come in streams from the others. Of those, dependent are the lines of chained loads, brought
     by the first load in them that waited as long: in a list whose nodes have several fields that is the field touched first,
     whichever of them the chain goes through. A site that was not seen to bring a line is judged by its references. Beside lines
-    out of order the decoder loses streams: a site brings no more lines out of order than it has references that jump.
+    out of order the decoder loses streams: a site brings no more lines out of order than it has references that jump. Of those
+    that it brings, all are in long strides but as many as it has references whose jump is another one than before.
     """
     sites, features = decoder.sites(), decoder.features()
     patterns = site_patterns(features, decoder.sampled(), sites["flags"], chains)
@@ -81,9 +83,11 @@ def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> ND
     lost = np.where(features["unit"] > 0, np.maximum(lines[:, 2] - features["random"] - features["strided"], 0.0), 0.0)
     lines[:, 0] += lost
     lines[:, 2] -= lost
-    brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent])
+    long = np.clip(lines[:, 2] - features["random"], 0.0, features["strided"]) * (1 - dependent)
+    brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent, long])
     total = lines.sum(axis=1, keepdims=True)
-    return np.where(total > 0, brought / np.where(total > 0, total, 1.0), by_references)
+    unseen = np.column_stack([by_references, np.zeros(len(by_references))])
+    return np.where(total > 0, brought / np.where(total > 0, total, 1.0), unseen)
 
 
 def site_features(decoder: Decoder) -> dict[str, NDArray[np.uint64]]:

@@ -41,3 +41,10 @@ def test_groups_that_are_all_alike_leave_an_error_of_about_one_access():
     errors = _errors(_table(standard_error=[0.01, 0.01, None, None], sample=["bursts"] * 4))
     assert np.isnan(errors[0, 1])  # half of its accesses missed: too few groups had one
     assert errors[1, 1] == pytest.approx(0.1 * np.sqrt(101 / 103) / 102)
+
+
+def test_long_strides_are_a_share_of_the_random_lines():
+    misses = {"random_misses": [80, 0, 40, 100], "long_strides_misses": [20, 0, 10, 100]}
+    empty = {"strided_misses": [0] * 4, "dependent_misses": [0] * 4, "standard_error": [0.0] * 4, "sample": ["all"] * 4}
+    found = fold(_table(**misses, **empty), "M", ["L1", "L2"], 3).long_strides
+    assert found == pytest.approx(np.array([[0.25, 0.25], [0.0, 1.0], [0.0, 0.0]]))

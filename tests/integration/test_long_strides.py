@@ -1,0 +1,63 @@
+"""Steps that are too long for a stream are told from random ones, and waited for only on cores that do not follow them."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from convolver.analyzing.analyze import analyze
+from convolver.analyzing.falls import RANDOM
+from convolver.analyzing.waiting import places_of
+from convolver.machine.catalog import find_machine
+from convolver.tracing.reader import Trace
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import trace
+from tests.integration.tool_runs import requires_tool
+
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#define BYTES (64u << 20)
+char room[BYTES];
+__attribute__((noinline)) long strided(long n)
+{
+    long sum = 0;
+    for (unsigned long at = 0; n--; at = at + 20544 < BYTES ? at + 20544 : at + 20544 - BYTES)
+        sum += room[at];
+    return sum;
+}
+__attribute__((noinline)) long jumping(long n)
+{
+    long sum = 0;
+    for (unsigned long at = 1; n--;)
+        sum += room[(at = at * 6364136223846793005u + 1442695040888963407u) >> 38];
+    return sum;
+}
+int main(void) { return (int)(strided(100000) + jumping(100000)); }
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("strides")
+    (folder / "strides.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-O1", "-o", folder / "strides", folder / "strides.c"], check=True)
+    trace([str(folder / "strides")], output=folder / "strides.cvt", sampling=SamplingPlan(mode="full"))
+    return Trace.load(folder / "strides.cvt")
+
+
+@requires_tool
+@pytest.mark.parametrize(("machine", "waits"), [("cloud-epyc-milan", False), ("cloud-server", True)])
+def test_cores_wait_for_long_strides_unless_they_follow_them(machine: str, waits: bool, traced: Trace) -> None:
+    profile = find_machine(machine)
+    where = analyze(traced, [profile]).parts[0].falls
+    functions, references = (traced.signature.table[name].to_numpy() for name in ("function", "memops"))
+    strided, jumping = (int(np.flatnonzero((functions == name) & (references > 90_000))[0]) for name in ("strided", "jumping"))
+    assert where.long_strides is not None
+    assert (where.long_strides[strided, :2] > 0.95).all()
+    assert (where.long_strides[jumping, :2] < 0.05).all()
+    lines, waited = where.lines(np.ones(len(functions)))[:, :, RANDOM].sum(axis=1), places_of(where, profile).rates.sum(axis=1)
+    assert waited[jumping] == pytest.approx(lines[jumping], rel=0.1)
+    assert waited[strided] == pytest.approx(lines[strided] if waits else 0.0, abs=0.1 * lines[strided])
