@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Valgrind up to 3.23 emulates fused multiply-adds in software, one lane a call, at hundreds of cycles each. The linker's --wrap
- * sends those calls here, to one instruction of the host. build.py links these wrappers only where the host has FMA; the processor
+ * sends those calls here, to one instruction of the host. build_tracer.py links these wrappers only where the host has FMA; the processor
  * is asked again at run time, since the tool may be built on another machine than it runs on. */
 #include "tracer.h"
 

@@ -7,7 +7,7 @@
 #include "pub_tool_xarray.h"
 
 #ifndef CV_FUSE
-#define CV_FUSE 1 /* build.py says 0 where the peephole fails its test */
+#define CV_FUSE 1 /* build_tracer.py says 0 where the peephole fails its test */
 #endif
 
 struct cv_options cv_options = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Functions of Valgrind's core that its tool headers do not declare. They exist, with these signatures, from Valgrind 3.15 on;
- * build.py tests the linked tool, so a version that changes one of them is found at build time. */
+ * build_tracer.py tests the linked tool, so a version that changes one of them is found at build time. */
 #ifndef CV_TRACER_PRIVATE_H
 #define CV_TRACER_PRIVATE_H
 

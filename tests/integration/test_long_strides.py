@@ -1,4 +1,4 @@
-"""Steps that are too long for a stream are told from random ones, and waited for only on cores that do not follow them."""
+"""Steps too long for a stream are not random, and waited for only on cores that do not follow them."""
 
 from __future__ import annotations
 

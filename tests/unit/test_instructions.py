@@ -78,7 +78,7 @@ def test_moves_idioms_and_fusion_are_seen():
     assert not decode(bytes.fromhex("48833b05")).fuses  # compares memory with a constant
 
 
-def test_prefetches_are_told_from_loads():
+def test_prefetches_are_distinguished_from_loads():
     assert decode(bytes.fromhex("0f180c8b")).prefetches
     assert not decode(bytes.fromhex("8b0c8b")).prefetches
 
