@@ -111,7 +111,7 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         written_back=written,
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
-        long_strides=counts[LONG_STRIDES] / np.maximum(counts[PATTERN_MISSES[1]], 1),
+        long_strides=counts[LONG_STRIDES] / np.maximum(counts[PATTERN_MISSES[RANDOM - 1]], 1),
     )
 
 

@@ -21,7 +21,6 @@ _FUSES_WITH_MEMORY = frozenset(("cmp", "test"))
 _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
 _MOVED = re.compile(r"mov|movabs|pop|cmov\w+")
 _NO_ACCESS = re.compile(r"lea|nop")
-_PREFETCH = re.compile(r"prefetch\w*")
 _ONLY_READ = re.compile(r"prefetch\w*|cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
 _CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
 _FROM_MEMORY = ((re.compile(r"vinsert[fi]\w+"), "v_logic"), (re.compile(r"v?cvt(ps2pd|dq2pd|ss2sd)"), "fp_convert_wide_load"))
@@ -272,7 +271,7 @@ class _Reading:
             fuses=fuses,
             constant=constant,
             plain=plain or (memory is None and (loads or stores)),
-            prefetches=bool(_PREFETCH.fullmatch(self.mnemonic)),
+            prefetches=self.mnemonic.startswith("prefetch"),
             moved=loads and bool(_MOVED.fullmatch(self.mnemonic)),
             target=self.operands[0].imm - self.found.address if self._branch() in ("conditional", "jump", "call") else 0,
         )

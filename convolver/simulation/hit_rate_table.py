@@ -119,8 +119,8 @@ class Counted(Protocol):
 class SimulatedRuns:
     """What was simulated: the references in order, and the set-sampled ones where the trace has them.
 
-    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`, and
-    where there is one more, :data:`LONG_STRIDES`).
+    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`,
+    then :data:`LONG_STRIDES`).
     """
 
     def __init__(
@@ -232,8 +232,8 @@ class SimulatedRuns:
         if self._line_shares is None:
             return {}
         misses = counts.misses.sum(axis=1, dtype=np.uint64)
-        names = (*PATTERN_MISSES, LONG_STRIDES)[: self._line_shares.shape[1] - 1]
-        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(names, 1)}
+        names = enumerate((*PATTERN_MISSES, LONG_STRIDES), 1)
+        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in names}
 
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""

@@ -25,7 +25,7 @@ from convolver.tracing.tracer import trace
 
 SOURCE = Path(__file__).parent / "programs" / "pc_samples.c"
 LEAST_SHARE = 0.006
-Sampled = dict[tuple[str, int], float]
+Sampled = dict[str, dict[int, float]]
 """Processor seconds by file and offset."""
 
 
@@ -33,27 +33,27 @@ def sampled(command: list[str], runs: int, folder: Path) -> Sampled:
     """Return where the command's processor time is, over all runs."""
     sampler, out = folder / "pc_samples", folder / "samples"
     subprocess.run(["gcc", "-O2", "-o", sampler, SOURCE], check=True)
-    found: Sampled = defaultdict(float)
+    found: Sampled = defaultdict(lambda: defaultdict(float))
     for _ in range(runs):
         subprocess.run([sampler, out, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         for line in out.read_text().splitlines():
             seconds, offset, path = line.split(" ", 2)
-            found[path, int(offset, 16)] += float(seconds)
+            found[path][int(offset, 16)] += float(seconds)
     return found
 
 
 def by_block(found: Sampled, blocks: pl.DataFrame) -> np.ndarray:
     """Return the sampled seconds of each block; those in no block belong to nobody."""
     seconds = np.zeros(blocks.height)
-    for path in {path for path, _ in found}:
+    begins = blocks["offset"].to_numpy()
+    ends = begins + blocks["length_bytes"].to_numpy()
+    for path, spent in found.items():
         rows = np.flatnonzero((blocks["module"] == path).to_numpy())
-        begins = blocks["offset"].to_numpy()[rows]
-        ends = begins + blocks["length_bytes"].to_numpy()[rows]
-        order = np.argsort(begins)
-        for (own, offset), spent in found.items():
-            at = int(np.searchsorted(begins[order], offset, side="right")) - 1 if own == path else -1
-            if at >= 0 and offset < ends[order[at]]:
-                seconds[rows[order[at]]] += spent
+        rows = rows[np.argsort(begins[rows])]
+        offsets = np.array([*spent])
+        at = np.searchsorted(begins[rows], offsets, side="right") - 1
+        inside = (at >= 0) & (offsets < ends[rows[np.maximum(at, 0)]] if len(rows) else False)
+        np.add.at(seconds, rows[at[inside]], np.array([*spent.values()])[inside])
     return seconds
 
 
@@ -76,7 +76,7 @@ def main() -> None:
     blocks = taken.signature.table
     predicted = np.zeros(blocks.height)
     predicted[times.table["block"].to_numpy()] = times.table["seconds"].to_numpy() / times.total[0]
-    whole = sum(found.values())
+    whole = sum(sum(spent.values()) for spent in found.values())
     native = by_block(found, blocks) / whole
     print(f"{whole / options.runs:.3f} s natively, {times.total[0]:.3f} s predicted; code not traced: {1 - native.sum():.1%}")
     print("native  predicted  ratio")

@@ -32,6 +32,7 @@ from convolver.machine.catalog import as_machine
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.load import QUIET_SHARE, Usage, others_share
 from convolver.probing.runner import tell
+from convolver.validating.measuring import CampaignRuns
 from convolver.validating.running import NativeRun
 from convolver.validating.runs_that_count import chosen_runs, undisturbed
 from convolver.validating.sharing import is_shared, watched, witness_cycles
@@ -92,7 +93,8 @@ def numbers_of_threads(cores: int) -> tuple[int, ...]:
 def native(folder: Path, counts: Sequence[int], rounds: int, kept: Path, patience: float, alone: float) -> None:
     """Run each program with each number of threads until so many runs were undisturbed, or patience ends (seconds); add the runs
     to ``kept``. A taken branch takes ``alone`` cycles on a core alone."""
-    taken = kept_runs(kept)
+    runs = CampaignRuns(kept)
+    taken = by_job(runs)
     lacking = {(name, threads): rounds for threads in counts for name in commands(2)}
     for key in lacking:
         lacking[key] -= sum(undisturbed(run, alone) for run in taken.setdefault(key, []))
@@ -108,7 +110,7 @@ def native(folder: Path, counts: Sequence[int], rounds: int, kept: Path, patienc
         run = run_once(folder, name, threads, cpus)
         lacking[key] -= undisturbed(run, alone)
         taken[key].append(run)
-    kept.write_bytes(msgspec.json.encode([run for runs in taken.values() for run in runs]))
+        runs.add(run)
 
 
 def run_once(folder: Path, name: str, threads: int, cpus: Sequence[int]) -> NativeRun:
@@ -141,10 +143,10 @@ def run_once(folder: Path, name: str, threads: int, cpus: Sequence[int]) -> Nati
     )
 
 
-def kept_runs(kept: Path) -> dict[Key, list[NativeRun]]:
-    """Return the runs in a file by program and number of threads."""
+def by_job(runs: CampaignRuns) -> dict[Key, list[NativeRun]]:
+    """Return runs by program and number of threads."""
     found: dict[Key, list[NativeRun]] = {}
-    for run in msgspec.json.decode(kept.read_bytes(), type=list[NativeRun]) if kept.exists() else ():
+    for run in runs.all:
         found.setdefault((run.job, int(run.condition)), []).append(run)
     return found
 
@@ -224,7 +226,7 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         if not (folder / "kernels").exists():
             make_inputs(folder)
-        kept = folder / "times.json"
+        kept = folder / "times.jsonl"
         if options.only == "times" or (options.only is None and not kept.exists()):
             native(folder, counts, options.rounds, kept, options.wait, alone)
         if options.only != "times":
@@ -232,7 +234,7 @@ def main() -> None:
         if options.only is None:
             machine = of_these_rounds(options.machine, folder)
             says = {key: predicted(trace, machine, options.cores) for key, trace in traces.items()}
-            seconds = {key: counted(runs, alone) for key, runs in kept_runs(kept).items()}
+            seconds = {key: counted(runs, alone) for key, runs in by_job(CampaignRuns(kept)).items()}
             if options.cores == 2:
                 report(seconds, says)
             else:
