@@ -99,18 +99,23 @@ static void learn(struct member *m)
     free(environment);
 }
 
-/* Of /proc/PID/stat, counted from 1 after the name; 0 where there is none. */
-static long status_field(pid_t process, int number)
+/* A number of /proc/PID/stat, counted from 1 after the name, and the state read with it; 0 where there is none. */
+static long status_field(pid_t process, int number, char *state)
 {
     char *text = NULL;
     long value = 0;
     const size_t bytes = read_whole(process, "stat", &text);
+    if (state)
+        *state = 0;
     if (bytes) {
         text[bytes - 1] = 0;
         char *rest = NULL, *word = strrchr(text, ')');
-        for (word = word ? strtok_r(word + 1, " ", &rest) : NULL; word && --number; word = strtok_r(NULL, " ", &rest))
+        word = word ? strtok_r(word + 1, " ", &rest) : NULL;
+        if (state && word)
+            *state = *word;
+        for (; word && --number; word = strtok_r(NULL, " ", &rest))
             ;
-        value = word ? *word == 'Z' ? 'Z' : atol(word) : 0;
+        value = word ? atol(word) : 0;
     }
     free(text);
     return value;
@@ -124,14 +129,16 @@ static int kernels_status(const struct cv_target *target, int *status)
         uint32_t process, thread_group, parent, users[8];
         int32_t exit_code;
     } info = {.mask = 1 << 3}; /* PIDFD_INFO_EXIT */
+    char state;
     for (int again = 0; again < 2; again++) {
         if (!ioctl(target->process, _IOC(_IOC_READ | _IOC_WRITE, 0xff, 11, 64), &info) && info.mask & 1 << 3) { /* PIDFD_GET_INFO */
             *status = info.exit_code;
             return 1;
         }
         info.mask = 1 << 3;
-        if (status_field(target->pid, 1) == 'Z') {
-            *status = (int)status_field(target->pid, 50);
+        const int code = (int)status_field(target->pid, 50, &state);
+        if (state == 'Z') { /* one reading: its parent may reap it before the next */
+            *status = code;
             return 1;
         }
     }
@@ -269,7 +276,7 @@ static struct member *member_of(pid_t pid)
 /* When a child was forked: what the kernel says, in clock ticks, but after its parent began, of which more is known. */
 static double fork_time(pid_t pid, pid_t parent)
 {
-    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), from = (double)status_field(pid, 20) * tick;
+    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), from = (double)status_field(pid, 20, NULL) * tick;
     double since = from;
     for (size_t i = 0; i < n_members; i++)
         if (members[i].pid == parent && members[i].started >= since && members[i].started < from + tick)
@@ -389,7 +396,7 @@ static void take_program(pid_t pid)
         ptrace(PTRACE_DETACH, pid, 0, 0);
         return;
     }
-    m->target.faults = (uint64_t)status_field(pid, 8);
+    m->target.faults = (uint64_t)status_field(pid, 8, NULL);
     learn(m);
     if (cv_take(&m->target, options)) {
         cv_say("process %d runs untraced", pid);
