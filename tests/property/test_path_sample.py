@@ -219,6 +219,14 @@ def test_a_block_that_waits_for_no_line_keeps_its_cycles(surplus):
     assert one.errors[0] <= 2
 
 
+@given(st.lists(st.integers(-300, 400), min_size=8, max_size=40))
+def test_a_surplus_takes_off_half_of_the_cycles_at_most(surplus):
+    cycles = np.maximum(surplus, 0)  # all that these windows take is what they wait for beyond their share
+    one = _estimate(_shown(cycles, surplus), np.ones(1), np.ones(1), np.arange(len(surplus)) // 4)
+    assert one.cycles[0] >= cycles.sum() / 2 * (1 - 1e-12)
+    assert one.errors[0] < 1e3
+
+
 def test_lines_that_never_come_on_a_path_cost_nothing():
     """Its shares promise so many lines that only those windows which bring one have a surplus that is not below 0."""
     random = np.random.default_rng(9)
