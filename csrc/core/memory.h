@@ -182,7 +182,8 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }
-    const line_origin arrival = line_arrival(c, address, start + translated, way);
+    const uint32_t more = near > p->load_latency ? near - p->load_latency : 0; /* latencies are those of plain loads */
+    const line_origin arrival = line_arrival(c, address, start + translated + more, way);
     if (arrival.cycle <= done)
         return done;
     stems_from(c, arrival);
