@@ -54,7 +54,7 @@ def test_flags_go_before_the_model_and_a_guess_says_so():
         ("AuthenticAMD", "26", "250", "zen5"),
         ("AuthenticAMD", "27", "1", "zen5"),
         ("AuthenticAMD", "25", "200", "zen4"),
-        ("AuthenticAMD", "23", "49", "zen"),
+        ("AuthenticAMD", "23", "250", "zen2"),
         ("GenuineIntel", "6", "210", "golden-cove"),
         ("GenuineIntel", "", "", "golden-cove"),
     ],

@@ -68,7 +68,7 @@ def core(family: int, model: int) -> Core:
     if family == 25 and model >= 16:
         return Core("cloud-epyc-genoa", 25, 17, (4, 14))
     if family != 6:
-        return Core("cloud-epyc-milan", 25, 1, (4, 12))
+        return Core("cloud-epyc-milan", family, model, (4, 12))
     if model in GOLDEN_COVE:
         return Core("cloud-server", 6, 143, (5, 16))
     if model == 106:
