@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.simulation.hit_rates import LONG_STRIDES, PATTERN_MISSES
+from convolver.simulation.hit_rates import EARLY, LONG_STRIDES, PATTERN_MISSES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,9 +28,9 @@ class Falls:
     pattern brings the lines of each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do
     not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
     (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by place, shape (blocks,
-    places - 1), that come in steps too long for a stream; None where nobody looked. ``scattered``, where a smaller last level was
-    simulated for lines out of order: lines per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of
-    blocks that were not sampled mean nothing.
+    places - 1), that come in steps too long for a stream, ``early`` that of the sequential and strided ones whose streams had
+    just begun; None where nobody looked. ``scattered``, where a smaller last level was simulated for lines out of order: lines
+    per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -42,6 +42,7 @@ class Falls:
     pages: Array | None = None
     scattered: Array | None = None
     long_strides: Array | None = None
+    early: Array | None = None
 
     @property
     def page_misses(self) -> Array:
@@ -77,7 +78,7 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
     """Return the columns as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
     import polars as pl
 
-    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES, LONG_STRIDES)
+    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES, LONG_STRIDES, EARLY)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     for place, level in enumerate(levels):
         rows = table.filter(pl.col("level") == level)
@@ -112,6 +113,7 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
         errors=counts["standard_error"] * reach[:, :-1],
         brought=_brought(reach[:, 1:], misses, [counts[name] for name in PATTERN_MISSES]),
         long_strides=counts[LONG_STRIDES] / np.maximum(counts[PATTERN_MISSES[RANDOM - 1]], 1),
+        early=counts[EARLY] / np.maximum(misses - sum(counts[name] for name in PATTERN_MISSES[RANDOM - 1 :]), 1),
     )
 
 

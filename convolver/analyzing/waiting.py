@@ -19,7 +19,8 @@ MOST_CYCLES = 60_000
 
 def places_of(where: Falls, machine: MachineProfile) -> Places:
     """Return the places of a calibrated machine; a line whose page's translation is not near takes the walk's latency, too.
-    On cores that follow steps of any length, nothing waits for lines in long strides.
+    On cores that follow steps of any length, nothing waits for lines in long strides; on those that follow late, the first lines
+    of a stream take the second level's latency, to which their neighbors bring those from farther away.
 
     Raises :class:`PredictionError` for a profile without a calibration or a cycle.
     """
@@ -32,8 +33,11 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
     pages = where.page_misses
     walks = pages[:, RANDOM] + pages[:, DEPENDENT]
     walked = np.minimum(walks / np.maximum(lines.sum(axis=1), 1e-12), 1.0) * calibration.walk_latency
-    if where.long_strides is not None and core_table(machine)[0].follows_long_strides:
+    core = core_table(machine)[0]
+    if where.long_strides is not None and core.follows_long_strides:
         lines = np.maximum(lines - by_pattern[:, :, RANDOM] * where.long_strides, 0.0)
+    if where.early is not None and core.follows_late:
+        lines[:, 0] += (by_pattern[:, :, :RANDOM].sum(axis=2) * np.minimum(where.early, 1.0)).sum(axis=1)
     walk, far = (
         np.minimum(np.rint(seconds / cycle), MOST_CYCLES).astype(np.uint16)
         for seconds in (walked, np.broadcast_to(calibration.latency, lines.shape))

@@ -64,8 +64,8 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``params`` are the widths, buffers and latencies of ``cv_core_params`` (csrc/include/cv_core.h); ``eliminates`` says which
     moves between registers take no port: "general", "vector"; ``complex_cores``, how many cores share a last level (0: all of a
-    socket). ``follows_long_strides``: loads in steps of any length are prefetched, not of half a page at most. ``source`` says
-    where the numbers are from.
+    socket). ``follows_long_strides``: loads in steps of any length are prefetched, not of half a page at most; ``follows_late``:
+    a stream's lines enter the first level by themselves only after several steps. ``source`` says where the numbers are from.
     """
 
     name: str
@@ -77,6 +77,7 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     eliminates: tuple[str, ...] = ()
     complex_cores: int = 0
     follows_long_strides: bool = False
+    follows_late: bool = False
     params: dict[str, int]
     memory: Memory
     kinds: dict[str, InstructionKind]

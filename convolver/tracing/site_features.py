@@ -67,7 +67,7 @@ def site_patterns(
 
 def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """Return for every site which pattern brings its lines: shares of sequential, strided, random and dependent ones, and the
-    part of the random ones that come in long strides.
+    parts of the random ones that come in long strides and of the first two whose streams had just begun.
 
     The decoder tells the lines that come in streams from the others. Of those, dependent are the lines of chained loads, brought
     by the first load in them that waited as long: in a list whose nodes have several fields that is the field touched first,
@@ -84,9 +84,10 @@ def site_line_shares(decoder: Decoder, chains: NDArray[Any] | None = None) -> ND
     lines[:, 0] += lost
     lines[:, 2] -= lost
     long = np.clip(lines[:, 2] - features["random"], 0.0, features["strided"]) * (1 - dependent)
-    brought = np.column_stack([lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent, long])
+    by_pattern = [lines[:, :2], lines[:, 2] * (1 - dependent), lines[:, 2] * dependent]
+    brought = np.column_stack([*by_pattern, long, features["early"]])
     total = lines.sum(axis=1, keepdims=True)
-    unseen = np.column_stack([by_references, np.zeros(len(by_references))])
+    unseen = np.column_stack([by_references, np.zeros((len(by_references), 2))])
     return np.where(total > 0, brought / np.where(total > 0, total, 1.0), unseen)
 
 

@@ -6,14 +6,6 @@
 
 #define MOST_OWED 16 /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
 
-/* Does a reference bring a line that no prefetcher sees coming? */
-static inline int irregular(cv_core *c, uint64_t address)
-{
-    const uint64_t line = address >> c->line_shift;
-    cv_line_course course;
-    return cv_streams_find(&c->streams, line) == CV_LINE_NEW && cv_streams_classify(&c->streams, line, &course) == CV_LINE_RANDOM;
-}
-
 /* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */
 typedef struct {
     uint32_t walk, latency, place;
@@ -43,7 +35,8 @@ static inline line_way load_place(cv_core *c, const cv_path *path, size_t refere
     if (!c->places)
         return (line_way){0, 0, 0};
     place_owner *const owner = &c->place[c->site_owner[path->sites[reference]]];
-    const int pays = c->out_of_order ? c->out_of_order[reference] : irregular(c, path->addresses[reference]);
+    const uint64_t line = path->addresses[reference] >> c->line_shift;
+    const int pays = c->out_of_order ? c->out_of_order[reference] : cv_streams_surprised(&c->streams, line);
     const uint32_t place = owe(owner, 1, pays);
     const line_way way = place == CV_CORE_PLACES ? (line_way){0, 0, 0} : (line_way){owner->walk, owner->latency[place], place};
     if (c->counted)

@@ -138,12 +138,8 @@ static cv_status learn(cv_path_sample *s)
 static cv_status mark_out_of_order(cv_path_sample *s, const cv_path *path)
 {
     CV_RESERVE(s->out_of_order, s->out_of_order_capacity, path->references);
-    for (size_t i = 0; i < path->references; i++) {
-        const uint64_t line = path->addresses[i] >> LINE_SHIFT;
-        cv_line_course course;
-        s->out_of_order[i] =
-            cv_streams_find(&s->streams, line) == CV_LINE_NEW && cv_streams_classify(&s->streams, line, &course) == CV_LINE_RANDOM;
-    }
+    for (size_t i = 0; i < path->references; i++)
+        s->out_of_order[i] = (uint8_t)cv_streams_surprised(&s->streams, path->addresses[i] >> LINE_SHIFT);
     return CV_OK;
 }
 

@@ -61,6 +61,7 @@ typedef struct {
     uint64_t sets; /* set-sampled references */
     /* Of the references that are looked at, what they do in a small cache (csrc/trace/streams.h): */
     uint64_t lines[3]; /* lines brought: sequential, strided, random */
+    uint64_t early;    /* lines of streams that had just begun */
     uint64_t between;  /* lines left out between those of strided streams */
     uint64_t coming;   /* references to lines that were brought just before */
     uint64_t alone;    /* sequential lines after a line of the same stream: no other stream had one in between */

@@ -88,6 +88,7 @@ static inline void add_line(cv_trace *trace, cv_site_features *site, uint64_t li
         cv_line_course course;
         const enum cv_line_class class = cv_streams_classify(&trace->streams, line, &course);
         site->lines[class]++;
+        site->early += class != CV_LINE_RANDOM && course.early;
         site->between += course.between;
         site->alone += class == CV_LINE_SEQUENTIAL && course.alone;
     }

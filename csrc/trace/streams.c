@@ -27,7 +27,11 @@ enum cv_line_class cv_streams_classify(cv_streams *s, uint64_t line, cv_line_cou
         best = (int)s->oldest;
         s->oldest = (s->oldest + 1) % CV_STREAMS;
     }
+    const int32_t before = s->step[best];
     s->step[best] = found ? (int32_t)((uint32_t)line - s->last[best]) : 0;
+    const uint32_t change = (uint32_t)(s->step[best] - before); /* steps of whole lines differ by one where bytes' are alike */
+    s->steps[best] = found && change + 1 <= 2 ? s->steps[best] + 1 : found > 1;
+    course->early = s->steps[best] <= CV_STREAM_STEPS;
     s->last[best] = (uint32_t)line;
     const uint32_t step = (uint32_t)s->step[best], left = (s->step[best] < 0 ? -step : step) - 1;
     course->between = (found & 6) != 2 ? 0 : left < CV_STREAM_BETWEEN ? left : CV_STREAM_BETWEEN;

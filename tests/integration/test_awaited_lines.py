@@ -1,4 +1,4 @@
-"""Steps too long for a stream are not random, and waited for only on cores that do not follow them."""
+"""Which lines a core waits for: steps too long for a stream, and a stream's first lines, each on some cores only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,24 @@ __attribute__((noinline)) long jumping(long n)
         sum += room[(at = at * 6364136223846793005u + 1442695040888963407u) >> 38];
     return sum;
 }
-int main(void) { return (int)(strided(100000) + jumping(100000)); }
+__attribute__((noinline)) long starting(long n)
+{
+    long sum = 0;
+    for (unsigned long at = 1; n--;) {
+        at = at * 6364136223846793005u + 1442695040888963407u;
+        for (int line = 0; line < 4; line++)
+            sum += room[(at >> 46 << 8) + 64 * line];
+    }
+    return sum;
+}
+__attribute__((noinline)) long steady(long n)
+{
+    long sum = 0;
+    for (unsigned long at = 0; n--; at = (at + 64) % BYTES)
+        sum += room[at];
+    return sum;
+}
+int main(void) { return (int)(strided(100000) + jumping(100000) + starting(25000) + steady(100000)); }
 """
 
 
@@ -48,16 +65,37 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return Trace.load(folder / "strides.cvt")
 
 
+def busiest(traced: Trace, function: str) -> int:
+    """The block of a function with most of its references."""
+    functions, references = (traced.signature.table[name].to_numpy() for name in ("function", "memops"))
+    return int(np.argmax(np.where(functions == function, references, 0)))
+
+
 @requires_tool
 @pytest.mark.parametrize(("machine", "waits"), [("cloud-epyc-milan", False), ("cloud-server", True)])
 def test_cores_wait_for_long_strides_unless_they_follow_them(machine: str, waits: bool, traced: Trace) -> None:
     profile = find_machine(machine)
     where = analyze(traced, [profile]).parts[0].falls
-    functions, references = (traced.signature.table[name].to_numpy() for name in ("function", "memops"))
-    strided, jumping = (int(np.flatnonzero((functions == name) & (references > 90_000))[0]) for name in ("strided", "jumping"))
+    strided, jumping = busiest(traced, "strided"), busiest(traced, "jumping")
     assert where.long_strides is not None
     assert (where.long_strides[strided, :2] > 0.95).all()
     assert (where.long_strides[jumping, :2] < 0.05).all()
-    lines, waited = where.lines(np.ones(len(functions)))[:, :, RANDOM].sum(axis=1), places_of(where, profile).rates.sum(axis=1)
+    lines = where.lines(np.ones(len(where.sampled)))[:, :, RANDOM].sum(axis=1)
+    waited = places_of(where, profile).rates.sum(axis=1)
     assert waited[jumping] == pytest.approx(lines[jumping], rel=0.1)
     assert waited[strided] == pytest.approx(lines[strided] if waits else 0.0, abs=0.1 * lines[strided])
+
+
+@requires_tool
+@pytest.mark.parametrize(("machine", "waits"), [("cloud-epyc-genoa", True), ("cloud-xeon-emerald", False)])
+def test_cores_wait_for_first_lines_of_streams_where_they_follow_late(machine: str, waits: bool, traced: Trace) -> None:
+    profile = find_machine(machine)
+    where = analyze(traced, [profile]).parts[0].falls
+    starting, steady = busiest(traced, "starting"), busiest(traced, "steady")
+    assert where.early is not None
+    assert (where.early[starting, :2] > 0.95).all()
+    assert (where.early[steady, :2] < 0.05).all()
+    waited = places_of(where, profile).rates
+    assert waited[starting, 0] == pytest.approx(0.75 * waits, abs=0.05)  # three of four lines; the other one is random
+    assert waited[starting, 1:].sum() == pytest.approx(0.25, abs=0.05)
+    assert waited[steady].sum() < 0.05
