@@ -6,9 +6,10 @@ import subprocess
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from convolver.analyzing.analyze import analyze
-from convolver.analyzing.falls import RANDOM
+from convolver.analyzing.falls import RANDOM, Falls
 from convolver.analyzing.waiting import places_of
 from convolver.machine.catalog import find_machine
 from convolver.tracing.reader import Trace
@@ -71,17 +72,22 @@ def busiest(traced: Trace, function: str) -> int:
     return int(np.argmax(np.where(functions == function, references, 0)))
 
 
+def found(traced: Trace, machine: str) -> tuple[Falls, NDArray[np.float32]]:
+    """Where references fall on a machine, and the lines that its core waits for: each machine once, as the store keeps less."""
+    profile = find_machine(machine)
+    where = analyze(traced, [profile]).parts[0].falls
+    return where, places_of(where, profile).rates
+
+
 @requires_tool
 @pytest.mark.parametrize(("machine", "waits"), [("cloud-epyc-milan", False), ("cloud-server", True)])
 def test_cores_wait_for_long_strides_unless_they_follow_them(machine: str, waits: bool, traced: Trace) -> None:
-    profile = find_machine(machine)
-    where = analyze(traced, [profile]).parts[0].falls
+    where, rates = found(traced, machine)
     strided, jumping = busiest(traced, "strided"), busiest(traced, "jumping")
     assert where.long_strides is not None
     assert (where.long_strides[strided, :2] > 0.95).all()
     assert (where.long_strides[jumping, :2] < 0.05).all()
-    lines = where.lines(np.ones(len(where.sampled)))[:, :, RANDOM].sum(axis=1)
-    waited = places_of(where, profile).rates.sum(axis=1)
+    lines, waited = where.lines(np.ones(len(where.sampled)))[:, :, RANDOM].sum(axis=1), rates.sum(axis=1)
     assert waited[jumping] == pytest.approx(lines[jumping], rel=0.1)
     assert waited[strided] == pytest.approx(lines[strided] if waits else 0.0, abs=0.1 * lines[strided])
 
@@ -89,13 +95,11 @@ def test_cores_wait_for_long_strides_unless_they_follow_them(machine: str, waits
 @requires_tool
 @pytest.mark.parametrize(("machine", "waits"), [("cloud-epyc-genoa", True), ("cloud-xeon-emerald", False)])
 def test_cores_wait_for_first_lines_of_streams_where_they_follow_late(machine: str, waits: bool, traced: Trace) -> None:
-    profile = find_machine(machine)
-    where = analyze(traced, [profile]).parts[0].falls
-    starting, steady = busiest(traced, "starting"), busiest(traced, "steady")
+    where, waited = found(traced, machine)
     assert where.early is not None
+    starting, steady = busiest(traced, "starting"), busiest(traced, "steady")
     assert (where.early[starting, :2] > 0.95).all()
     assert (where.early[steady, :2] < 0.05).all()
-    waited = places_of(where, profile).rates
     assert waited[starting, 0] == pytest.approx(0.75 * waits, abs=0.05)  # three of four lines; the other one is random
     assert waited[starting, 1:].sum() == pytest.approx(0.25, abs=0.05)
     assert waited[steady].sum() < 0.05
