@@ -31,8 +31,9 @@ class Decoded(NamedTuple):
     """What was learned of a stream while it was decoded.
 
     ``site_blocks``: block of each site. ``block_memops``: executed references of each block (None: not counted).
-    ``line_shares``: by which pattern each site's lines come, shape (sites, 5), the last of them the share of the random ones in
-    long strides (None: nobody looked). ``objects``: what owners stand for that are pairs (None: owners are sites).
+    ``line_shares``: by which pattern each site's lines come, shape (sites, 6): sequential ones, then
+    :data:`convolver.simulation.hit_rates.LINE_MISSES` (None: nobody looked). ``objects``: what owners stand for that are pairs
+    (None: owners are sites).
     """
 
     site_blocks: NDArray[np.uint32]

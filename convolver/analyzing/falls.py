@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.simulation.hit_rates import EARLY, LONG_STRIDES, PATTERN_MISSES
+from convolver.simulation.hit_rates import EARLY, LINE_MISSES, LONG_STRIDES, PATTERN_MISSES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +78,7 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
     """Return the columns as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
     import polars as pl
 
-    names = ("accesses", "misses", "write_backs", *PATTERN_MISSES, LONG_STRIDES, EARLY)
+    names = ("accesses", "misses", "write_backs", *LINE_MISSES)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     for place, level in enumerate(levels):
         rows = table.filter(pl.col("level") == level)

@@ -20,7 +20,7 @@ MOST_CYCLES = 60_000
 def places_of(where: Falls, machine: MachineProfile) -> Places:
     """Return the places of a calibrated machine; a line whose page's translation is not near takes the walk's latency, too.
     On cores that follow steps of any length, nothing waits for lines in long strides; on those that follow late, the first lines
-    of a stream take the second level's latency, to which their neighbors bring those from farther away.
+    of a stream take the second level's latency, since those from farther away are prefetched up to there.
 
     Raises :class:`PredictionError` for a profile without a calibration or a cycle.
     """

@@ -182,7 +182,7 @@ def _estimate(
         return total, values - np.divide(total, times, out=np.zeros(blocks), where=times > 0)[block] * seen
 
     (total, each), (surplus, each_surplus) = off(found["cycles"].astype(float)), off(found["surplus"])
-    # At most half of a block's cycles: through a few windows a line may take off all.
+    # At most half of a block's cycles: a regression through a few windows may take off all.
     most = np.divide(total, 2 * surplus, out=np.full(blocks, np.inf), where=surplus > 0)
     slope = np.minimum(_slopes(found, each, each_surplus, blocks), most)
     total, each = total - slope * surplus, each - slope[block] * each_surplus

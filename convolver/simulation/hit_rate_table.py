@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
 from convolver.simulation.group import BlockCounts, BlockSums, Group, ratio_error
-from convolver.simulation.hit_rates import EARLY, LONG_STRIDES, PATTERN_MISSES, HitRates
+from convolver.simulation.hit_rates import LINE_MISSES, HitRates
 from convolver.simulation.level_samples import ALL, BURSTS, EXACT_CLASSES, Sampled
 from convolver.simulation.targets import Target
 
@@ -119,8 +119,7 @@ class Counted(Protocol):
 class SimulatedRuns:
     """What was simulated: the references in order, and the set-sampled ones where the trace has them.
 
-    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`PATTERN_MISSES`,
-    then :data:`LONG_STRIDES` and :data:`EARLY`).
+    ``line_shares``: per owner, the shares of its misses by pattern (columns: sequential, then as in :data:`LINE_MISSES`).
     """
 
     def __init__(
@@ -232,8 +231,7 @@ class SimulatedRuns:
         if self._line_shares is None:
             return {}
         misses = counts.misses.sum(axis=1, dtype=np.uint64)
-        names = enumerate((*PATTERN_MISSES, LONG_STRIDES, EARLY), 1)
-        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in names}
+        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(LINE_MISSES, 1)}
 
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""

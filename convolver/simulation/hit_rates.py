@@ -20,6 +20,8 @@ LONG_STRIDES = "long_strides_misses"
 """Column beside them: the random misses of sites that go on in steps too long for a stream."""
 EARLY = "early_misses"
 """Column beside them: the sequential and strided misses of streams that had just begun, which no prefetcher follows yet."""
+LINE_MISSES = (*PATTERN_MISSES, LONG_STRIDES, EARLY)
+"""All that tell how lines are asked for."""
 MORE_COUNTS = (
     *("writes_through", "fetches", "castouts", "back_invalidations", "fills", "evictions"),
     *("prefetches", "useful_prefetches", "unused_prefetches"),
@@ -45,7 +47,7 @@ def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Map
     other = (pl.col("sample") != own).fill_null(False)
     interval = sampling.get("burst_interval") or sampling.get("interval", 1)
     weight = interval / sampling["sample"] / (sampling.get("sets") or 1) * sampling.get("set_share", 1.0)
-    counts = [name for name in (*COUNTS, *PATTERN_MISSES, LONG_STRIDES, EARLY) if name in rows.columns]
+    counts = [name for name in (*COUNTS, *LINE_MISSES) if name in rows.columns]
     scaled = [pl.when(other).then((pl.col(name) * weight).round().cast(pl.UInt64)).otherwise(name).alias(name) for name in counts]
     return rows.with_columns(scaled).with_columns(hits=pl.col("accesses") - pl.col("misses"))
 
