@@ -83,3 +83,34 @@ cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners)
     uint64_t doubled = 2 * sim->owners_capacity;
     return reserve(sim, owners > doubled ? owners : doubled < limit ? doubled : limit);
 }
+
+static cv_status reserve_rows(cv_sim *sim, uint64_t owners)
+{
+    if (owners > sim->owners_limit || owners > OWNERS_MAX / CV_SIM_GROUPS)
+        return CV_ERROR_LIMIT;
+    if (owners > sim->rows.capacity) {
+        const uint64_t doubled = 2 * sim->rows.capacity, wanted = owners > doubled ? owners : doubled;
+        if (grow((void **)&sim->rows.of, sizeof *sim->rows.of, sim->rows.capacity, wanted) != CV_OK)
+            return CV_ERROR_MEMORY;
+        sim->rows.capacity = wanted;
+    }
+    if (owners > sim->rows.count)
+        sim->rows.count = owners;
+    return CV_OK;
+}
+
+cv_status cv_counters_group(cv_sim *sim, const cv_refs *refs, uint32_t *grouped)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; refs->owner && i < refs->count; i++)
+        largest = refs->owner[i] > largest ? refs->owner[i] : largest;
+    const cv_status status = reserve_rows(sim, (uint64_t)largest + 1);
+    for (size_t i = 0; i < refs->count && status == CV_OK; i++) {
+        uint32_t *row = &sim->rows.of[refs->owner ? refs->owner[i] : 0];
+        if (*row == 0)
+            *row = ++sim->rows.met;
+        const uint32_t g = sim->group_bit ? (uint32_t)(refs->address[i] >> sim->group_bit) % CV_SIM_GROUPS : sim->burst;
+        grouped[i] = (*row - 1) * CV_SIM_GROUPS + g;
+    }
+    return status;
+}

@@ -96,19 +96,6 @@ cv_status cv_sim_group_bursts(cv_sim *sim) { return group_by(sim, 0); }
 
 void cv_sim_burst(cv_sim *sim, uint64_t number) { sim->burst = (uint32_t)(number % CV_SIM_GROUPS); }
 
-/* Owners of groups. */
-static cv_status group(const cv_sim *sim, const cv_refs *refs, uint32_t *grouped)
-{
-    uint32_t largest = 0;
-    for (size_t i = 0; i < refs->count; i++) {
-        uint32_t owner = refs->owner ? refs->owner[i] : 0;
-        largest = owner > largest ? owner : largest;
-        uint32_t g = sim->group_bit ? (uint32_t)(refs->address[i] >> sim->group_bit) % CV_SIM_GROUPS : sim->burst;
-        grouped[i] = owner * CV_SIM_GROUPS + g;
-    }
-    return largest < UINT32_MAX / CV_SIM_GROUPS ? CV_OK : CV_ERROR_LIMIT;
-}
-
 /* Simulate and empty the lines that were collected. */
 static cv_status flush(cv_sim *sim, cv_front *f)
 {
@@ -117,10 +104,11 @@ static cv_status flush(cv_sim *sim, cv_front *f)
         return CV_OK;
     cv_refs refs = {l->address, l->owner, NULL, l->write, l->count};
     l->count = 0;
-    if (sim->selection.mask && sim->groups > 1 && group(sim, &refs, l->owner) != CV_OK)
-        return CV_ERROR_LIMIT;
+    cv_status status = sim->selection.mask && sim->groups > 1 ? cv_counters_group(sim, &refs, l->owner) : CV_OK;
+    if (status != CV_OK)
+        return status;
     cv_survey survey = sim->simd->survey(&refs, f->line_shift, f->narrow);
-    cv_status status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
+    status = cv_counters_reserve(sim, (uint64_t)survey.max_owner + 1);
     return status == CV_OK ? cv_front_run(f, &refs, 0, &survey) : status;
 }
 
@@ -165,7 +153,7 @@ cv_status cv_sim_feed(cv_sim *sim, const cv_refs *refs)
         cv_refs batch = {refs->address + at, refs->owner ? refs->owner + at : NULL, refs->size ? refs->size + at : NULL,
                          refs->write ? refs->write + at : NULL, refs->count - at < BATCH ? refs->count - at : BATCH};
         if (sim->groups > 1 && !sim->selection.mask) {
-            status = group(sim, &batch, sim->grouped);
+            status = cv_counters_group(sim, &batch, sim->grouped);
             batch.owner = sim->grouped;
         }
         for (uint32_t f = 0; f < sim->fronts && status == CV_OK; f++)
@@ -202,27 +190,47 @@ void cv_sim_gaps(cv_sim *sim, uint32_t one_in)
 }
 
 uint64_t cv_sim_references(const cv_sim *sim) { return sim->references; }
-uint64_t cv_sim_owners(const cv_sim *sim) { return sim->owners / sim->groups; }
+uint64_t cv_sim_owners(const cv_sim *sim) { return sim->groups > 1 ? sim->rows.count : sim->owners; }
 const char *cv_sim_simd(const cv_sim *sim) { return sim->simd->name; }
+
+/* Counts of one level; any array may be NULL. */
+typedef struct {
+    uint64_t *accesses, *misses, *write_backs;
+} cv_count_arrays;
+
+static void put(const cv_count_arrays *to, size_t at, uint64_t accesses, uint64_t misses, uint64_t write_backs)
+{
+    if (to->accesses)
+        to->accesses[at] = accesses;
+    if (to->misses)
+        to->misses[at] = misses;
+    if (to->write_backs)
+        to->write_backs[at] = write_backs;
+}
+
+static void put_counted(const cv_count_arrays *to, size_t at, const cv_hierarchy *h, uint32_t level, uint64_t i)
+{
+    const cv_tally *own = &h->levels[level]->all.counts, *unknowns = &h->levels[level]->all.unknown;
+    const uint64_t unknown = i < unknowns->used ? cv_tally_get(unknowns, i) : 0;
+    const uint64_t accesses = level > 0 ? cv_tally_get(&h->levels[level - 1]->all.counts, 2 * i) : cv_tally_get(&h->front->accesses, i);
+    put(to, at, accesses - unknown, cv_tally_get(own, 2 * i) - unknown, cv_tally_get(own, 2 * i + 1));
+}
 
 cv_status cv_sim_counts(const cv_sim *sim, uint32_t hierarchy, uint32_t level, uint64_t *accesses, uint64_t *misses, uint64_t *write_backs)
 {
     if (hierarchy >= sim->hierarchies || level >= sim->hierarchy[hierarchy].n_levels)
         return CV_ERROR_ARGUMENT;
     const cv_hierarchy *h = &sim->hierarchy[hierarchy];
-    const cv_tally *lines = &h->front->accesses, *own = &h->levels[level]->all.counts, *unknowns = &h->levels[level]->all.unknown;
-    for (uint64_t i = 0; i < sim->owners; i++) {
-        if (accesses)
-            accesses[i] = level > 0 ? cv_tally_get(&h->levels[level - 1]->all.counts, 2 * i) : cv_tally_get(lines, i);
-        if (misses)
-            misses[i] = cv_tally_get(own, 2 * i);
-        if (write_backs)
-            write_backs[i] = cv_tally_get(own, 2 * i + 1);
-        const uint64_t unknown = i < unknowns->used ? cv_tally_get(unknowns, i) : 0;
-        if (accesses)
-            accesses[i] -= unknown;
-        if (misses)
-            misses[i] -= unknown;
+    const cv_count_arrays to = {accesses, misses, write_backs};
+    const uint64_t groups = sim->groups, owners = cv_sim_owners(sim);
+    for (uint64_t owner = 0; owner < owners; owner++) {
+        const uint64_t row = groups > 1 ? sim->rows.of[owner] : owner + 1;
+        for (uint64_t g = 0; g < groups; g++) {
+            if (row)
+                put_counted(&to, owner * groups + g, h, level, (row - 1) * groups + g);
+            else
+                put(&to, owner * groups + g, 0, 0, 0);
+        }
     }
     return CV_OK;
 }
@@ -234,6 +242,7 @@ void cv_sim_free(cv_sim *sim)
     for (uint32_t f = 0; sim->front && f < sim->fronts; f++)
         cv_front_free(&sim->front[f]);
     free(sim->grouped);
+    free(sim->rows.of);
     free(sim->hierarchy);
     free(sim->front);
     free(sim);

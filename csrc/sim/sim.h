@@ -259,8 +259,13 @@ struct cv_sim {
     uint32_t hierarchies, fronts;
     cv_hierarchy *hierarchy;
     cv_front *front;
-    uint64_t references, owners, owners_capacity; /* owners: times the groups */
+    uint64_t references, owners, owners_capacity; /* owners: those with counters, times the groups */
     uint64_t owners_limit;
+    struct {
+        uint32_t *of; /* an owner's number by first appearance, from 1; 0: not met */
+        uint64_t capacity, count;
+        uint32_t met;
+    } rows; /* of counters, where owners have groups: most owners of a large program are in no sample of it */
 };
 
 /* stages.c */
@@ -280,6 +285,8 @@ void cv_lines_split(cv_lines *lines, const cv_refs *refs, uint32_t line_shift, c
 /* counters.c */
 #define OWNERS_MAX (UINT64_C(1) << 31) /* twice as many counters are numbered in 32 bits */
 cv_status cv_counters_reserve(cv_sim *sim, uint64_t owners);
+/* Write where the references' counters are: of their owner's row, that of their group. */
+cv_status cv_counters_group(cv_sim *sim, const cv_refs *refs, uint32_t *grouped);
 cv_status cv_tally_reserve(cv_tally *t, uint64_t used);
 /* To be called before n numbers are counted. */
 cv_status cv_tally_expect(cv_tally *t, size_t n);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import PAGESIZE
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -130,6 +132,10 @@ def test_every_engine_tells_the_same_error():
 windows = st.lists(st.lists(st.integers(0, 63), max_size=40), max_size=2 * GROUPS + 1)
 
 
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+
+
 def stream(bursts):
     return burst_stream((None, lines) for lines in bursts)
 
@@ -176,3 +182,29 @@ def test_threads_keep_bursts_apart(jobs):
     one, several = (simulate(Streamed(), MACHINE, jobs=n) for n in (1, jobs))
     assert several.id == one.id
     assert several.table["standard_error"][0] > 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 63)), max_size=200), st.booleans())
+def test_groups_of_sparse_owners_add_up(references, by_sets):
+    owner = np.array([owner for owner, _ in references], dtype=np.uint32)
+    address = np.array([64 * line for _, line in references], dtype=np.uint64)
+    plain, grouped = Simulator([LEVELS]), Simulator([LEVELS])
+    if by_sets:
+        grouped.group_sets(6)
+    else:
+        grouped.group_bursts()
+    for simulator in (plain, grouped):
+        simulator.feed(address, owners=owner)
+    assert grouped.owners == plain.owners
+    for level in range(2):
+        for one, other in zip(plain.counts(0, level), grouped.counts(0, level), strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_owners_that_were_never_met_take_no_counters():
+    simulator = Simulator([LEVELS])
+    simulator.group_bursts()
+    before = resident_bytes()
+    simulator.feed(np.zeros(1, dtype=np.uint64), owners=np.array([10_000_000], dtype=np.uint32))
+    assert simulator.owners == 10_000_001
+    assert resident_bytes() - before < 10 * simulator.owners
