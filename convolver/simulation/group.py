@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,29 +168,26 @@ class BlockSums:
 
     def __init__(self, owner_blocks: NDArray[np.uint32] | None, owners: int) -> None:
         """``owner_blocks``: block of each owner; None where owners are blocks and there are ``owners`` of them."""
-        self._owner_block: NDArray[np.intp] | None = None
-        self.numbers: NDArray[np.uint32] = np.arange(owners, dtype=np.uint32)
-        if owner_blocks is not None:
-            self.numbers, self._owner_block = np.unique(owner_blocks[:owners], return_inverse=True)
+        blocks = np.arange(owners, dtype=np.uint32) if owner_blocks is None else owner_blocks[:owners]
+        self._owners = len(blocks)
+        self._by_block: NDArray[np.intp] | None = None
+        """The owners by block; None where they are."""
+        if (blocks[1:] < blocks[:-1]).any():
+            self._by_block = np.argsort(blocks, kind="stable")
+            blocks = blocks[self._by_block]
+        self.numbers, self._first = np.unique(blocks, return_index=True)
 
-    def fold(self, by_owner: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the sums over the owners of each block; further axes stay."""
-        folded = np.zeros((len(self.numbers), *by_owner.shape[1:]), dtype=np.uint64)
-        if self._owner_block is None:
-            folded[: len(by_owner)] = by_owner
-        else:
-            np.add.at(folded, self._owner_block[: len(by_owner)], by_owner)
-        return folded
+    def fold(self, by_owner: NDArray[Any]) -> NDArray[Any]:
+        """Return the sums over the owners of each block; further axes stay. Owners beyond the array count for nothing."""
+        if missing := self._owners - len(by_owner):
+            by_owner = np.concatenate([by_owner, np.zeros((missing, *by_owner.shape[1:]), dtype=by_owner.dtype)])
+        if len(self._first) == self._owners and self._by_block is None:
+            return by_owner
+        return np.add.reduceat(by_owner if self._by_block is None else by_owner[self._by_block], self._first, axis=0)
 
     def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
-        weighted = counts * shares[: len(counts)]
-        folded = np.zeros(len(self.numbers))
-        if self._owner_block is None:
-            folded[: len(weighted)] = weighted
-        else:
-            np.add.at(folded, self._owner_block[: len(weighted)], weighted)
-        return folded.astype(np.uint64)
+        return self.fold(counts * shares[: len(counts)]).astype(np.uint64)
 
     def level(self, counts: Counts, error: float | None) -> BlockCounts:
         """Return the counts of a level per block, given those by group.

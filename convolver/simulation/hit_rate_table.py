@@ -139,6 +139,8 @@ class SimulatedRuns:
         self._windows = windows
         self._sets = sets
         self._shares: dict[str, _Shares | None] = {}
+        self._totals: dict[tuple[str, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        """Misses and accesses of a machine's level by group."""
         self._block_of = blocks.numbers
 
     def regrouped(self, blocks: BlockSums, block_of: NDArray[np.uint32]) -> SimulatedRuns:
@@ -198,13 +200,16 @@ class SimulatedRuns:
         return self.sampled.sets if self._from_sets(machine, place) else str(self.sampled.windows)
 
     def _grouped(self, machine: Target, place: int) -> Counts:
-        """Return the counts of a level from its sample, shape (owners, groups)."""
+        """Return the counts of a level from its sample, shape (owners, groups); keeps their totals by group."""
         source = self._sets if self._from_sets(machine, place) else self._windows
-        return source.grouped_counts(machine, place)  # type: ignore[union-attr]
+        counts: Counts = source.grouped_counts(machine, place)  # type: ignore[union-attr]
+        self._totals[machine.name, place] = (counts.misses.sum(axis=0), counts.accesses.sum(axis=0))
+        return counts
 
     def _level(self, machine: Target, place: int, touched: NDArray[np.intp] | None = None) -> _Level:
         """Return a level of the caches; ``touched`` are its blocks, without them those with an access."""
-        counts, more = self._counts(machine, place), self._pattern_misses(self._grouped(machine, place))
+        grouped = self._grouped(machine, place)
+        counts, more = self.blocks.level(grouped, self._error(machine, place)), self._pattern_misses(grouped)
         other = self._other(machine, place)
         if other is not None:
             windows = self._windows.grouped_counts(machine, place)
@@ -223,9 +228,6 @@ class SimulatedRuns:
     @property
     def _window_error(self) -> float | None:
         return {ALL: 0.0, BURSTS: None}.get(str(self.sampled.windows), math.nan)
-
-    def _counts(self, machine: Target, place: int) -> BlockCounts:
-        return self.blocks.level(self._grouped(machine, place), self._error(machine, place))
 
     def _pattern_misses(self, counts: Counts) -> dict[str, NDArray[np.uint64]]:
         if self._line_shares is None:
@@ -255,8 +257,9 @@ class SimulatedRuns:
         """Standard error of a level's miss rate over the whole program; None where it is not known."""
         error = self._error(machine, place)
         if error is None:
-            counts = self._grouped(machine, place)
-            error = float(ratio_error(counts.misses.sum(axis=0), counts.accesses.sum(axis=0)))
+            if (machine.name, place) not in self._totals:
+                self._grouped(machine, place)
+            error = float(ratio_error(*self._totals[machine.name, place]))
         return None if math.isnan(error) else error
 
     def document(self, machine: Target) -> dict[str, Any]:
