@@ -50,10 +50,13 @@ SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots", "front
 CHAINED = 1
 """Group of what travels faster within a kind, in a table that has no such kind."""
 BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
-NOT_KINDS = ("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "load", "vector_load")
+NOT_KINDS = (
+    *("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "move_and_convert", "compare_and_move"),
+    *("lea_base", "load", "load_indexed", "load_compound", "vector_load"),
+)
 """Latencies that are not those of one kind."""
 RESOLVED = 1
-"""Cycles from a number to the branch that tests it, in the probe of mispredictions."""
+"""Cycles from a number to the branch that tests it, in the probe of mispredictions, and from flags to a number."""
 _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
@@ -211,7 +214,9 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
     root = value("latency.root_double")
     for kind in ("root_double", *SAME_LATENCY["root_double"]):
         result.kind(kind, "latency", whole(None if root is None else root - product))
-    _transfers(result, whole(value("latency.to_and_fro")), whole(value("latency.convert_to_and_fro")))
+    transfers = (f"latency.{name}" for name in ("to_and_fro", "convert_to_and_fro", "move_and_convert", "compare_and_move"))
+    _transfers(result, *(whole(value(name)) for name in transfers))
+    _addresses(result, value)
     result.param("load_latency", whole(value("latency.load")))
     fetched = whole(value("latency.vector_load"))
     if fetched is not None:
@@ -281,12 +286,36 @@ def _power(exact: float) -> int:
     return int(2 ** round(math.log2(exact)))
 
 
-def _transfers(result: _Calibration, moved: int | None, converted: int | None) -> None:
-    """Only there and back can be timed: both ways get half, the way to general registers what is left of an odd number."""
-    for total, there, back in ((moved, "general_to_v", "v_to_general"), (converted, "general_to_fp", "fp_to_general")):
+def _transfers(result: _Calibration, moved: int | None, converted: int | None, mixed: int | None, compared: int | None) -> None:
+    """Only there and back can be timed: moves get half for each way, the way to general registers what is left of an odd number.
+    What else goes there or back takes the rest beside a move; conversions, too, where an older probe did not mix both."""
+    ways = ((moved, "general_to_v", "v_to_general"), (converted, "general_to_fp", "fp_to_general"))
+    for total, there, back in ways:
         if total is not None and total >= 2:
             result.kind(there, "latency", total // 2)
             result.kind(back, "latency", total - total // 2)
+    if moved is None:
+        return
+    half = moved // 2
+    if mixed is not None and converted is not None and 0 < mixed - (moved - half) < converted:
+        result.kind("general_to_fp", "latency", mixed - (moved - half))
+        result.kind("fp_to_general", "latency", converted - mixed + (moved - half))
+    if compared is not None and compared > half + RESOLVED:
+        result.kind("fp_compare", "latency", compared - half - RESOLVED)
+
+
+def _addresses(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take what loads wait longer for addresses with an index, and with a scaled one; and what sums of three parts wait longer
+    for their base than for their index."""
+    names = ("load", "load_indexed", "load_compound", "lea_parts", "lea_base")
+    load, indexed, compound, parts, base = (value(f"latency.{name}") for name in names)
+    for name, more, less in (
+        ("index_cycles", indexed, load),
+        ("compound_cycles", compound, indexed),
+        ("base_cycles", base, parts),
+    ):
+        if more is not None and less is not None:
+            result.param(name, max(round(more - less), 0))
 
 
 def _memory_and_front_end(

@@ -33,7 +33,8 @@ _MORE_SLOTS = {"xchg": 2, "call": 1, "ret": 1, "cmpxchg": 4, "xadd": 2, "leave":
 
 
 class Instruction(NamedTuple):
-    """One instruction. ``reads`` are data only, ``addresses`` the registers of its memory operand.
+    """One instruction. ``reads`` are data only, ``addresses`` the registers of its memory operand; of an address computation of
+    three parts, the base, which some cores want before the index. ``compound``: its address has a scaled index or three parts.
 
     ``move``: copies a register ("general", "vector" or ""). ``branch``: conditional, jump, indirect, call, return or "".
     ``fuses``: becomes one with a conditional branch right after. ``plain``: its address is one register and a displacement.
@@ -60,6 +61,7 @@ class Instruction(NamedTuple):
     moved: bool = False
     target: int = 0
     prefetches: bool = False
+    compound: bool = False
 
 
 UNKNOWN = Instruction("?", "unknown", (), (), (), False, False, 8, False, 1)
@@ -101,6 +103,7 @@ class _Reading:
         self.operands = list(found.operands)
         self.registers = [o for o in self.operands if o.type == x86.X86_OP_REG]
         self.memory = next((o for o in self.operands if o.type == x86.X86_OP_MEM), None)
+        self.address: Any = self.memory.mem if self.memory is not None else None
         if _NO_ACCESS.fullmatch(self.mnemonic):
             self.memory = None
         numbers = [number for o in self.registers if (number := self._number(o.reg)) is not None]
@@ -119,6 +122,10 @@ class _Reading:
         if self.memory is None:
             return set()
         return self._numbers(register for register in (self.memory.mem.base, self.memory.mem.index) if register)
+
+    def _parts(self) -> int:
+        """Return of how many parts the address consists; 0 without one."""
+        return 0 if self.address is None else bool(self.address.base) + bool(self.address.index) + bool(self.address.disp)
 
     def _accesses(self) -> tuple[bool, bool]:
         """Return whether the instruction loads and whether it stores. Capstone's own view of moves is not reliable."""
@@ -164,9 +171,7 @@ class _Reading:
         if (self.memory is not None and _PLAIN_MOVE.fullmatch(self.mnemonic)) or self.mnemonic in ("push", "pop"):
             return "none"
         if self.mnemonic == "lea":
-            memory = next(o for o in self.operands if o.type == self.x86.X86_OP_MEM).mem
-            parts = bool(memory.base) + bool(memory.index) + bool(memory.disp)
-            return _LEA[memory.scale > 1, parts > 2]
+            return _LEA[self.address.scale > 1, self._parts() > 2]
         if not self.vector:
             if self.mnemonic in ("shl", "sal", "shr", "sar", "rol", "ror") and self._by_count_register():
                 return "shift_by_register"
@@ -244,6 +249,9 @@ class _Reading:
         loads, stores = self._accesses()
         reads, writes = self._flow(stores)
         addresses = self._addresses()
+        if self.mnemonic == "lea" and self._parts() > 2:
+            addresses = self._numbers([self.address.base]) - self._numbers([self.address.index])
+            reads -= addresses
         if _CHANGES_STACK.fullmatch(self.mnemonic):
             addresses -= {STACK_POINTER}
         idiom = bool(_ZERO_IDIOM.fullmatch(self.mnemonic)) and self._same_sources()
@@ -273,5 +281,6 @@ class _Reading:
             plain=plain or (memory is None and (loads or stores)),
             prefetches=self.mnemonic.startswith("prefetch"),
             moved=loads and bool(_MOVED.fullmatch(self.mnemonic)),
+            compound=self._parts() > 2 or (self.address is not None and self.address.scale > 1),
             target=self.operands[0].imm - self.found.address if self._branch() in ("conditional", "jump", "call") else 0,
         )

@@ -56,6 +56,8 @@ def _flags(one: Instruction) -> int:
         flags |= native.MOVED
     if one.prefetches:
         flags |= native.PREFETCH
+    if one.compound:
+        flags |= native.COMPOUND
     return flags | native.FOLDED * one.constant
 
 

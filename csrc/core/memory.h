@@ -146,7 +146,8 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
     const cv_core_params *const p = &c->params;
     const int vector = op->flags & CV_CORE_VECTOR, line = (int)(address & (p->line_bytes - 1));
     const uint32_t ports = vector && p->vector_load_ports ? p->vector_load_ports : p->load_ports;
-    const uint32_t near = vector ? p->vector_load_latency : p->load_latency + (op->n_addresses > 1 ? p->index_cycles : 0);
+    const uint32_t form = (op->n_addresses > 1 ? p->index_cycles : 0) + (op->flags & CV_CORE_COMPOUND ? p->compound_cycles : 0);
+    const uint32_t near = vector ? p->vector_load_latency : p->load_latency + form;
     uint64_t start = ports_take(&c->ports, ports, 1, cycle);
     waited_for_port(c, start - cycle, (uint32_t)__builtin_ctz(ports));
     const uint32_t translated = translation(c, address, way);

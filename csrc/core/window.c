@@ -210,7 +210,8 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     c->line = (line_origin){0, 0};
     c->port_wait = 0;
     c->after_load = 0;
-    uint64_t start = operands(c, op, first, &chained), address = first;
+    const int accesses = at < end || op->flags & (CV_CORE_LOAD | CV_CORE_STORE | CV_CORE_PREFETCH);
+    uint64_t start = operands(c, op, first, &chained), address = accesses ? first : 0;
     for (int i = 0; i < op->n_addresses; i++) {
         const core_register *const from = &c->registers[op->addresses[i]];
         stems_from(c, from->origin);
@@ -233,6 +234,8 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
     }
     if ((op->flags & CV_CORE_STORE) && address > start)
         start = address;
+    if (!accesses && op->n_addresses && address + c->params.base_cycles > start)
+        start = address + c->params.base_cycles;
     uint32_t latency = chained ? kind->chained_latency : kind->latency;
     const int folded = (op->flags & CV_CORE_FOLDED) && c->params.folded_period;
     const int waits = !(op->flags & (CV_CORE_FUSED | CV_CORE_NO_PORT));

@@ -22,23 +22,24 @@
 #define CV_CORE_PLACES 4        /* beyond the first level that a load can be served from */
 
 enum cv_core_op_flags {
-    CV_CORE_LOAD = 1,        /* reads memory */
-    CV_CORE_STORE = 2,       /* writes memory */
-    CV_CORE_FUSED = 4,       /* a branch that became one with the instruction before it: no slot, no port */
-    CV_CORE_NO_PORT = 8,     /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
-    CV_CORE_FOLDED = 16,     /* an addition of a constant that some cores carry out while renaming */
-    CV_CORE_VECTOR = 32,     /* its loads and forwards take the vector side's latency */
-    CV_CORE_PLAIN = 64,      /* its address is one register and a displacement: the fast way of store forwarding */
-    CV_CORE_ELEMENTS = 128,  /* every reference is a load of its own: gather */
-    CV_CORE_SERIAL = 256,    /* waits for all before it, as all after it wait for it: cpuid */
-    CV_CORE_REPEATED = 512,  /* a string instruction: right after itself, a turn that costs only what it moves */
-    CV_CORE_RETURN = 1024,   /* its target comes from the stack of returns */
-    CV_CORE_NEW_LINE = 2048, /* in another line of code than the instruction before it */
-    CV_CORE_LOCKED = 4096,   /* waits for all before it, and on some cores all after it wait for it */
-    CV_CORE_NEW_END = 8192,  /* ends in another line of code than the instruction before it: on some cores it belongs there */
-    CV_CORE_MOVED = 16384,   /* copies 4 or 8 bytes from memory to a general register */
-    CV_CORE_CALL = 32768,    /* goes on in another function, and comes back */
-    CV_CORE_PREFETCH = 65536 /* nothing waits for its load */
+    CV_CORE_LOAD = 1,         /* reads memory */
+    CV_CORE_STORE = 2,        /* writes memory */
+    CV_CORE_FUSED = 4,        /* a branch that became one with the instruction before it: no slot, no port */
+    CV_CORE_NO_PORT = 8,      /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
+    CV_CORE_FOLDED = 16,      /* an addition of a constant that some cores carry out while renaming */
+    CV_CORE_VECTOR = 32,      /* its loads and forwards take the vector side's latency */
+    CV_CORE_PLAIN = 64,       /* its address is one register and a displacement: the fast way of store forwarding */
+    CV_CORE_ELEMENTS = 128,   /* every reference is a load of its own: gather */
+    CV_CORE_SERIAL = 256,     /* waits for all before it, as all after it wait for it: cpuid */
+    CV_CORE_REPEATED = 512,   /* a string instruction: right after itself, a turn that costs only what it moves */
+    CV_CORE_RETURN = 1024,    /* its target comes from the stack of returns */
+    CV_CORE_NEW_LINE = 2048,  /* in another line of code than the instruction before it */
+    CV_CORE_LOCKED = 4096,    /* waits for all before it, and on some cores all after it wait for it */
+    CV_CORE_NEW_END = 8192,   /* ends in another line of code than the instruction before it: on some cores it belongs there */
+    CV_CORE_MOVED = 16384,    /* copies 4 or 8 bytes from memory to a general register */
+    CV_CORE_CALL = 32768,     /* goes on in another function, and comes back */
+    CV_CORE_PREFETCH = 65536, /* nothing waits for its load */
+    CV_CORE_COMPOUND = 131072 /* its address has a scaled index, or three parts */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -99,6 +100,8 @@ typedef struct {
     uint32_t vector_load_ports;  /* ports that load vectors; 0: load_ports */
     uint32_t lone_vector_stores; /* 1: of vectors one a cycle enters the cache, also into the line of the one before */
     uint32_t index_cycles;       /* more of a load whose address has an index */
+    uint32_t compound_cycles;    /* more of a load whose address is COMPOUND */
+    uint32_t base_cycles;        /* more of an address computation through the registers in `addresses` */
     uint32_t code_window;        /* bytes of code at whose multiples a fetch group ends, those of a line; 0: nowhere */
     uint32_t predicted_pairs;    /* loads that are renamed to their store's register where it is as many stores away as before; 0: none */
     uint32_t named_pairs;        /* so are those whose store names the same register, unchanged since: 1, the stack pointer; 2, any */

@@ -25,7 +25,8 @@ BODY(l_carry, "adc %rcx, %rax")
 BODY(l_conditional, "cmovc %rcx, %rax")
 BODY(l_lea_scaled, "lea (%rcx, %rax, 2), %rax")
 BODY(l_lea_parts, "lea 8(%rcx, %rax), %rax")
-BODY(l_lea_slow, "lea 8(%rax, %rcx, 2), %rax")
+BODY(l_lea_slow, "lea 8(%rcx, %rax, 2), %rax")
+BODY(l_lea_base, "lea 8(%rax, %rcx), %rax")
 BODY(l_divide_32, "xor %edx, %edx\n div %ecx\n")
 BODY(l_divide_64, "xor %edx, %edx\n div %rcx\n")
 BODY(l_fp_add, "addsd %xmm1, %xmm0\n")
@@ -50,7 +51,11 @@ BODY(l_v_lanes, "vperm2f128 $1, %ymm0, %ymm0, %ymm0")
 BODY(l_v_blend, "vblendvpd %ymm2, %ymm1, %ymm0, %ymm0")
 BODY(l_to_and_fro, "movq %xmm0, %rax\n movq %rax, %xmm0\n")
 BODY(l_convert_to_and_fro, "cvttsd2si %xmm0, %rax\n cvtsi2sd %rax, %xmm0\n")
+BODY(l_move_and_convert, "movq %xmm0, %rax\n cvtsi2sd %rax, %xmm0\n")
+BODY(l_compare_and_move, "ucomisd %xmm0, %xmm1\n sbb %rax, %rax\n movq %rax, %xmm0\n")
 BODY(l_load, "mov (%rdi), %rdi")
+BODY(l_load_indexed, "mov (%r9, %rdi), %rdi")
+BODY(l_load_compound, "mov (%rdi, %r9, 8), %rdi")
 BODY(l_vector_load, "movq (%rdi), %xmm0\n movq %xmm0, %rdi\n")
 
 /* A store that the load after it reads: plain address, with an index, as a vector, and one that no single store holds. */
@@ -181,6 +186,7 @@ const struct cv_body cv_bodies[] = {
     LATENCY(lea_scaled, 1, 0, 0),
     LATENCY(lea_parts, 1, 0, 0),
     LATENCY(lea_slow, 1, 0, 0),
+    LATENCY(lea_base, 1, 0, 0),
     LATENCY(divide_32, 1, 0, 0),
     LATENCY(divide_64, 1, 0, 0),
     LATENCY(fp_add, 1, 0, 0),
@@ -205,7 +211,11 @@ const struct cv_body cv_bodies[] = {
     LATENCY(v_blend, 1, 1, cv_has_avx),
     LATENCY(to_and_fro, 1, 0, 0),
     LATENCY(convert_to_and_fro, 1, 0, 0),
+    LATENCY(move_and_convert, 1, 0, 0),
+    LATENCY(compare_and_move, 1, 0, 0),
     LATENCY(load, 1, 0, 0),
+    LATENCY(load_indexed, 1, 0, 0),
+    LATENCY(load_compound, 1, 0, 0),
     LATENCY(vector_load, 1, 0, 0),
     {"forward.plain", PIECE(f_plain), 1, 0, 0, 0},
     {"forward.indexed", PIECE(f_indexed), 1, 0, 0, 0},

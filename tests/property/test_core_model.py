@@ -151,6 +151,21 @@ def test_an_index_makes_a_load_wait_longer(length, more):
     assert cycles.sum() == length * (PARAMS["load_latency"] + more)
 
 
+@given(st.integers(2, 60), st.integers(0, 3))
+def test_a_compound_address_makes_a_load_wait_longer(length, more):
+    chase = _op(0, addresses=(3, 4), writes=(3,), flags=native.LOAD | native.NO_PORT | native.COMPOUND)
+    params = PARAMS | {"compound_cycles": more}
+    cycles = _walk([chase], length, params=params, references=64 * np.arange(length), sites=[(0, 8, False)])
+    assert cycles.sum() == length * (PARAMS["load_latency"] + more)
+
+
+@given(st.integers(2, 60), st.integers(0, 3), st.booleans())
+def test_a_sum_waits_longer_for_its_base_than_for_its_index(length, more, by_base):
+    summed = _op(reads=(3,), addresses=(4,), writes=(4 if by_base else 3,), flags=native.COMPOUND)
+    cycles = _walk([summed], length, params=PARAMS | {"base_cycles": more}).sum()
+    assert cycles == length + more * (length if by_base else 1)
+
+
 @given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 9))
 def test_a_page_costs_more_where_too_many_are_used_in_turn(power, turns, cycles):
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)

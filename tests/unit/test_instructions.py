@@ -19,8 +19,8 @@ CASES = {
     "lea rax, [rbx+8]": ("488d4308", "lea", (RBX,), (), (RAX,), ""),
     "lea rax, [rbx+rcx]": ("488d040b", "lea", (RCX, RBX), (), (RAX,), ""),
     "lea rax, [rbx+rcx*8]": ("488d04cb", "lea_scaled", (RCX, RBX), (), (RAX,), ""),
-    "lea rax, [rbx+rcx+8]": ("488d440b08", "lea_parts", (RCX, RBX), (), (RAX,), ""),
-    "lea rax, [rbx+rcx*8+8]": ("488d44cb08", "lea_slow", (RCX, RBX), (), (RAX,), ""),
+    "lea rax, [rbx+rcx+8]": ("488d440b08", "lea_parts", (RCX,), (RBX,), (RAX,), ""),
+    "lea rax, [rbx+rcx*8+8]": ("488d44cb08", "lea_slow", (RCX,), (RBX,), (RAX,), ""),
     "bswap eax": ("0fc8", "byte_swap_32", (RAX,), (), (RAX,), ""),
     "bswap rax": ("480fc8", "byte_swap", (RAX,), (), (RAX,), ""),
     "shl rax, cl": ("48d3e0", "shift_by_register", (RAX, RCX), (), (RAX, FLAGS), ""),
@@ -76,6 +76,14 @@ def test_moves_idioms_and_fusion_are_seen():
     assert not decode(bytes.fromhex("31d8")).idiom
     assert decode(bytes.fromhex("4839d8")).fuses
     assert not decode(bytes.fromhex("48833b05")).fuses  # compares memory with a constant
+
+
+def test_compound_addresses_have_a_scaled_index_or_three_parts():
+    compound = {"488b04cb", "488b440b08", "488d440b08"}
+    plain = {"488b4308", "488b040b", "488d4308", "4801d8"}
+    assert {code for code in compound | plain if decode(bytes.fromhex(code)).compound} == compound
+    doubled = decode(bytes.fromhex("488d440008"))  # lea rax, [rax+rax+8]
+    assert (doubled.reads, doubled.addresses) == ((RAX,), ())
 
 
 def test_prefetches_are_distinguished_from_loads():
