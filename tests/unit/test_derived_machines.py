@@ -114,17 +114,21 @@ def test_a_derivation_survives_its_file(tmp_path):
     assert Derivation.load(path) == known
 
 
-def test_latencies_and_capacity_come_back_from_their_curve(deriving):
-    l1, l2, l3, memory, capacity = 1.2, 4.0, 14.0, 120.0, 20 << 20
+def walked_row(l1, l2, l3=14.0, memory=120.0, capacity=20 << 20, model=1):
+    """Return a row of the public table with the curve that a random walk shows."""
     sizes = [16, 64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]
 
     def time(size):
         ends = [min(1, one / size) for one in (32768, 524288, capacity)]
         return ends[0] * l1 + (ends[1] - ends[0]) * l2 + (ends[2] - ends[1]) * l3 + (1 - ends[2]) * memory
 
-    row = {"l1d_bytes": "32768", "l2_bytes": "524288", "l3_bytes": str(32 << 20)}
-    row["chase_ns_by_KiB"] = ";".join(f"{size}:{time(1024 * size):.4f}" for size in sizes)
-    found = deriving.latencies(row)
+    row = {"family": "25", "model": str(model), "l1d_bytes": "32768", "l2_bytes": "524288", "l3_bytes": str(32 << 20)}
+    return row | {"chase_ns_by_KiB": ";".join(f"{size}:{time(1024 * size):.4f}" for size in sizes)}
+
+
+def test_latencies_and_capacity_come_back_from_their_curve(deriving):
+    l1, l2, l3, memory, capacity = 1.2, 4.0, 14.0, 120.0, 20 << 20
+    found = deriving.latencies(walked_row(l1, l2, l3, memory, capacity))
     assert (found.l1, found.l2, found.l3, found.memory) == pytest.approx((l1, l2, l3, memory), rel=0.05)
     assert found.capacity == pytest.approx(capacity, rel=0.06)
 
@@ -133,3 +137,21 @@ def test_latencies_and_capacity_come_back_from_their_curve(deriving):
 def test_a_bundled_derivation_is_relative_to_the_present_base(entry):
     derivation = Derivation.load(entry.path)
     assert derivation.base_id == find_machine(derivation.base).id
+
+
+def test_a_disturbed_walk_does_not_change_the_cycles_of_its_core(deriving):
+    rows = {str(ghz): walked_row(4 / ghz, 13 / ghz) for ghz in (2.5, 3.0, 3.5)} | {"slow L1": walked_row(3.0, 4.0)}
+    assert deriving.walked_cycles(deriving.core(25, 1), rows) == pytest.approx(13, rel=0.02)
+
+
+def test_a_core_with_few_cpus_takes_the_published_cycles_and_what_walks_add(deriving):
+    zen3, zen2 = deriving.core(25, 1), deriving.core(23, 49)
+    rows = {deriving.MEASURED[zen3.base]: walked_row(1.0, 3.25), "one": walked_row(2.0, 4.0, model=49) | {"family": "23"}}
+    assert deriving.walked_cycles(zen2, rows) == pytest.approx(zen2.cycles[1] + 1, rel=0.02)
+
+
+def test_the_second_level_takes_the_cycles_of_its_own_core():
+    derivation = Derivation.load(next(entry.path for entry in BUNDLED if entry.name == "cloud-xeon-platinum-8375c-290"))
+    base = find_machine(derivation.base)
+    seconds = derivation.apply(base).calibration.latency[0]
+    assert seconds * derivation.clock == pytest.approx(base.calibration.latency[0] * 14 / 16, rel=0.01)

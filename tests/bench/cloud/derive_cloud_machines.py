@@ -2,15 +2,15 @@
 
     python tests/bench/cloud/derive_cloud_machines.py machines.csv
 
-The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that license)
-has caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C
-bytes holds the share C / S, so that latency = sum of shares x latencies: L1's from the smallest set, L2's from the next, and
-the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
+The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that license) has
+caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C bytes
+holds the share C / S, so that latency = sum of shares x latencies: L1's from the largest set with room in it, L2's from the next,
+and the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
 base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take (the higher of both:
-what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase. The kernel's
-costs are those of the measured machine with the fewest cycles for a system call, by the clock: virtual machines that the others
-were measured in add their own (1.2 to 2.1 us for a page that is filled in advance, 0.4 there). `--check` derives the measured
-machines from one another and says how far they are from what was measured, point by point.
+what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase, L2 by its cycles. The
+kernel's costs are those of the measured machine with the fewest cycles for a system call, by the clock: virtual machines that the
+others were measured in add their own (1.2 to 2.1 us for a page that is filled in advance, 0.4 there). `--check` derives the
+measured machines from one another and says how far they are from what was measured, point by point.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ MEASURED = {
 """The measured machines, and rows of the table with their CPU and a curve. Turin's VM does not say which CPU it has; this one has
 its core and its last level."""
 GOLDEN_COVE = (143, 173, 207)
+FEW = 3
+"""CPUs of one core, from which on their median counts."""
 
 
 class Core(NamedTuple):
@@ -93,7 +95,7 @@ def latencies(row: dict[str, str]) -> Latencies | None:
     if len(points) < 6:
         return None
     c1, c2, c3 = (float(row[name]) for name in ("l1d_bytes", "l2_bytes", "l3_bytes"))
-    l1 = min(value for size, value in points if size <= c1)
+    l1 = max((size, value) for size, value in points if size <= 0.7 * c1)[1]
     near = [(size, value) for size, value in points if 1.5 * c1 <= size <= 0.6 * c2]
     l2 = median((value - c1 / size * l1) / (1 - c1 / size) for size, value in near)
     far = [(size, value) for size, value in points if size >= 2 * c2]
@@ -182,6 +184,22 @@ def cheapest_kernel(rows: Mapping[str, dict[str, str]]) -> str:
     return min(MEASURED, key=cycles)
 
 
+def walked_cycles(like: Core, rows: Mapping[str, dict[str, str]]) -> float:
+    """Return the cycles that the public tool's walk takes in L2 on a core, by those in L1: the median of its CPUs, since what
+    else runs makes some walks slower. Of a core with few CPUs, those published and what the walk adds to them on the base's."""
+
+    def seen(one: Core) -> list[float]:
+        same = (latencies(row) for row in rows.values() if core(int(row["family"]), int(row["model"])) == one)
+        return [known.l2 / known.l1 * one.cycles[0] for known in same if known is not None]
+
+    own = seen(like)
+    if len(own) >= FEW:
+        return median(own)
+    base_row = rows[MEASURED[like.base]]
+    base = core(int(base_row["family"]), int(base_row["model"]))
+    return like.cycles[1] + median(seen(base)) - base.cycles[1]
+
+
 def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: str = "") -> Derivation | None:
     """Return the changes that make the base this CPU; None without a curve of it."""
     own = latencies(row)
@@ -195,11 +213,9 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     assert base_own is not None
     first, _, last, memory = level_latencies(base)
     near = (first / base_core.cycles[0]) / (own.l1 / like.cycles[0])
-    # L2 by the base's row: how the public tool walks costs it some cycles more on every core.
-    tool = base_own.l1 / base_core.cycles[0]
-    more = base_own.l2 / tool - base_core.cycles[1]
-    through = (first / base_core.cycles[0]) / (own.l2 / (like.cycles[1] + more))
+    through = (first / base_core.cycles[0]) / (own.l2 / walked_cycles(like, rows))
     clock = max(near, through)
+    second = {} if like.cycles[1] == base_core.cycles[1] else {"L2": round(like.cycles[1] / base_core.cycles[1], 3)}
     far = own.memory if own.memory is not None else base_own.memory
     assert far is not None
     c2, c3 = float(row["l2_bytes"]), own.capacity
@@ -219,7 +235,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
         base_id=base.id,
         cpu=cpu,
         sizes={"L1": int(row["l1d_bytes"]), "L2": int(row["l2_bytes"]), "L3": int(round(c3 / step) * step)},
-        latencies={"L3": round(own.l3 / last, 3), MEMORY: round(far / memory, 3)},
+        latencies={**second, "L3": round(own.l3 / last, 3), MEMORY: round(far / memory, 3)},
         bandwidths={"L3": round(inside, 3), MEMORY: round(streams, 3)},
         clock=round(clock, 3),
         kernel_base="" if kernel == base_name else kernel,
