@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.errors import PredictionError
 from convolver.execution.core_parameters import TARGET_WAYS
 from convolver.execution.mapped import mapped_core
-from convolver.machine.core_figures import CoreFigure
+from convolver.machine.core_figures import FORESEEN, CoreFigure
 from convolver.machine.cores import MEMORY_PORTS, CoreTable, InstructionKind
 
 if TYPE_CHECKING:
@@ -267,7 +267,9 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         result.param("entry_slots", round(entry))
         result.param("fetch_width", 2 * round(entry))
         result.param("code_window", _LINE_BYTES)
-    if turns is not None and slots is not None:
+    if turns is not None and turns >= FORESEEN:
+        result.param("loop_buffer", 0)
+    elif turns is not None and slots is not None:
         result.param("loop_turns", round(turns))
         result.param("loop_buffer", round(slots))
 

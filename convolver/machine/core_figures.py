@@ -7,6 +7,9 @@ from statistics import median
 
 import msgspec
 
+FORESEEN = 64
+"""``front.loop`` of a core that foresees the ends of its loops, as far as the probe looks: no buffer takes them over."""
+
 
 class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure, in cycles or, for ``window.*``, in instructions, and the interval that its samples leave.

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from statistics import median, median_low
 
-from convolver.machine.core_figures import CoreFigure
+from convolver.machine.core_figures import FORESEEN, CoreFigure
 from convolver.probing.front import Capacity, Cycles
 
-SHORT, LONG = 16, 64
+SHORT, LONG = 16, FORESEEN
 """Turns that no buffer waits for, and that any has taken over; histories of branches are longer than both."""
 STEADY = 400, 800
 """Turns between which a run grows by what a turn takes."""
@@ -34,7 +34,8 @@ ASTRAY = 3
 
 def loop_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
     """Return ``front.loop``, the turns of a small loop whose end is still predicted, and ``front.loop_slots``, the slots of the
-    largest loop whose end is not; None for both where long runs cost no more than short ones, or all sizes do."""
+    largest loop whose end is not. Where long runs cost no more than short ones, all turns that were tried are predicted, and no
+    size is missed; None for both where nothing is clear, or all sizes are missed."""
 
     def run(slots: int, turns: int) -> float:
         return min((cycle for _ in range(LOOKS) for cycle in cycles(f"loop.{slots}", turns)), default=0.0)
@@ -44,8 +45,8 @@ def loop_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
         return run(slots, turns) - turns * (run(slots, many) - run(slots, few)) / (many - few)
 
     turns = _turns(cycles)
-    if turns is None:
-        return [None, None]
+    if turns is None or turns.value >= LONG:
+        return [turns, None]
     slots = _repeated(
         "front.loop_slots", lambda: capacity(lambda count: end(count, LONG) - end(count, SHORT) < WRONG, 1, MOST_SLOTS)
     )
@@ -67,7 +68,7 @@ def _turns(cycles: Cycles) -> CoreFigure | None:
     usual = median(ends[count] for count in counts[:3])
     penalty = median(ends[count] for count in counts[-5:]) - usual
     if penalty < WRONG:
-        return None
+        return CoreFigure(name="front.loop", value=float(LONG), low=float(LONG), high=float(LONG))
     missed = {count for count in counts if ends[count] - usual > MISSED * penalty}
     astray = {edge: sum((count > edge) != (count in missed) for count in counts) for edge in counts[:-1]}
     least = min(astray.values())

@@ -13,6 +13,7 @@ from convolver._native import core_walk as native
 from convolver._native.branch_predictor import MISPREDICTED
 from convolver._native.core_walk import Code, Core, PortClass
 from convolver._native.path_builder import UNKNOWN, PathWindow
+from convolver.machine.core_figures import FORESEEN
 from convolver.probing.core_probe import capacity
 from convolver.probing.front import FEW, JUMPS, MANY, front_figures
 from convolver.probing.loop_buffer import loop_figures
@@ -226,9 +227,13 @@ def test_the_turns_and_the_size_of_a_loop_buffer_are_found(turns, slots):
     ]
 
 
-@pytest.mark.parametrize("slots", [0, 1 << 20])
-def test_a_core_that_foresees_all_ends_or_none_shows_no_loop_buffer(slots):
-    assert loop_figures(_buffering(34, slots), capacity) == [None, None]
+def test_a_core_that_foresees_all_ends_has_no_loop_buffer():
+    found, slots = loop_figures(_buffering(34, 0), capacity)
+    assert (found.name, found.value, found.low, found.high, slots) == ("front.loop", FORESEEN, FORESEEN, FORESEEN, None)
+
+
+def test_a_core_that_foresees_no_end_shows_no_loop_buffer():
+    assert loop_figures(_buffering(34, 1 << 20), capacity) == [None, None]
 
 
 def test_turns_are_found_behind_a_step_that_is_none_and_between_disturbances():

@@ -168,6 +168,7 @@ def test_what_loops_and_calls_show_replaces_the_published_values():
     used = calibrated_core(SEED, _profile(**figures))[1]
     assert used == {"taken_cycles": 1, "return_cycles": 2, "loop_turns": 30, "loop_buffer": 64}
     assert calibrated_core(SEED, _profile(**{"front.loop": 30.0}))[1] == {}
+    assert calibrated_core(find_core("golden-cove"), _profile(**{"front.loop": 64.0}))[1] == {"loop_buffer": 0}
 
 
 def test_calls_and_returns_cost_what_the_probe_says_of_each():
