@@ -289,21 +289,20 @@ def _power(exact: float) -> int:
 
 
 def _transfers(result: _Calibration, moved: int | None, converted: int | None, mixed: int | None, compared: int | None) -> None:
-    """Only there and back can be timed: moves get half for each way, the way to general registers what is left of an odd number.
-    What else goes there or back takes the rest beside a move; conversions, too, where an older probe did not mix both."""
-    ways = ((moved, "general_to_v", "v_to_general"), (converted, "general_to_fp", "fp_to_general"))
-    for total, there, back in ways:
-        if total is not None and total >= 2:
-            result.kind(there, "latency", total // 2)
-            result.kind(back, "latency", total - total // 2)
-    if moved is None:
-        return
-    half = moved // 2
-    if mixed is not None and converted is not None and 0 < mixed - (moved - half) < converted:
-        result.kind("general_to_fp", "latency", mixed - (moved - half))
-        result.kind("fp_to_general", "latency", converted - mixed + (moved - half))
-    if compared is not None and compared > half + RESOLVED:
-        result.kind("fp_compare", "latency", compared - half - RESOLVED)
+    """Only there and back can be timed: each way of a move gets half, the way to general registers what an odd number leaves.
+    Beside a move, conversions and comparisons take the rest. Older probes did not mix them: conversions get halves, too."""
+    there = 0 if moved is None else moved // 2
+    back = 0 if moved is None else moved - there
+    if moved is not None and moved >= 2:
+        result.kind("general_to_v", "latency", there)
+        result.kind("v_to_general", "latency", back)
+    if converted is not None and converted >= 2:
+        rest = 0 if moved is None or mixed is None else mixed - back
+        first = rest if 0 < rest < converted else converted // 2
+        result.kind("general_to_fp", "latency", first)
+        result.kind("fp_to_general", "latency", converted - first)
+    if moved is not None and compared is not None and compared > there + RESOLVED:
+        result.kind("fp_compare", "latency", compared - there - RESOLVED)
 
 
 def _addresses(result: _Calibration, value: Callable[[str], float | None]) -> None:
