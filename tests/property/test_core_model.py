@@ -160,7 +160,7 @@ def test_a_compound_address_makes_a_load_wait_longer(length, more):
 
 
 @given(st.integers(2, 60), st.integers(0, 3), st.booleans())
-def test_a_sum_waits_longer_for_its_base_than_for_its_index(length, more, by_base):
+def test_a_sum_waits_longer_for_its_base_than_index(length, more, by_base):
     summed = _op(reads=(3,), addresses=(4,), writes=(4 if by_base else 3,), flags=native.COMPOUND)
     cycles = _walk([summed], length, params=PARAMS | {"base_cycles": more}).sum()
     assert cycles == length + more * (length if by_base else 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mmap import PAGESIZE
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,10 +130,6 @@ def test_every_engine_tells_the_same_error():
 windows = st.lists(st.lists(st.integers(0, 63), max_size=40), max_size=2 * GROUPS + 1)
 
 
-def resident_bytes():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
-
-
 def stream(bursts):
     return burst_stream((None, lines) for lines in bursts)
 
@@ -199,12 +193,3 @@ def test_groups_of_sparse_owners_add_up(references, by_sets):
     for level in range(2):
         for one, other in zip(plain.counts(0, level), grouped.counts(0, level), strict=True):
             assert np.array_equal(one, other)
-
-
-def test_owners_that_were_never_met_take_no_counters():
-    simulator = Simulator([LEVELS])
-    simulator.group_bursts()
-    before = resident_bytes()
-    simulator.feed(np.zeros(1, dtype=np.uint64), owners=np.array([10_000_000], dtype=np.uint32))
-    assert simulator.owners == 10_000_001
-    assert resident_bytes() - before < 10 * simulator.owners

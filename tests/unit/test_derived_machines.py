@@ -139,12 +139,12 @@ def test_a_bundled_derivation_is_relative_to_the_present_base(entry):
     assert derivation.base_id == find_machine(derivation.base).id
 
 
-def test_a_disturbed_walk_does_not_change_the_cycles_of_its_core(deriving):
+def test_a_disturbed_walk_changes_no_cycles_of_its_core(deriving):
     rows = {str(ghz): walked_row(4 / ghz, 13 / ghz) for ghz in (2.5, 3.0, 3.5)} | {"slow L1": walked_row(3.0, 4.0)}
     assert deriving.walked_cycles(deriving.core(25, 1), rows) == pytest.approx(13, rel=0.02)
 
 
-def test_a_core_with_few_cpus_takes_the_published_cycles_and_what_walks_add(deriving):
+def test_a_core_with_few_cpus_takes_published_cycles_and_more(deriving):
     zen3, zen2 = deriving.core(25, 1), deriving.core(23, 49)
     rows = {deriving.MEASURED[zen3.base]: walked_row(1.0, 3.25), "one": walked_row(2.0, 4.0, model=49) | {"family": "23"}}
     assert deriving.walked_cycles(zen2, rows) == pytest.approx(zen2.cycles[1] + 1, rel=0.02)
