@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
@@ -53,7 +54,8 @@ def cores_for(signature: Signature, known: Analysis) -> dict[str, CoreCycles]:
     if joined.height != signature.table.height:
         return {}
     rows = joined["row"].fill_null(0).to_numpy().astype(np.intp)
-    share = (joined["executions"] / joined["executions_known"]).fill_nan(0).fill_null(0).to_numpy()
+    executed, before = pl.col("executions"), pl.col("executions_known")
+    share = joined.select(pl.when(before > 0).then(executed / before).otherwise(0.0)).to_series().to_numpy()
     return {part.machine: part.core.of_rows(rows, share) for part in known.parts if part.core is not None}
 
 
