@@ -133,6 +133,22 @@ def test_latencies_and_capacity_come_back_from_their_curve(deriving):
     assert found.capacity == pytest.approx(capacity, rel=0.06)
 
 
+@pytest.mark.parametrize(
+    ("family", "threads_per_core", "rows", "nanoseconds"),
+    [
+        ("25", "1", "16/write/1:48000", 1 / 3),
+        ("25", "2", "16/write/2:24000", 2 / 3),
+        ("25", "2", "16/write/2:60000;16/write/1:64000", 1 / 4),
+        ("25", "1", "16/write/2:96000", None),  # of two cores
+        ("25", "2", "16/read/1:48000;64/write/1:48000", None),
+        ("6", "1", "16/write/1:48000", None),
+    ],
+)
+def test_stores_to_the_first_level_tell_a_cycle(deriving, family, threads_per_core, rows, nanoseconds):
+    row = {"family": family, "threads_per_core": threads_per_core, "MBps_by_KiB/operation/threads": rows}
+    assert deriving.store_nanoseconds(row) == (nanoseconds and pytest.approx(nanoseconds))
+
+
 @pytest.mark.parametrize("entry", BUNDLED, ids=lambda entry: entry.name)
 def test_a_bundled_derivation_is_relative_to_the_present_base(entry):
     derivation = Derivation.load(entry.path)

@@ -6,11 +6,12 @@ The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one C
 caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C bytes
 holds the share C / S, so that latency = sum of shares x latencies: L1's from the largest set with room in it, L2's from the next,
 and the rest by least squares over the effective capacity of the last level, its latency and memory's. Factors are those to the
-base, a measured machine of the nearest core: clock by L1's and L2's latencies in the cycles that they take (the higher of both:
-what else runs on a core makes a walk slower, never faster), memory and last level by the base's own chase, L2 by its cycles. The
-kernel's costs are those of the measured machine with the fewest cycles for a system call, by the clock: virtual machines that the
-others were measured in add their own (1.2 to 2.1 us for a page that is filled in advance, 0.4 there). `--check` derives the
-measured machines from one another and says how far they are from what was measured, point by point.
+base, a measured machine of the nearest core: clock by L1's latency and stores to L1, else by L1's and L2's latencies, in the
+cycles that they take (the higher of both: what else runs on a core makes it slower, never faster), memory and last level by the
+base's own chase, L2 by its cycles. The kernel's costs are those of the measured machine with the fewest cycles for a system call,
+by the clock: virtual machines that the others were measured in add their own (1.2 to 2.1 us for a page that is filled in advance,
+0.4 there). `--check` derives the measured machines from one another and says how far they are from what was measured, point by
+point.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ MEASURED = {
 """The measured machines, and rows of the table with their CPU and a curve. Turin's VM does not say which CPU it has; this one has
 its core and its last level."""
 GOLDEN_COVE = (143, 173, 207)
+STORING = (23, 25)
+"""Families of AMD's cores that take one store of 16 bytes a cycle, as the public tool makes them: Zen to Zen 4."""
 FEW = 3
 """CPUs of one core, from which on their median counts."""
 
@@ -120,6 +123,16 @@ def bandwidths(row: dict[str, str]) -> dict[tuple[int, str, str], float]:
             size, operation, threads = key.split("/")
             found[int(size) * 1024, operation, threads] = float(value) * 1e6
     return found
+
+
+def store_nanoseconds(row: dict[str, str]) -> float | None:
+    """Return the nanoseconds of a core's cycle by its stores to L1, of one thread or of both that a core has; None where there
+    are none, or they say nothing of it."""
+    found, both = bandwidths(row), int(row["threads_per_core"]) == 2
+    threads = next((one for one in ("1", "2")[: 1 + both] if (16384, "write", one) in found), None)
+    if threads is None or int(row["family"]) not in STORING:
+        return None
+    return 16e9 / found[16384, "write", threads]
 
 
 def bandwidth_factor(
@@ -212,9 +225,8 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     base_core, base_own = core(int(base_row["family"]), int(base_row["model"])), latencies(base_row)
     assert base_own is not None
     first, _, last, memory = level_latencies(base)
-    near = (first / base_core.cycles[0]) / (own.l1 / like.cycles[0])
-    through = (first / base_core.cycles[0]) / (own.l2 / walked_cycles(like, rows))
-    clock = max(near, through)
+    other = store_nanoseconds(row) or own.l2 / walked_cycles(like, rows)
+    clock = first / base_core.cycles[0] / min(own.l1 / like.cycles[0], other)
     second = {} if like.cycles[1] == base_core.cycles[1] else {"L2": round(like.cycles[1] / base_core.cycles[1], 3)}
     far = own.memory if own.memory is not None else base_own.memory
     assert far is not None
