@@ -49,6 +49,8 @@ MEASURED = {
     "cloud-epyc-genoa": "AMD EPYC 9R14",
 }
 """The measured machines, and the row of the table that has their CPU."""
+PUBLIC_RANGE = 0.05
+"""Rows of stress-ng are stable up to this interquartile range."""
 WORK: dict[str, tuple[int, int]] = {
     "gzip-1-compress": (SIZE, 2),
     "gzip-5-compress": (6_000_000, 2),
@@ -134,12 +136,12 @@ def predict(path: Path, machines: Sequence[MachineProfile]) -> Predicted:
     return Predicted({name: one.total[0] for name, one in times.items()}, ends)
 
 
-def truth(path: Path, most_range: float) -> dict[str, dict[str, float]]:
-    """Return bytes a second by workload and CPU, of rows that say something."""
+def truth(path: Path, most_range: float, suite: str = "compression") -> dict[str, dict[str, float]]:
+    """Return bytes (or bogo operations) a second by workload and CPU, of a suite's rows that say something."""
     found: dict[str, dict[str, float]] = {}
     with path.open() as file:
         for row in csv.DictReader(file):
-            if row["suite"] == "compression" and row["threads"] == "1" and float(row["iqr_over_median"]) <= most_range:
+            if row["suite"].startswith(suite) and row["threads"] == "1" and float(row["iqr_over_median"]) <= most_range:
                 found.setdefault(row["workload"], {})[row["cpu"]] = float(row["median"])
     return found
 
@@ -191,12 +193,32 @@ def one_factor(pairs: Sequence[Mapping[str, Any]]) -> list[float]:
     return found
 
 
-def report(found: Sequence[Mapping[str, Any]], cpus: Mapping[str, str]) -> Iterator[str]:
+def public_factor(
+    pairs: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
+) -> list[tuple[float, float]]:
+    """Return the errors of one factor that needs none of these workloads, the median of other ones' ratios in a public table, and
+    those of the predictions; of the pairs that have such a factor."""
+    found = []
+    for pair in dict.fromkeys((row["base"], row["target"]) for row in pairs):
+        first, second = (cpus[name] for name in pair)
+        ratios = [rates[second] / rates[first] for rates in public.values() if {first, second} <= rates.keys()]
+        if ratios:
+            own = [row for row in pairs if (row["base"], row["target"]) == pair]
+            found += [(median(ratios) / row["measured"] - 1, error(row)) for row in own]
+    return found
+
+
+def report(
+    found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the errors of times and of ratios: over all, by half, by workload, by machine."""
     times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
     yield line("time", map(error, times))
     yield line("CPU ratio, all ordered pairs", map(error, pairs))
     yield line("  one factor for all workloads of a pair", one_factor(pairs))
+    if both := public_factor(pairs, public, cpus):
+        yield line("  one factor a pair, by public rows of stress-ng", (one for one, _ in both))
+        yield line("    CPU ratio of these pairs", (own for _, own in both))
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
     if inside:
         yield f"  in the 90 % interval: {sum(inside)} of {len(inside)}"
@@ -223,7 +245,7 @@ def three(errors: Iterable[float]) -> str:
     return f"{median(sizes):.1f}/{mean(sizes):.1f}/{sizes[-1]:.0f}"
 
 
-def store(found: Sequence[Mapping[str, Any]]) -> Path:
+def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]) -> Path:
     """Write benchmarks/results/cloud-truth.json: errors of times and of ratios, and what one factor for each pair errs by."""
     times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
@@ -231,6 +253,8 @@ def store(found: Sequence[Mapping[str, Any]]) -> Path:
         "times": three(map(error, times)),
         "ratios": three(map(error, pairs)),
         "one_factor": three(one_factor(pairs)),
+        "public_factor": three(one for one, _ in public_factor(pairs, public, cpus)),
+        "ratios with a public factor": three(own for _, own in public_factor(pairs, public, cpus)),
         "covered": f"{sum(inside) / max(len(inside), 1):.0%}",
         "machines": len({row["base"] for row in found}),
     }
@@ -281,9 +305,10 @@ def main() -> None:
     if results:
         found = list(rows(results, known, cpus))
         (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
-        print("\n".join(report(found, cpus)))
+        public = truth(options.truth, PUBLIC_RANGE, "stress-ng")
+        print("\n".join(report(found, public, cpus)))
         if options.store:
-            print(store(found))
+            print(store(found, public, cpus))
 
 
 if __name__ == "__main__":
