@@ -92,7 +92,7 @@ class Chain:
         """Probe where needed, measure and trace a command; ``engine``: as ``--engine`` names it."""
         from convolver.cli.threads_anew import ThreadsAnew
         from convolver.cli.trace_plan import switched
-        from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long
+        from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long, uncounted
         from convolver.tracing.launch import closed_off
         from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
@@ -117,13 +117,17 @@ class Chain:
             self.measured_runs = runs
             self.measurement = measure(argv, runs=runs, progress=self.progress)
             self.seen = self._seen(self.measurement)
-            sampling = switched(engine, sampling, too_long(sampling, self.measurement.seconds)) or sampling
+            sampling = switched(engine, sampling, too_long(sampling, self.measurement)) or sampling
+        seconds = None if self.measurement is None else self.measurement.seconds
         with closed_off():
             traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
+            why = uncounted(argv, sampling, traced.header, seconds)
+            if again := switched(engine, sampling, why, " again"):
+                sampling, traced = again, trace(argv, output=cvt, sampling=again, progress=self.progress)
             why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)
             if again := switched(engine, sampling, why, " again"):
-                traced = trace(argv, output=cvt, sampling=again, progress=self.progress)
-        self.anew = anew.record(traced, more, again or sampling, self.progress)
+                sampling, traced = again, trace(argv, output=cvt, sampling=again, progress=self.progress)
+        self.anew = anew.record(traced, more, sampling, self.progress)
         self.trace = traced
         self.signature = traced.signature
         self.sources = {"trace": str(cvt), "signature": str(signature)}

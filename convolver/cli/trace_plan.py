@@ -131,12 +131,14 @@ def on_engine(engine: str | None, command: Sequence[str], plan: SamplingPlan) ->
 
 
 def switched(engine: str | None, plan: SamplingPlan, why: str | None, again: str = "") -> SamplingPlan | None:
-    """Return the plan with the native engine, and say ``why``; None: there is no reason to, or ``--engine`` names another."""
+    """Return the plan with the native engine, or ``again`` with the other one, and say ``why``; None: there is no reason to, or
+    ``--engine`` names one."""
     from msgspec.structs import replace
 
     from convolver.cli.common import say
 
     if why is None or engine not in (None, "auto"):
         return None
-    say(f"Tracing{again} with the native engine, because {why}.")
-    return replace(plan, engine="native")
+    native = not again or plan.engine == "valgrind"
+    say(f"Tracing{again} with {'the native engine' if native else 'Valgrind'}, because {why}.")
+    return replace(plan, engine="native" if native else "valgrind")

@@ -14,16 +14,19 @@ from msgspec.structs import replace
 from convolver.errors import UsageError
 from convolver.tracing.avx512 import candidates, find_avx512
 from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
-from convolver.tracing.native_engine import checked_engine, refusal
+from convolver.tracing.native_engine import checked_engine, made_code_share, refusal
 from convolver.tracing.preflight import resolve_command
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import UNKNOWN_INSTRUCTION
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
+    from convolver.tracing.measure import Measurement
 
 LONGEST_SECONDS = 60.0
 """Programs that run longer natively keep Valgrind busy for ten minutes and more."""
+LONGEST_ALONE_SECONDS = 5.0
+"""The same for programs of one thread, of which the native engine records as much in half the time."""
 HOT_SHARE = 0.1
 """Share of the instructions that a module must have for its choice of code to matter."""
 CHOICES = frozenset(["avx512f", "sha_ni"])
@@ -64,11 +67,22 @@ def _native_can(plan: SamplingPlan) -> bool:
     return plan.engine != "native" and not plan.missing_natively() and refusal() is None
 
 
-def too_long(plan: SamplingPlan, seconds: float) -> str | None:
-    """Return why a program that takes so many ``seconds`` natively is none for Valgrind, as a sentence's end; None: it is one."""
-    if seconds <= LONGEST_SECONDS or not _native_can(plan):
+def too_long(plan: SamplingPlan, measured: Measurement) -> str | None:
+    """Return why a program that was measured natively is none for Valgrind, as a sentence's end; None: it is one."""
+    longest = LONGEST_ALONE_SECONDS if measured.one_thread else LONGEST_SECONDS
+    if measured.seconds <= longest or not _native_can(plan):
         return None
-    return f"the program runs for {seconds:.0f} s natively, and Valgrind makes it about ten times slower"
+    return f"the program runs for {measured.seconds:.0f} s natively, and Valgrind makes it about ten times slower"
+
+
+def uncounted(argv: Sequence[str], plan: SamplingPlan, header: Mapping[str, Any], seconds: float | None) -> str | None:
+    """Return what the native engine left out of a program that Valgrind can run, as a sentence's end; None: less than
+    :data:`HOT_SHARE`. ``seconds``: what the program takes natively, where that is known."""
+    share = made_code_share(header, seconds)
+    if plan.engine != "native" or share < HOT_SHARE or (seconds or 0.0) > LONGEST_SECONDS or _before(argv):
+        return None
+    made = f"{share:.0%}".replace("%", " %")
+    return f"{made} of its time went to code that it made itself, which the native engine does not count"
 
 
 def died_of_valgrind(plan: SamplingPlan, header: Mapping[str, Any]) -> str | None:

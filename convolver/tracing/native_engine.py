@@ -143,14 +143,23 @@ def made_code(log: Path) -> dict[str, float] | None:
     return {"entries": int(entries), "seconds": float(seconds), "of_seconds": float(every)} if int(entries) else None
 
 
+def made_code_share(header: Mapping[str, Any], seconds: float | None = None) -> float:
+    """Return the share of the CPU time that went to code that the program made itself, by a trace's header: of the traced run, or
+    of the ``seconds`` that the program takes natively."""
+    made = header.get("made_code")
+    if not made:
+        return 0.0
+    every = seconds or made["of_seconds"]
+    return min(made["seconds"] / every, 1.0) if every else 1.0
+
+
 def made_code_sentence(header: Mapping[str, Any]) -> str | None:
     """Return what a trace's header says of code that the program made itself, as a sentence; None: nothing."""
     made = header.get("made_code")
     if not made:
         return None
-    share = min(made["seconds"] / made["of_seconds"], 1.0) if made["of_seconds"] else 1.0
     return (
-        f"{share:.0%} of the CPU time ran natively and is not counted, in code that the program made itself "
+        f"{made_code_share(header):.0%} of the CPU time ran natively and is not counted, in code that the program made itself "
         f"({made['seconds']:.2f} s, entered {made['entries']:,} times)."
     ).replace("%", " %", 1)
 

@@ -19,10 +19,12 @@ import pytest
 
 from convolver.errors import UsageError
 from convolver.signature.signature import Signature
+from convolver.tracing import engine_choice
 from convolver.tracing.native_engine import engine_program, refusal
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import signature_path, trace
+from tests.integration.tool_runs import requires_tool
 from tests.oracle.random_code import build_random_program
 from tests.oracle.stepped_programs import (
     ENVIRONMENT,
@@ -440,6 +442,35 @@ def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> Non
     assert header["made_code"]["entries"] == 2
     assert header["went_native"] == []
     assert counted(tmp_path, [str(program)])[1] == b"49\n"
+
+
+MADE_LOOP = """
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+    unsigned char code[] = {0xb9, 0, 0, 0, 4, 0xff, 0xc9, 0x75, 0xfc, 0xc3}; /* 64 M times: one less, again */
+    void *page = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, code, sizeof code);
+    ((void (*)(void))page)();
+    return 0;
+}
+"""
+
+
+@requires_tool
+@pytest.mark.parametrize(("source", "engine"), [(LOOP, "native"), (MADE_LOOP, "valgrind")], ids=["usual code", "made code"])
+def test_predict_traces_natively_what_takes_long(
+    source: str, engine: str, tmp_path: Path, convolver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_choice, "LONGEST_ALONE_SECONDS", 0.0)
+    program = _compiled(tmp_path, source)
+    said = convolver("predict", "-b", "cloud-epyc-milan", "-o", tmp_path / "out", "--json", "--", program, code=0).stderr
+    assert "Tracing with the native engine, because the program runs for 0 s natively" in said
+    assert ("Tracing again with Valgrind, because" in said) == (engine == "valgrind")
+    recorded = Trace.load(tmp_path / "out" / "program.cvt")
+    assert recorded.header["engine"] == engine
+    assert recorded.signature.totals["instructions"] > (1 << 27 if engine == "valgrind" else 4_000_000)
 
 
 @pytest.mark.parametrize("options", [(), ("--sample=500", "--interval=20000", "--sets=64")], ids=["counts", "bursts and sets"])
