@@ -266,15 +266,15 @@ def probe(
     def ports_now() -> list[dict[str, Any]]:
         return port_samples(chosen, progress) if plan.surroundings else []
 
-    moments = plan.rounds > 1  # a probe of one round is a moment of many
+    between = plan.surroundings and plan.rounds > 1  # a full probe looks at the core between its parts, too
     core = [core_now()]
     lines = run_plan(plan, chosen, progress, partial)
-    if moments:
+    if between:
         core.append(core_now())
     mixes = [ports_now()]
     described = describe_cpu(chosen)
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
-    if moments:
+    if between:
         core.append(core_now())
     mixes.append(ports_now())
     kernel = measure_kernel(chosen, progress) if plan.core else ()
