@@ -80,13 +80,15 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
 
     names = ("accesses", "misses", "write_backs", *LINE_MISSES)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
-    for place, level in enumerate(levels):
-        rows = table.filter(pl.col("level") == level)
-        at = rows["block"].to_numpy()
-        result["standard_error"][at, place] = _errors(rows)
-        for name in names:
-            if name in rows.columns:
-                result[name][at, place] = rows[name].cast(float).fill_null(0).to_numpy()
+    own = table.filter(pl.col("level").is_in(levels))
+    at, level = (
+        own["block"].to_numpy(),
+        own["level"].replace_strict(levels, range(len(levels)), return_dtype=pl.UInt32).to_numpy(),
+    )
+    result["standard_error"][at, level] = _errors(own)
+    for name in names:
+        if name in own.columns:
+            result[name][at, level] = own[name].cast(float).fill_null(0).to_numpy()
     return result
 
 

@@ -240,7 +240,7 @@ def _paper(
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     memops = table["memops"].to_numpy().astype(float)
     seconds = memory_seconds(memops, other.random_share, where, machine)
-    memory = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
+    (memory,) = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
     points = floating_point_seconds(table, costs)
     whole = combine(np.stack([memory, points]), OVERLAPS[overlap])
     limits = simple_limits(whole, other.places, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])

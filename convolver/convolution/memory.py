@@ -105,8 +105,7 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     error = reference_error + (far * line_error).sum(axis=1) + sampling
 
     names = table.select("module", "function")
-    places = carry_over(names, memops, where.sampled, memops[:, None] * per_reference)
-    errors = carry_over(names, memops, where.sampled, memops * error)
+    places, errors = carry_over(names, memops, where.sampled, memops[:, None] * per_reference, memops * error)
     lines = _line_shares(where, total)
     return MemoryTime(places.sum(axis=1), errors, shares.random + shares.chased, lines, places)
 
@@ -165,18 +164,20 @@ def _groups(names: pl.DataFrame) -> list[NDArray[np.intp]]:
     return [*(of[name].to_numpy().astype(np.intp) for name in of.columns), np.zeros(names.height, dtype=np.intp)]
 
 
-def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], seconds: Array) -> Array:
-    """Return ``seconds``, shape (blocks, ...), with blocks that were not sampled filled in: theirs cost the mean of an
+def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], *values: Array) -> list[Array]:
+    """Return each of ``values``, shape (blocks, ...), with blocks that were not sampled filled in: theirs are the mean of an
     access in the sampled blocks of the same function, else of the same module, else of the program."""
     lacking = np.flatnonzero(~sampled)
-    found, costed = np.array(seconds, dtype=float), np.where(sampled, memops, 0.0)
-    columns = found.reshape(len(memops), math.prod(found.shape[1:]))
-    cost = np.full((len(lacking), columns.shape[1]), np.nan)
+    found, costed = [np.array(one, dtype=float) for one in values], np.where(sampled, memops, 0.0)
+    columns = [one.reshape(len(memops), math.prod(one.shape[1:])) for one in found]
+    costs = [np.full((len(lacking), one.shape[1]), np.nan) for one in columns]
     for group in _groups(names) if len(lacking) else []:
         references = np.bincount(group, costed)
-        for number, column in enumerate(columns.T):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                mean = np.bincount(group, np.where(sampled, column, 0.0)) / references
-            cost[:, number] = np.where(np.isfinite(cost[:, number]), cost[:, number], mean[group[lacking]])
-    columns[lacking] = memops[lacking, None] * np.nan_to_num(cost)
+        for cost, known in zip(costs, columns, strict=True):
+            for number, column in enumerate(known.T):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    mean = np.bincount(group, np.where(sampled, column, 0.0)) / references
+                cost[:, number] = np.where(np.isfinite(cost[:, number]), cost[:, number], mean[group[lacking]])
+    for cost, known in zip(costs, columns, strict=True):
+        known[lacking] = memops[lacking, None] * np.nan_to_num(cost)
     return found

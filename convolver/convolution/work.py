@@ -67,28 +67,33 @@ def program_work(table: pl.DataFrame, where: Falls, core: Array) -> BlockWork:
     (docs/theory.md, patterns).
     """
     memops = table["memops"].to_numpy().astype(float)
-    names = table.select("module", "function")
-
-    def all_blocks(values: Array) -> Array:
-        return carry_over(names, memops, where.sampled, values)
-
     ratios, shares = _ratios(table), patterns(table)
     where = replace(where, brought=_known_or_rule(table, where, shares))
     loads = table["loads"].to_numpy().astype(float)
     pages = where.page_misses
     waiting = pages[:, DEPENDENT] * shares.chased_lines
-    chased = all_blocks((shares.chased * memops)[:, None])[:, 0]
+    lines, written, coming, chased, walks, chased_walks = carry_over(
+        table.select("module", "function"),
+        memops,
+        where.sampled,
+        where.lines(memops),
+        where.written_back * memops[:, None],
+        ratios["coming"] * (1 - where.served[:, 0]) * loads,
+        shares.chased * memops,
+        (pages[:, RANDOM] + pages[:, DEPENDENT] - waiting) * memops,
+        waiting * memops,
+    )
     return BlockWork(
         core=core,
-        lines=all_blocks(where.lines(memops)),
-        written=all_blocks(where.written_back * memops[:, None]),
+        lines=lines,
+        written=written,
         between=ratios["between"],
-        coming=all_blocks((ratios["coming"] * (1 - where.served[:, 0]) * loads)[:, None])[:, 0],
+        coming=coming,
         alone=ratios["alone"] * np.where(where.sampled, where.served[:, 0], 0.0),
         loads=loads,
         chased=np.minimum(chased, loads),
         chased_share=shares.chased_lines,
         chains=np.ones(table.height),
-        walks=all_blocks((pages[:, RANDOM] + pages[:, DEPENDENT] - waiting)[:, None] * memops[:, None])[:, 0],
-        chased_walks=all_blocks((waiting * memops)[:, None])[:, 0],
+        walks=walks,
+        chased_walks=chased_walks,
     )
