@@ -168,7 +168,8 @@ def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], *
     """Return each of ``values``, shape (blocks, ...), with blocks that were not sampled filled in: theirs are the mean of an
     access in the sampled blocks of the same function, else of the same module, else of the program."""
     lacking = np.flatnonzero(~sampled)
-    found, costed = [np.array(one, dtype=float) for one in values], np.where(sampled, memops, 0.0)
+    found = [np.array(one, dtype=float, order="C") for one in values]  # so that columns are views of them
+    costed = np.where(sampled, memops, 0.0)
     columns = [one.reshape(len(memops), math.prod(one.shape[1:])) for one in found]
     costs = [np.full((len(lacking), one.shape[1]), np.nan) for one in columns]
     for group in _groups(names) if len(lacking) else []:
