@@ -81,10 +81,8 @@ def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Ar
     names = ("accesses", "misses", "write_backs", *LINE_MISSES)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     own = table.filter(pl.col("level").is_in(levels))
-    at, level = (
-        own["block"].to_numpy(),
-        own["level"].replace_strict(levels, range(len(levels)), return_dtype=pl.UInt32).to_numpy(),
-    )
+    at = own["block"].to_numpy()
+    level = own["level"].replace_strict(levels, range(len(levels))).to_numpy().astype(np.intp)
     result["standard_error"][at, level] = _errors(own)
     for name in names:
         if name in own.columns:

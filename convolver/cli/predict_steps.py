@@ -121,7 +121,7 @@ class Chain:
         seconds = None if self.measurement is None else self.measurement.seconds
         with closed_off():
             traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
-            why = uncounted(argv, sampling, traced.header, seconds)
+            why = uncounted(argv, sampling, traced, seconds)
             if again := switched(engine, sampling, why, " again"):
                 sampling, traced = again, trace(argv, output=cvt, sampling=again, progress=self.progress)
             why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)

@@ -136,7 +136,8 @@ def _size(process: Answers, name: str, step: int) -> CoreFigure | None:
 
 
 def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) -> tuple[CoreFigure, ...]:
-    """Measure the core of a CPU, about a second; empty where code cannot be made at run time or on another architecture.
+    """Measure the core of a CPU, a second or two, or eight where others share it; empty where code cannot be made at run time
+    or on another architecture.
 
     Raises :class:`ProbeError` when the probe stops answering or is killed.
     """

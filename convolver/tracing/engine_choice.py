@@ -22,6 +22,7 @@ from convolver.tracing.session import UNKNOWN_INSTRUCTION
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
     from convolver.tracing.measure import Measurement
+    from convolver.tracing.reader import Trace
 
 LONGEST_SECONDS = 60.0
 """Programs that run longer natively keep Valgrind busy for ten minutes and more."""
@@ -75,11 +76,13 @@ def too_long(plan: SamplingPlan, measured: Measurement) -> str | None:
     return f"the program runs for {measured.seconds:.0f} s natively, and Valgrind makes it about ten times slower"
 
 
-def uncounted(argv: Sequence[str], plan: SamplingPlan, header: Mapping[str, Any], seconds: float | None) -> str | None:
-    """Return what the native engine left out of a program that Valgrind can run, as a sentence's end; None: less than
-    :data:`HOT_SHARE`. ``seconds``: what the program takes natively, where that is known."""
-    share = made_code_share(header, seconds)
+def uncounted(argv: Sequence[str], plan: SamplingPlan, traced: Trace, seconds: float | None) -> str | None:
+    """Return what the native engine left out of a program that Valgrind can run in the same way, as a sentence's end; None: less
+    than :data:`HOT_SHARE`. ``seconds``: what the program takes natively, where that is known."""
+    share = made_code_share(traced.header, seconds)
     if plan.engine != "native" or share < HOT_SHARE or (seconds or 0.0) > LONGEST_SECONDS or _before(argv):
+        return None
+    if other_code(replace(plan, engine="valgrind"), traced.signature):
         return None
     made = f"{share:.0%}".replace("%", " %")
     return f"{made} of its time went to code that it made itself, which the native engine does not count"

@@ -249,12 +249,13 @@ def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, 
     """Write benchmarks/results/cloud-truth.json: errors of times and of ratios, and what one factor for each pair errs by."""
     times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
+    both = public_factor(pairs, public, cpus)
     values = {
         "times": three(map(error, times)),
         "ratios": three(map(error, pairs)),
         "one_factor": three(one_factor(pairs)),
-        "public_factor": three(one for one, _ in public_factor(pairs, public, cpus)),
-        "ratios with a public factor": three(own for _, own in public_factor(pairs, public, cpus)),
+        "public_factor": three(one for one, _ in both),
+        "ratios with a public factor": three(own for _, own in both),
         "covered": f"{sum(inside) / max(len(inside), 1):.0%}",
         "machines": len({row["base"] for row in found}),
     }

@@ -128,11 +128,11 @@ def bandwidths(row: dict[str, str]) -> dict[tuple[int, str, str], float]:
 def store_nanoseconds(row: dict[str, str]) -> float | None:
     """Return the nanoseconds of a core's cycle by its stores to L1, of one thread or of both that a core has; None where there
     are none, or they say nothing of it."""
-    found, both = bandwidths(row), int(row["threads_per_core"]) == 2
-    threads = next((one for one in ("1", "2")[: 1 + both] if (16384, "write", one) in found), None)
-    if threads is None or int(row["family"]) not in STORING:
+    if int(row["family"]) not in STORING:
         return None
-    return 16e9 / found[16384, "write", threads]
+    of_a_core = ("1", "2") if row["threads_per_core"] == "2" else ("1",)
+    found = bandwidths(row)
+    return next((16e9 / found[16384, "write", one] for one in of_a_core if (16384, "write", one) in found), None)
 
 
 def bandwidth_factor(
