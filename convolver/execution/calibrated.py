@@ -16,7 +16,7 @@ from convolver.errors import PredictionError
 from convolver.execution.core_parameters import TARGET_WAYS
 from convolver.execution.mapped import mapped_core
 from convolver.machine.core_figures import FORESEEN, CoreFigure
-from convolver.machine.cores import MEMORY_PORTS, CoreTable, InstructionKind
+from convolver.machine.cores import MEMORY_PORTS, REGISTER_FILES, CoreTable, InstructionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots", "front
 """Figures that are numbers, not cycles."""
 CHAINED = 1
 """Group of what travels faster within a kind, in a table that has no such kind."""
-BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer")
+BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer", *REGISTER_FILES)
 NOT_KINDS = (
     *("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "move_and_convert", "compare_and_move"),
     *("lea_base", "load", "load_indexed", "load_compound", "vector_load"),

@@ -81,7 +81,7 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
     table, how = choose_core(machine.cpu)
     own = calibrated_core(table, machine)[0]
     width = float(machine.cpu.get("core_width", 1.0))
-    own = own.with_params(**{name: round(width * own.params[name]) for name in WIDTHS})
+    own = own.with_params(**{name: round(width * value) for name, value in own.params.items() if name in WIDTHS})
     threads = int(machine.cpu.get(CORE_THREADS, 1))
     return own.shared_by(threads) if threads > 1 else own, how
 

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from convolver._native import core_walk as native
 from convolver._native.core_walk import Code, PortClass
 from convolver.execution.instructions import UNKNOWN, Instruction, decode
+from convolver.execution.registers import FLAGS, is_integer, is_vector_file
 from convolver.machine.cores import CoreTable
 from convolver.tracing.definitions import STORE, Definitions, starts
 
 NO_WORK = "none"
 _MOST_SLOTS = 250
+_RESULTS = native.INTEGER_RESULT | native.VECTOR_RESULT | native.FLAG_RESULT
 _CODE_LINE = 64
 """Bytes of a line of code, at whose ends some cores end a group of instructions fetched together."""
 
@@ -58,7 +60,15 @@ def _flags(one: Instruction) -> int:
         flags |= native.PREFETCH
     if one.compound:
         flags |= native.COMPOUND
+    if one.loads or not flags & native.NO_PORT:
+        flags |= _results(one.writes)
     return flags | native.FOLDED * one.constant
+
+
+def _results(writes: tuple[int, ...]) -> int:
+    """Return the files of which an instruction that writes these registers takes one."""
+    integer, vector = any(map(is_integer, writes)), any(map(is_vector_file, writes))
+    return native.INTEGER_RESULT * integer | native.VECTOR_RESULT * vector | native.FLAG_RESULT * (FLAGS in writes)
 
 
 def _class(table: CoreTable, name: str) -> PortClass:
@@ -119,7 +129,8 @@ def operations(code: DecodedCode, table: CoreTable) -> Operations:
     which, decoded, rows = code.which, code.decoded, code.rows.copy()
     names = {NO_WORK: 0, "branch": 1}
     kind = np.array([names.setdefault(_kind_of(table, one), len(names)) for one in decoded])
-    rows["flags"][[bool(one.move) and one.move in table.eliminates for one in decoded]] |= native.NO_PORT
+    eliminated = [bool(one.move) and one.move in table.eliminates for one in decoded]
+    rows["flags"][eliminated] = rows["flags"][eliminated] & ~np.uint32(_RESULTS) | native.NO_PORT
     works = (rows["flags"] & native.NO_PORT) == 0
     slots = np.array([1 if name == NO_WORK else table.kind(name).slots for name in names])
     rows["class"] = np.where(works, kind, 0)

@@ -33,6 +33,16 @@ def is_vector(number: int) -> bool:
     return _VECTORS <= number < _MASKS - 6
 
 
+def is_integer(number: int) -> bool:
+    """Return True for general registers but the stack pointer, which is renamed apart."""
+    return number < 16 and number != STACK_POINTER
+
+
+def is_vector_file(number: int) -> bool:
+    """Return True for all that lives in the file of vectors: x87 and MMX, too."""
+    return is_vector(number) or number >= _FLOATING
+
+
 def is_partial(name: str) -> bool:
     """Return True for the name of 8 or 16 bits of a general register: writing them keeps the others."""
     number = NUMBERS.get(name)

@@ -21,8 +21,9 @@ from convolver.outputs import save_text
 FOLDER = Path(__file__).parent / "data" / "cores"
 HOW = ("flags", "model")
 """How a table was found that is the CPU's own."""
+REGISTER_FILES = ("integer_registers", "vector_registers", "flag_registers")
 BUFFERS = ("queue", "reorder_buffer", "scheduler", "load_buffer", "store_buffer", "fill_buffers")
-WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS)
+WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS, *REGISTER_FILES)
 """Parameters that the ``core_width`` of a projected machine scales."""
 DIVIDED = (*WIDTHS, "decode_width", "decoded_ops", "near_targets", "code_bytes", "near_pages", "loop_buffer")
 """Parameters of which each of a core's threads has a part."""

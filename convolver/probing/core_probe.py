@@ -16,6 +16,7 @@ from typing import Protocol
 
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
+from convolver.machine.cores import REGISTER_FILES
 from convolver.probing.decoded_lines import LINES, line_figures
 from convolver.probing.forward_pairs import PAIRS, pair_figures
 from convolver.probing.front import front_figures
@@ -23,7 +24,10 @@ from convolver.probing.loop_buffer import loop_figures
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
-WINDOWS = {"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1}
+WINDOWS = {
+    **{"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1},
+    **{f"window.{file}": 1 for file in REGISTER_FILES},
+}
 """Kinds of buffers, and the instructions in a piece that fills them."""
 BYTES = 32 << 20
 """Of the two chains: far beyond the second level of any core we know."""

@@ -14,15 +14,16 @@ static int valid_params(const cv_core_params *p)
     if (p->line_bytes & (p->line_bytes - 1))
         return 0;
     const uint32_t largest = 1u << 16;
-    const uint32_t bounded[] = {p->reorder_buffer, p->queue, p->scheduler, p->load_buffer, p->store_buffer, p->fill_buffers};
+    const uint32_t bounded[] = {p->reorder_buffer, p->queue,        p->scheduler,         p->load_buffer,      p->store_buffer,
+                                p->fill_buffers,   p->near_targets, p->integer_registers, p->vector_registers, p->flag_registers};
     for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++)
         if (bounded[i] > largest)
             return 0;
     /* An instruction of 255 slots must fit. */
     return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
-           p->call_cycles < largest && p->far_taken_cycles < largest && p->near_targets <= largest && p->code_bytes <= 1u << 26 &&
-           p->code_line_cycles < largest && p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest &&
-           (p->decode_width || !p->decoded_ops) && p->near_pages <= largest && p->page_cycles < largest;
+           p->call_cycles < largest && p->far_taken_cycles < largest && p->code_bytes <= 1u << 26 && p->code_line_cycles < largest &&
+           p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops) &&
+           p->near_pages <= largest && p->page_cycles < largest;
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes)
@@ -85,13 +86,23 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
 }
 
+static int register_files(cv_core *c)
+{
+    const uint32_t sizes[FILES] = {c->params.integer_registers, c->params.vector_registers, c->params.flag_registers};
+    for (int i = 0; i < FILES; i++)
+        if (sizes[i] && !queue_new(&c->files[i], sizes[i]))
+            return 0;
+    return 1;
+}
+
 static int buffers(cv_core *c)
 {
     const cv_core_params *const p = &c->params;
     return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
            queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
            near_new(&c->targets, p->near_targets, p->target_ways) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
-           near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS) && near_new(&c->pages, p->near_pages, PAGE_WAYS);
+           near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS) && near_new(&c->pages, p->near_pages, PAGE_WAYS) &&
+           register_files(c);
 }
 
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
@@ -144,6 +155,8 @@ void cv_core_free(cv_core *c)
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
+    for (int i = 0; i < FILES; i++)
+        free(c->files[i].entry);
     free(c);
 }
 

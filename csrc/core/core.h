@@ -10,6 +10,7 @@
 #include "scheduler.h"
 #include "../trace/streams.h"
 
+#define FILES 3     /* of registers: integers, vectors, flags */
 #define LINES 1024  /* entries of the table of lines on their way */
 #define DELAYS 1024 /* delays of issue that may be hidden; those before are forgotten, which they are not */
 
@@ -110,7 +111,7 @@ struct cv_core {
     uint32_t lines_missing; /* lines of code to wait for before the next instruction */
     int restarted;          /* nothing was fetched since a mispredicted branch */
     int64_t blamed;         /* operation that the next cycles belong to: a mispredicted branch; -1: none */
-    queue fetch_queue, reorder, loads, stores, fills;
+    queue fetch_queue, reorder, loads, stores, fills, files[FILES]; /* of registers; without entries: they suffice */
     scheduler waiting;
     forwarding forwards;
     port_calendar ports;

@@ -134,6 +134,12 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 /* As soon as a queue has room; what frees its next entry is to blame. */
 static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->entry[q->next].why); }
 
+/* Does its result take a register of this file? */
+static int takes_register(const cv_core *c, const cv_core_op *op, int file)
+{
+    return (op->flags & (uint32_t)CV_CORE_INTEGER_RESULT << file) && c->files[file].size;
+}
+
 static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
     const uint32_t slots = op->slots;
@@ -160,6 +166,9 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
         issue_into(c, &c->loads, slots);
     if (op->flags & CV_CORE_STORE)
         issue_into(c, &c->stores, slots);
+    for (int i = 0; i < FILES; i++)
+        if (takes_register(c, op, i))
+            issue_into(c, &c->files[i], slots);
     if (!(op->flags & CV_CORE_NO_PORT)) {
         why = c->late;
         const uint64_t room = scheduler_room(&c->waiting, c->issued, &why);
@@ -283,6 +292,9 @@ static uint64_t retire(cv_core *c, uint32_t number, uint64_t done)
         queue_put(&c->reorder, c->retired, c->late);
     if (op->flags & CV_CORE_LOAD)
         queue_put(&c->loads, c->retired, c->late);
+    for (int i = 0; i < FILES; i++)
+        if (takes_register(c, op, i))
+            queue_put(&c->files[i], c->retired, c->late);
     assert(c->retired >= before && c->retiring <= c->params.retire_width);
     return c->retired - before;
 }

@@ -22,24 +22,27 @@
 #define CV_CORE_PLACES 4        /* beyond the first level that a load can be served from */
 
 enum cv_core_op_flags {
-    CV_CORE_LOAD = 1,         /* reads memory */
-    CV_CORE_STORE = 2,        /* writes memory */
-    CV_CORE_FUSED = 4,        /* a branch that became one with the instruction before it: no slot, no port */
-    CV_CORE_NO_PORT = 8,      /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
-    CV_CORE_FOLDED = 16,      /* an addition of a constant that some cores carry out while renaming */
-    CV_CORE_VECTOR = 32,      /* its loads and forwards take the vector side's latency */
-    CV_CORE_PLAIN = 64,       /* its address is one register and a displacement: the fast way of store forwarding */
-    CV_CORE_ELEMENTS = 128,   /* every reference is a load of its own: gather */
-    CV_CORE_SERIAL = 256,     /* waits for all before it, as all after it wait for it: cpuid */
-    CV_CORE_REPEATED = 512,   /* a string instruction: right after itself, a turn that costs only what it moves */
-    CV_CORE_RETURN = 1024,    /* its target comes from the stack of returns */
-    CV_CORE_NEW_LINE = 2048,  /* in another line of code than the instruction before it */
-    CV_CORE_LOCKED = 4096,    /* waits for all before it, and on some cores all after it wait for it */
-    CV_CORE_NEW_END = 8192,   /* ends in another line of code than the instruction before it: on some cores it belongs there */
-    CV_CORE_MOVED = 16384,    /* copies 4 or 8 bytes from memory to a general register */
-    CV_CORE_CALL = 32768,     /* goes on in another function, and comes back */
-    CV_CORE_PREFETCH = 65536, /* nothing waits for its load */
-    CV_CORE_COMPOUND = 131072 /* its address has a scaled index, or three parts */
+    CV_CORE_LOAD = 1,                /* reads memory */
+    CV_CORE_STORE = 2,               /* writes memory */
+    CV_CORE_FUSED = 4,               /* a branch that became one with the instruction before it: no slot, no port */
+    CV_CORE_NO_PORT = 8,             /* needs none but those of its memory operands: nop, eliminated move, zero idiom, plain load */
+    CV_CORE_FOLDED = 16,             /* an addition of a constant that some cores carry out while renaming */
+    CV_CORE_VECTOR = 32,             /* its loads and forwards take the vector side's latency */
+    CV_CORE_PLAIN = 64,              /* its address is one register and a displacement: the fast way of store forwarding */
+    CV_CORE_ELEMENTS = 128,          /* every reference is a load of its own: gather */
+    CV_CORE_SERIAL = 256,            /* waits for all before it, as all after it wait for it: cpuid */
+    CV_CORE_REPEATED = 512,          /* a string instruction: right after itself, a turn that costs only what it moves */
+    CV_CORE_RETURN = 1024,           /* its target comes from the stack of returns */
+    CV_CORE_NEW_LINE = 2048,         /* in another line of code than the instruction before it */
+    CV_CORE_LOCKED = 4096,           /* waits for all before it, and on some cores all after it wait for it */
+    CV_CORE_NEW_END = 8192,          /* ends in another line of code than the instruction before it: on some cores it belongs there */
+    CV_CORE_MOVED = 16384,           /* copies 4 or 8 bytes from memory to a general register */
+    CV_CORE_CALL = 32768,            /* goes on in another function, and comes back */
+    CV_CORE_PREFETCH = 65536,        /* nothing waits for its load */
+    CV_CORE_COMPOUND = 131072,       /* its address has a scaled index, or three parts */
+    CV_CORE_INTEGER_RESULT = 262144, /* takes a register of the integer file until it retires */
+    CV_CORE_VECTOR_RESULT = 524288,  /* ... of the vector file */
+    CV_CORE_FLAG_RESULT = 1048576    /* ... of the file of flags */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -115,6 +118,8 @@ typedef struct {
     uint32_t entry_slots;        /* of an entry of decoded code, two of which are fetched in a cycle, of one line or the next; 0: no rule */
     uint32_t late_ports;         /* 1: an instruction takes the first of its ports that is free; 0: it is bound to one when it is issued */
     uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
+    uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
+    uint32_t vector_registers, flag_registers;
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

@@ -147,12 +147,16 @@ LINE(28)
 LINE(30)
 LINE(32)
 
-/* Fillers: a mix that runs out of no registers and no stores; what waits for the load before it; loads; stores. */
+/* Fillers: a mix that runs out of no registers and no stores; what waits for the load before it; loads; stores; what takes a
+ * register of one file each. */
 BODY(w_mix, "or %r9, %r11\n por %xmm4, %xmm5\n or %r9, %r12\n por %xmm6, %xmm7\n mov %r9, -64(%rsp)\n")
 BODY(w_wait_first, "lea (%rdi, %rcx), %r11")
 BODY(w_wait_second, "lea (%rbp, %rcx), %r11")
 BODY(w_load, "mov (%rsp), %r11")
 BODY(w_store, "mov %r9, -64(%rsp)")
+BODY(w_integer, "lea 1(%r9), %r11")
+BODY(w_vector, "pshufd $0, %xmm4, %xmm5")
+BODY(w_flags, "test %r9d, %r9d")
 
 /* Jumps over the rest of 16 bytes, of 8, and of a line of code. */
 BODY(j_jump, ".byte 0xeb, 14\n .skip 14, 0x90\n")
@@ -296,6 +300,9 @@ const struct cv_filler cv_fillers[] = {
     {"window.scheduler", PIECE(w_wait_first), PIECE(w_wait_second), 1},
     {"window.load_buffer", PIECE(w_load), PIECE(w_load), 1},
     {"window.store_buffer", PIECE(w_store), PIECE(w_store), 1},
+    {"window.integer_registers", PIECE(w_integer), PIECE(w_integer), 1},
+    {"window.vector_registers", PIECE(w_vector), PIECE(w_vector), 1},
+    {"window.flag_registers", PIECE(w_flags), PIECE(w_flags), 1},
 };
 const size_t cv_filler_count = sizeof cv_fillers / sizeof *cv_fillers;
 

@@ -70,6 +70,26 @@ def test_an_instruction_keeps_to_the_port_that_it_was_bound_to(pairs):
     assert _walk([slow, *[choosing] * 2 * pairs, *[bound] * pairs], 1, ports=2).sum() == 9 + 2 * pairs
 
 
+FILES = {
+    "integer_registers": native.INTEGER_RESULT,
+    "vector_registers": native.VECTOR_RESULT,
+    "flag_registers": native.FLAG_RESULT,
+}
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.sampled_from(sorted(FILES)))
+def test_as_many_results_are_underway_as_a_file_has_registers(length, registers, file):
+    latency, rounds = 1000, -(-length // registers)
+    cycles = _walk([_op(flags=FILES[file])], length, latency=latency, ports=20, params=PARAMS | {file: registers}).sum()
+    assert rounds * latency <= cycles < rounds * (latency + registers)
+
+
+@given(st.integers(1, 60), st.permutations(sorted(FILES)))
+def test_results_wait_for_no_register_of_another_file(length, files):
+    cycles = _walk([_op(flags=FILES[files[0]])], length, latency=1000, ports=20, params=PARAMS | {files[1]: 1, files[2]: 1}).sum()
+    assert 1000 <= cycles < 1000 + length
+
+
 @given(st.integers(1, 200), st.integers(0, 4))
 def test_late_ports_never_delay_a_chain_while_one_is_free(length, others):
     chain, beside = _op(reads=(3,), writes=(3,)), [_op(writes=(4,))] * others
