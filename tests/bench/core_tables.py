@@ -14,7 +14,7 @@ from convolver.errors import MachineError
 from convolver.execution.llvm_mca import LOAD, STORE, VECTOR_LOAD, read_costs, run_llvm_mca
 from convolver.machine.cores import core_tables
 
-PAIRS = {"skylake": "skylake-avx512", "ice-lake": "icelake-server", "zen3": "znver3", "zen4": "znver4"}
+PAIRS = {"broadwell": "broadwell", "skylake": "skylake-avx512", "ice-lake": "icelake-server", "zen3": "znver3", "zen4": "znver4"}
 CYCLES = 0.02
 """Cycles of throughput that two tables may differ by."""
 

@@ -56,6 +56,12 @@ def test_another_core_drops_the_figures_of_the_base():
     assert choose_core(found.cpu)[0].name == "skylake"
 
 
+def test_a_broadwell_of_the_cloud_has_its_own_core_without_avx512():
+    found = find_machine("cloud-xeon-e5-2686-v4-230")
+    assert choose_core(found.cpu)[0].name == "broadwell"
+    assert "avx512f" not in found.cpu["vector_sets"]
+
+
 def test_kernel_costs_come_from_the_machine_that_is_named():
     base, other = find_machine("cloud-epyc-turin"), find_machine("cloud-server")
     made = Derivation(name="m", base=base.name, cpu={}, kernel_base=other.name, kernel_clock=0.5, clock=0.5).apply(base, other)

@@ -78,7 +78,7 @@ def core(family: int, model: int) -> Core:
         return Core("cloud-server", 6, 143, (5, 16))
     if model == 106:
         return Core("cloud-server", 6, model, (5, 14))
-    return Core("cloud-server", 6, 85, (4, 12) if model == 79 else (4, 14))
+    return Core("cloud-server", 6, model, (4, 12)) if model == 79 else Core("cloud-server", 6, 85, (4, 14))
 
 
 class Latencies(NamedTuple):
