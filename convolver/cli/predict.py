@@ -66,6 +66,9 @@ def predict(
     data_objects: Annotated[
         bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
     ] = False,
+    children: Annotated[
+        bool, typer.Option("--trace-children", help="Predict all processes that the command starts, too, and their sum.")
+    ] = False,
     mpi: Annotated[
         Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
     ] = None,
@@ -127,6 +130,8 @@ def predict(
         state=state,
     )
     if _is_artifact(words):
+        if children:
+            raise UsageError("--trace-children goes with a command, not with a trace; leave it out.")
         if data_objects:
             raise UsageError("--data-objects goes with a command; a trace tells them when 'convolver trace' was asked to.")
         chain.use(Path(words[0]), hits)
@@ -137,6 +142,16 @@ def predict(
 
         plan = sampling_plan(interval=interval, sample=sample, full=full, sets=sets, budget=budget)
         plan = on_engine(engine, words, replace(plan, data_objects=data_objects).check())
+        if children:
+            if data_objects or scaling or cores or pin or events or correct:
+                others = "--data-objects, --scaling, --cores, --pin, --events and --correct"
+                raise UsageError(f"--trace-children adds up processor time; leave {others} out.")
+            from convolver.cli.predict_children import predict_children, report_children
+
+            found = predict_children(chain, words, plan, runs=measure_runs, measured=measured, overlap=overlap, method=method)
+            if not report_children(chain, *found, top, as_json, as_csv) and strict:
+                raise typer.Exit(CHECK_FAILED)
+            return
         chain.record(words, measure_runs, plan, engine)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)

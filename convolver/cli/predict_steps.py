@@ -76,7 +76,7 @@ class Chain:
     def use(self, path: Path, hits: Path | None) -> None:
         """Take a trace, or a signature with its hit rates."""
         existing(path)
-        self._find_machines()
+        self.find_machines()
         self.stem = path.name.removesuffix(".parquet").removesuffix(".sig").removesuffix(".cvt")
         if hits is None:
             if path.suffix == ".parquet":
@@ -94,7 +94,6 @@ class Chain:
         from convolver.cli.trace_plan import switched
         from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long, uncounted
         from convolver.tracing.launch import closed_off
-        from convolver.tracing.measure import measure
         from convolver.tracing.preflight import check_command
         from convolver.tracing.recording import objects_path
         from convolver.tracing.tracer import trace
@@ -110,14 +109,11 @@ class Chain:
         signature = new_file(signature_path(cvt), self.force)
         objects = new_file(objects_path(cvt), self.force) if sampling.data_objects else None
         more = anew.paths(folder, self.stem, self.force)
-        self._find_machines(probe=True)
+        self.find_machines(probe=True)
         for name in self._names():
             new_file(folder / name, self.force)
         if runs:
-            self.measured_runs = runs
-            self.measurement = measure(argv, runs=runs, progress=self.progress)
-            self.seen = self._seen(self.measurement)
-            sampling = switched(engine, sampling, too_long(sampling, self.measurement)) or sampling
+            sampling = switched(engine, sampling, too_long(sampling, self.measure(argv, runs))) or sampling
         seconds = None if self.measurement is None else self.measurement.seconds
         with closed_off():
             traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
@@ -138,7 +134,17 @@ class Chain:
         if status:
             say(f"The program ended with status {status}; the prediction is for what it did until then.")
 
-    def _find_machines(self, probe: bool = False) -> None:
+    def measure(self, argv: list[str], runs: int) -> Measurement:
+        """Run the command natively, so often at least."""
+        from convolver.tracing.measure import measure
+
+        self.measured_runs = runs
+        self.measurement = measure(argv, runs=runs, progress=self.progress)
+        self.seen = self._seen(self.measurement)
+        return self.measurement
+
+    def find_machines(self, probe: bool = False) -> None:
+        """Look the machines up; ``probe``: this one, where it has no profile."""
         try:
             self.base = find_machine(self.base_name)
         except UnknownMachineError:

@@ -124,6 +124,29 @@ def test_info_verifies_a_trace(folder, run):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_children_are_predicted_one_by_one_and_added_up(folder, run, tmp_path):
+    words = ("--base", "here", "--target", "fast", "--measure", "1", "-o", str(tmp_path), "--json")
+    done = run("predict", "--trace-children", "--full", *words, "--", "sh", "-c", "./cg 6 && ./cg 8; true", code=0)
+    document = json.loads(done.stdout)
+    commands = [row["command"][-1] for row in document["processes"]]
+    assert commands[:2] == ["8", "6"]
+    assert document["measured_seconds"] > 0
+    for side in (document["base"], *document["targets"]):
+        parts = [row["seconds"][side["machine"]] for row in document["processes"]]
+        assert side["seconds"] == pytest.approx(sum(parts))
+        assert side["interval_seconds"][0] <= side["seconds"] <= side["interval_seconds"][1]
+    first = document["processes"][0]
+    alone = json.loads(run("predict", first["trace"], "--base", "here", "--target", "fast", "--json", code=0).stdout)
+    assert first["seconds"] == {"here": alone["base"]["seconds"], "fast": alone["target"]["seconds"]}
+    assert first["cpu_ratios"]["fast"] == alone["cpu_ratio"]
+
+
+def test_children_go_with_a_command_and_processor_time_alone(run):
+    assert "goes with a command" in run("predict", "--trace-children", "cg.cvt", "--base", "here", code=2).stderr
+    words = ("--scaling", "1,2", "--base", "here", "--", "./cg", "8")
+    assert "adds up processor time" in run("predict", "--trace-children", *words, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

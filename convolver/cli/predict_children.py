@@ -1,0 +1,135 @@
+"""``convolver predict --trace-children``: a command with all processes that it starts, each predicted, and their sum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convolver.analyzing.analyze import analyze, load_program
+from convolver.cli.common import printed, say
+from convolver.convolution.processes_sum import sum_of_processes
+from convolver.convolution.verdict import base_check, verdict
+from convolver.errors import ConvolverError, UsageError
+from convolver.pipeline import Prediction, predict_from
+
+if TYPE_CHECKING:
+    from convolver.cli.predict_steps import Chain
+    from convolver.tracing.processes import ChildTrace
+    from convolver.tracing.sampling import SamplingPlan
+
+
+class ProcessPrediction:
+    """What is predicted of one program of a process, on each target: what a sum needs, since a command may start thousands."""
+
+    def __init__(self, child: ChildTrace, predictions: list[Prediction], pages: Mapping[str, int]) -> None:
+        self.documents, self.pages = [one.document for one in predictions], Counter(pages)
+        base = self.documents[0]["base"]
+        process = child.process
+        self.row = {
+            **{"process": process.pid, "parent": process.parent, "command": process.command, "trace": str(child.path)},
+            "seconds": {side["machine"]: side["seconds"] for side in (base, *(one["target"] for one in self.documents))},
+            "cpu_ratios": {one["target"]["machine"]: one["cpu_ratio"] for one in self.documents},
+        }
+        """Of the table and of JSON."""
+
+
+def predict_children(
+    chain: Chain, argv: list[str], plan: SamplingPlan, *, runs: int, measured: float | None, overlap: str, method: str
+) -> tuple[list[ProcessPrediction], list[dict[str, Any]]]:
+    """Measure a command, trace all its processes and predict each; return these, those that take longest first, and one sum a
+    target.
+
+    A process that ended before anything of it could be predicted is left out, with a sentence.
+    """
+    from convolver.tracing.children import trace_children
+    from convolver.tracing.launch import closed_off
+    from convolver.tracing.preflight import check_command
+
+    check_command(argv, scan=plan.engine == "valgrind")
+    folder = chain.output or Path(".")
+    chain.find_machines(probe=True)
+    if runs:
+        chain.measure(argv, runs)
+    name = str(folder / f"{Path(argv[0]).name}.%p.cvt")
+    with closed_off():
+        status, children = trace_children(argv, output=name, sampling=plan, progress=chain.progress, force=chain.force)
+    if status:
+        say(f"The program ended with status {status}; the prediction is for what it did until then.")
+    found = [one for child in children if (one := _predicted(chain, child, overlap, method)) is not None]
+    if not found:
+        raise UsageError(f"Nothing of '{argv[0]}' and the processes that it started can be predicted; see the sentences above.")
+    if measured is None and chain.measurement is not None:
+        measured = chain.measurement.seconds
+    sums = [sum_of_processes([one.documents[i] for one in found], measured) for i in range(len(chain.targets))]
+    return sorted(found, key=lambda one: -one.documents[0]["base"]["seconds"]), sums
+
+
+def _predicted(chain: Chain, child: ChildTrace, overlap: str, method: str) -> ProcessPrediction | None:
+    try:
+        trace = load_program(child.path)
+        analysis = analyze(trace, [chain.base, *chain.targets, *chain.beside.values()], progress=chain.progress)
+        predictions: list[Prediction] = []
+        for target in chain.targets:
+            predictions.append(
+                predict_from(
+                    analysis,
+                    base=chain.base,
+                    target=target,
+                    overlap=overlap,
+                    method=method,
+                    beside=chain.beside.get(target.name),
+                    before=predictions[0] if predictions else None,
+                )
+            )
+    except ConvolverError as error:
+        say(f"Process {child.process.pid}, {' '.join(child.process.command)}, is left out: {error}")
+        return None
+    return ProcessPrediction(child, predictions, (trace.signature.header.get("system") or {}).get("pages") or {})
+
+
+def report_children(
+    chain: Chain, found: list[ProcessPrediction], sums: list[dict[str, Any]], top: int, as_json: bool, as_csv: bool
+) -> bool:
+    """Print the sums and the processes; return False where the check on the base failed."""
+    rows = [one.row for one in found]
+    pages = sum((one.pages for one in found), Counter())
+    check = base_check(sums[0], {"pages": pages}, chain.seen)
+
+    def document() -> dict[str, Any]:
+        ratios = ("cpu_ratio", "cpu_ratio_interval")
+        targets = [{**one["target"], **{name: one[name] for name in ratios}} for one in sums]
+        return {
+            "base": sums[0]["base"],
+            "measured_seconds": sums[0]["measured_seconds"],
+            "targets": [{**one, "verdict": verdict(one["cpu_ratio_interval"])} for one in targets],
+            "check": None if check is None else check._asdict(),
+            "measurement": None if chain.measurement is None else chain.measurement.to_document(),
+            "processes": rows,
+        }
+
+    if not printed(as_json, as_csv, document, lambda: rows):
+        _show(rows, sums, top)
+        if check is not None:
+            say(check.sentence)
+    return check is None or check.passed
+
+
+def _show(rows: list[dict[str, Any]], sums: list[dict[str, Any]], top: int) -> None:
+    from convolver.reporting.console import out
+    from convolver.reporting.grid import WIDEST, grid
+    from convolver.reporting.tables import predictions
+    from convolver.units import format_seconds
+
+    console, machines = out(), list(rows[0]["seconds"])
+    table = grid(["process", "command"], [*machines, *(f"ratio {name}" for name in rows[0]["cpu_ratios"])], "Processes", WIDEST)
+    for row in rows[:top]:
+        ratios = (f"{ratio:.3g}" for ratio in row["cpu_ratios"].values())
+        table.add_row(str(row["process"]), " ".join(row["command"]), *map(format_seconds, row["seconds"].values()), *ratios)
+    if top:
+        console.print(table)
+        console.print(f"{min(top, len(rows))} of {len(rows)} processes shown", style="dim")
+        console.print()
+    console.print(predictions(sums))
+    console.print()
