@@ -32,6 +32,9 @@ Cores = Annotated[
     int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
 ]
 Pin = Annotated[str | None, typer.Option("--pin", help="Threads stay on a CPU: compact (both of a core first) or scatter.")]
+Children = Annotated[
+    bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
+]
 Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
 
 

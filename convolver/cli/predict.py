@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import BASE, Cores, Csv, Force, Hits, Json, Measured, Pin, State, pinning, printed
+from convolver.cli.common import BASE, Children, Cores, Csv, Force, Hits, Json, Measured, Pin, State, pinning, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
 from convolver.convolution.verdict import BaseCheck, base_check, verdict
 from convolver.errors import UsageError
@@ -66,9 +66,7 @@ def predict(
     data_objects: Annotated[
         bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
     ] = False,
-    children: Annotated[
-        bool, typer.Option("--trace-children", help="Predict all processes that the command starts, too, and their sum.")
-    ] = False,
+    children: Children = False,
     mpi: Annotated[
         Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
     ] = None,

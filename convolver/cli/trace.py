@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Force, Jobs, new_file, say, wrote
+from convolver.cli.common import Children, Force, Jobs, new_file, say, wrote
 from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
 
@@ -263,9 +263,7 @@ def trace_command(
         int | None, typer.Option("--threads", min=1, help="Set OMP_NUM_THREADS, GOMAXPROCS and the like to N, where unset.")
     ] = None,
     jobs: Jobs = None,
-    children: Annotated[
-        bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
-    ] = False,
+    children: Children = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for AVX-512 code before running.")] = True,
     engine: Engine = None,
     attach: Annotated[int | None, typer.Option("--attach", help="Trace this running process, by the native engine.")] = None,
