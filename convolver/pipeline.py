@@ -11,7 +11,7 @@ from convolver.analyzing.program_analysis import Analysis
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes, without_draws
 from convolver.convolution.convolve import convolve, paper_seconds
-from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.cpu_ratio import CpuRatio, anchored, cpu_ratio
 from convolver.convolution.elapsed import ThreadReplay
 from convolver.convolution.limit_shares import grouped
 from convolver.convolution.spanning import spanning
@@ -179,7 +179,7 @@ def predict_from(
         },
         "command": signature.header.get("command"),
         "base": sides[0],
-        "target": {**sides[1], **_anchored(measured, total, ends)},
+        "target": {**sides[1], **anchored(measured, total, ends)},
         "cpu_ratio": total,
         "cpu_ratio_interval": ends,
         "user_cpu_ratio": user,
@@ -213,14 +213,6 @@ def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float)
             f"The profile of '{target.name}' has no network; add one, or use `convolver replay` with a configuration."
         )
     return replay(events, network_from_profile(dict(target.network), events.ranks), ratio)
-
-
-def _anchored(measured: float | None, ratio: float, ends: Sequence[float] | None) -> dict[str, Any]:
-    """Return the target's time by the measured base time and the ratio, with its interval."""
-    return {
-        "scaled_seconds": None if measured is None else measured / ratio,
-        "scaled_interval_seconds": None if measured is None or ends is None else [measured / end for end in reversed(ends)],
-    }
 
 
 def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float | None]:

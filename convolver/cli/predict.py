@@ -11,7 +11,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import BASE, Children, Cores, Csv, Force, Hits, Json, Measured, Pin, State, pinning, printed
 from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
-from convolver.convolution.verdict import BaseCheck, base_check, verdict
+from convolver.convolution.verdict import BaseCheck, base_check, judged_target
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def document(predictions: list[Prediction], artifacts: dict[str, str], chain: Ch
     check = _checked(first, chain.seen)
     return {
         **first.summary(),
-        "targets": [_target(one) for one in predictions],
+        "targets": [judged_target(one.document) for one in predictions],
         "limited_by": None if first.base is None else sentence(first.base),
         "check": None if check is None else check._asdict(),
         "measurement": None if chain.measurement is None else chain.measurement.to_document(),
@@ -196,13 +196,6 @@ def document(predictions: list[Prediction], artifacts: dict[str, str], chain: Ch
 def _checked(prediction: Prediction, seen: Sequence[str]) -> BaseCheck | None:
     system = None if prediction.analysis is None else prediction.analysis.signature.header.get("system")
     return base_check(prediction.document, system, seen)
-
-
-def _target(prediction: Prediction) -> dict[str, Any]:
-    """Return the target of a prediction with its CPU ratio, the ends of its interval and what they say."""
-    ends = prediction.document["cpu_ratio_interval"]
-    about = {"cpu_ratio": prediction.cpu_ratio, "cpu_ratio_interval": ends, "verdict": verdict(ends)}
-    return {**prediction.document["target"], **about}
 
 
 def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:

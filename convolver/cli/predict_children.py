@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import analyze, load_program
 from convolver.cli.common import printed, say
+from convolver.cli.predict_steps import say_failed
 from convolver.convolution.processes_sum import sum_of_processes
-from convolver.convolution.verdict import base_check, verdict
+from convolver.convolution.verdict import base_check, judged_target
 from convolver.errors import ConvolverError, UsageError
-from convolver.pipeline import Prediction, predict_from
 
 if TYPE_CHECKING:
     from convolver.cli.predict_steps import Chain
+    from convolver.pipeline import Prediction
     from convolver.tracing.processes import ChildTrace
     from convolver.tracing.sampling import SamplingPlan
 
@@ -55,34 +56,20 @@ def predict_children(
     name = str(folder / f"{Path(argv[0]).name}.%p.cvt")
     with closed_off():
         status, children = trace_children(argv, output=name, sampling=plan, progress=chain.progress, force=chain.force)
-    if status:
-        say(f"The program ended with status {status}; the prediction is for what it did until then.")
+    say_failed(status)
     found = [one for child in children if (one := _predicted(chain, child, overlap, method)) is not None]
     if not found:
         raise UsageError(f"Nothing of '{argv[0]}' and the processes that it started can be predicted; see the sentences above.")
-    if measured is None and chain.measurement is not None:
-        measured = chain.measurement.seconds
-    sums = [sum_of_processes([one.documents[i] for one in found], measured) for i in range(len(chain.targets))]
+    seconds = chain.measured_seconds(measured)
+    sums = [sum_of_processes([one.documents[i] for one in found], seconds) for i in range(len(chain.targets))]
     return sorted(found, key=lambda one: -one.documents[0]["base"]["seconds"]), sums
 
 
 def _predicted(chain: Chain, child: ChildTrace, overlap: str, method: str) -> ProcessPrediction | None:
     try:
         trace = load_program(child.path)
-        analysis = analyze(trace, [chain.base, *chain.targets, *chain.beside.values()], progress=chain.progress)
-        predictions: list[Prediction] = []
-        for target in chain.targets:
-            predictions.append(
-                predict_from(
-                    analysis,
-                    base=chain.base,
-                    target=target,
-                    overlap=overlap,
-                    method=method,
-                    beside=chain.beside.get(target.name),
-                    before=predictions[0] if predictions else None,
-                )
-            )
+        analysis = analyze(trace, chain.machines, progress=chain.progress)
+        predictions = chain.on_targets(analysis, overlap=overlap, method=method)
     except ConvolverError as error:
         say(f"Process {child.process.pid}, {' '.join(child.process.command)}, is left out: {error}")
         return None
@@ -98,12 +85,10 @@ def report_children(
     check = base_check(sums[0], {"pages": pages}, chain.seen)
 
     def document() -> dict[str, Any]:
-        ratios = ("cpu_ratio", "cpu_ratio_interval")
-        targets = [{**one["target"], **{name: one[name] for name in ratios}} for one in sums]
         return {
             "base": sums[0]["base"],
             "measured_seconds": sums[0]["measured_seconds"],
-            "targets": [{**one, "verdict": verdict(one["cpu_ratio_interval"])} for one in targets],
+            "targets": [judged_target(one) for one in sums],
             "check": None if check is None else check._asdict(),
             "measurement": None if chain.measurement is None else chain.measurement.to_document(),
             "processes": rows,

@@ -30,6 +30,12 @@ BUSY = 0.05
 """Share of the native runs in which other programs had the processor that is named."""
 
 
+def say_failed(status: int | None) -> None:
+    """Say that the program failed, where it did."""
+    if status:
+        say(f"The program ended with status {status}; the prediction is for what it did until then.")
+
+
 class Chain:
     """One call of ``convolver predict``."""
 
@@ -130,9 +136,7 @@ class Chain:
         self.sources |= {f"trace at {count} thread{'s' * (count > 1)}": str(more[count]) for count in self.anew}
         if objects is not None:
             self.sources["data objects"] = str(objects)
-        status = self.signature.header.get("exit_status")
-        if status:
-            say(f"The program ended with status {status}; the prediction is for what it did until then.")
+        say_failed(self.signature.header.get("exit_status"))
 
     def measure(self, argv: list[str], runs: int) -> Measurement:
         """Run the command natively, so often at least."""
@@ -220,32 +224,39 @@ class Chain:
             from convolver.modeling.model_artifact import Model
 
             model = Model.load(correct)
-        every = [self.base, *self.targets, *self.beside.values()]
-        self.analysis = analyze(self.trace or self.signature, every, hits=self.hits, progress=self.progress)
-        if measured is None and self.measurement is not None:
-            measured = self.measurement.seconds
+        self.analysis = analyze(self.trace or self.signature, self.machines, hits=self.hits, progress=self.progress)
         threads = self._thread_replay()
-        predictions: list[Prediction] = []
-        for target in self.targets:
-            one = predict_from(
-                self.analysis,
-                base=self.base,
-                target=target,
-                events=events,
-                correct=model,
-                measured_seconds=measured,
-                waiting_seconds=self._waiting_seconds(),
-                threads=threads,
-                cores=self.cores,
-                pinning=self.pinning,
-                overlap=overlap,
-                method=method,
-                beside=self.beside.get(target.name),
-                before=predictions[0] if predictions else None,
-            )
-            predictions.append(one)
+        predictions = self.on_targets(
+            self.analysis,
+            events=events,
+            correct=model,
+            measured_seconds=self.measured_seconds(measured),
+            waiting_seconds=self._waiting_seconds(),
+            threads=threads,
+            cores=self.cores,
+            pinning=self.pinning,
+            overlap=overlap,
+            method=method,
+        )
         self._add_elapsed(predictions, threads)
         return predictions
+
+    @property
+    def machines(self) -> list[MachineProfile]:
+        """All that a program is analyzed for."""
+        return [self.base, *self.targets, *self.beside.values()]
+
+    def measured_seconds(self, given: float | None) -> float | None:
+        """Return the native time that is given, else that of the runs."""
+        return self.measurement.seconds if given is None and self.measurement is not None else given
+
+    def on_targets(self, analysis: Analysis, **how: Any) -> list[Prediction]:
+        """Return one prediction a target; ``how`` is what :func:`convolver.pipeline.predict_from` takes."""
+        found: list[Prediction] = []
+        for target in self.targets:
+            beside, before = self.beside.get(target.name), found[0] if found else None
+            found.append(predict_from(analysis, base=self.base, target=target, beside=beside, before=before, **how))
+        return found
 
     def _thread_replay(self) -> ThreadReplay | None:
         """Return the replay of the program's threads where several ran; says why where there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,3 +153,11 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         "functions": intervals.get("functions", []),
     }
     return CpuRatio(document)
+
+
+def anchored(measured: float | None, ratio: float, ends: Sequence[float] | None) -> dict[str, Any]:
+    """Return the target's time by the measured base time and the ratio, with its interval."""
+    return {
+        "scaled_seconds": None if measured is None else measured / ratio,
+        "scaled_interval_seconds": None if measured is None or ends is None else [measured / end for end in reversed(ends)],
+    }

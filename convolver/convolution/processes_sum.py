@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from convolver.convolution.cpu_ratio import anchored
+
 
 def sum_of_processes(documents: Sequence[Mapping[str, Any]], measured: float | None) -> dict[str, Any]:
     """Return base and target of a command as a prediction has them (docs/formats/prediction.md): sums over its processes.
@@ -18,10 +20,7 @@ def sum_of_processes(documents: Sequence[Mapping[str, Any]], measured: float | N
     if all(document["cpu_ratio_interval"] is not None for document in documents):
         ends = [base / sum(one["base"]["seconds"] / one["cpu_ratio_interval"][end] for one in documents) for end in (0, 1)]
     ratio = base / sides["target"]["seconds"]
-    sides["target"] |= {
-        "scaled_seconds": None if measured is None else measured / ratio,
-        "scaled_interval_seconds": None if measured is None or ends is None else [measured / ends[1], measured / ends[0]],
-    }
+    sides["target"] |= anchored(measured, ratio, ends)
     return {**sides, "cpu_ratio": ratio, "cpu_ratio_interval": ends, "measured_seconds": measured}
 
 

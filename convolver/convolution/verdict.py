@@ -18,6 +18,13 @@ def verdict(ends: Sequence[float] | None) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else CANNOT_TELL
 
 
+def judged_target(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the target of a prediction with its CPU ratio, the ends of its interval and what they say."""
+    ends = document["cpu_ratio_interval"]
+    about = {"cpu_ratio": document["cpu_ratio"], "cpu_ratio_interval": ends, "verdict": verdict(ends)}
+    return {**document["target"], **about}
+
+
 def from_to(ends: Sequence[float] | None) -> str:
     """Return the ends of a ratio's interval."""
     return "-" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
