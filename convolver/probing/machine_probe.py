@@ -26,7 +26,7 @@ from convolver.probing.curves import curves, throughputs
 from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
 from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
-from convolver.probing.kernel import measure_kernel
+from convolver.probing.kernel import kernel_costs, kernel_samples
 from convolver.probing.moments import quietest_figures, taken_cycles
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
@@ -266,9 +266,13 @@ def probe(
     def ports_now() -> list[dict[str, Any]]:
         return port_samples(chosen, progress) if plan.surroundings else []
 
-    between = plan.surroundings and plan.rounds > 1  # a full probe looks at the core between its parts, too
+    def kernel_now() -> list[dict[str, Any]]:
+        return kernel_samples(chosen, progress) if plan.core else []
+
+    between = plan.surroundings and plan.rounds > 1  # a full probe looks at the core and the kernel between its parts, too
     core = [core_now()]
     lines = run_plan(plan, chosen, progress, partial)
+    kernel = kernel_now()
     if between:
         core.append(core_now())
     mixes = [ports_now()]
@@ -276,15 +280,15 @@ def probe(
     huge, without_huge = _huge_lines(plan, chosen, page_bytes_of(plan.pages, described), progress)
     if between:
         core.append(core_now())
+        kernel += kernel_now()
     mixes.append(ports_now())
-    kernel = measure_kernel(chosen, progress) if plan.core else ()
     core.append(core_now())
     mixes.append(ports_now())
     figures = quietest_figures(core)
     ports = port_figures(mixes, taken_cycles(figures))
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
     about = (plan, chosen, kernels, compiler, host_name(), described, reported)
-    measured = Measured(*about, lines, huge, without_huge, figures, ports, kernel, started, seconds, before, after)
+    measured = Measured(*about, lines, huge, without_huge, figures, ports, kernel_costs(kernel), started, seconds, before, after)
     profile = profile_of(
         measured, lambda maps, levels, seen: _surroundings(plan, chosen, kernels, maps, levels, seen, progress, partial)
     )

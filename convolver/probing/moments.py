@@ -59,6 +59,12 @@ def usual(seconds: Sequence[float]) -> tuple[float, float, bool]:
     return center, spread, spread / math.sqrt(len(seconds)) < STABLE_SPREAD
 
 
+def alone_limit(looks: Iterable[float]) -> float:
+    """Return the most cycles of a taken branch on a core that nothing shares, given those of a whole run; 0 without any."""
+    ordered = sorted(looks)
+    return ALIKE * ordered[len(ordered) // 100] if ordered else 0.0
+
+
 def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
     """Return the items of several moments that are of the same thing, by what ``key`` says it is."""
     groups: dict[Any, list[_Item]] = defaultdict(list)

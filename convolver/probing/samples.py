@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from convolver.probing.moments import ALIKE, STABLE_SPREAD, quietest
+from convolver.probing.moments import STABLE_SPREAD, alone_limit, quietest
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +52,9 @@ def judged(lines: Iterable[Line]) -> list[Line]:
     alone, so that its point does not settle. Points of several threads are not judged: the probe itself keeps the core busy.
     """
     lines = list(lines)
-    looks = sorted(each for line in lines if line.threads == 1 for each in line.witness_cycles)
-    if not looks:
+    limit = alone_limit(each for line in lines if line.threads == 1 for each in line.witness_cycles)
+    if not limit:
         return lines
-    limit = ALIKE * looks[len(looks) // 100]
     found: list[Line] = []
     for rounds in _by_key(lines).values():
         kept = [one for one in (_quiet(line, limit) for line in rounds) if one.samples_seconds]

@@ -15,7 +15,7 @@ import pytest
 
 from convolver.errors import ProbeError, ProbeKilledError, ToolNotFoundError, UsageError
 from convolver.machine.profile import MachineProfile
-from convolver.probing import runner, samples
+from convolver.probing import moments, runner
 from convolver.probing.core_probe import measure_core
 from convolver.probing.interference import loaded_curves, neighbours
 from convolver.probing.machine_probe import choose_plan, default_cpu, probe
@@ -111,7 +111,7 @@ def test_more_threads_than_cpus_are_refused():
 
 
 def test_an_interrupted_probe_resumes_and_measures_nothing_twice(tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "ALIKE", math.inf)  # whether other VMs share this core is not under test
+    monkeypatch.setattr(moments, "ALIKE", math.inf)  # whether other VMs share this core is not under test
     partial, plan = tmp_path / "x.partial", plan_of(*ITEMS[:6])
     first = runner.run_plan(plan, default_cpu(), SILENT, partial)
     partial.write_text("\n".join(partial.read_text().splitlines()[:4]) + "\n")
@@ -130,7 +130,7 @@ def test_a_partial_file_cut_in_the_middle_of_a_line_is_started_anew(tmp_path):
 
 
 def test_points_that_have_not_settled_are_measured_again_within_the_budget(monkeypatch):
-    monkeypatch.setattr(samples, "ALIKE", math.inf)  # whether other VMs share this core is not under test
+    monkeypatch.setattr(moments, "ALIKE", math.inf)  # whether other VMs share this core is not under test
     plan = plan_of(*ITEMS[:5])
     never = msgspec.structs.replace(plan, settled=-1.0, most_rounds=3, budget_seconds=100.0)
     assert len(runner.run_plan(never, default_cpu(), SILENT)) == 15

@@ -14,7 +14,7 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
-from convolver.probing.kernel import kernel_cost, measure_kernel
+from convolver.probing.kernel import kernel_cost, kernel_costs, measure_kernel
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.runner import probe_binary
 from convolver.reporting.machine_tables import compare_rows
@@ -31,6 +31,19 @@ def test_a_cost_is_the_first_quartile_since_disturbances_only_add_time():
     cost = kernel_cost("call.least", [5e-7, 1e-7, 2e-7, 3e-7, 9e-6])
     assert (cost.low, cost.seconds, cost.high) == (1e-7, 2e-7, 3e-7)
     assert kernel_cost("page.huge", []) is None
+
+
+def test_costs_are_of_the_core_alone_where_it_was():
+    shared = {"name": "call.least", "seconds": [3e-7, 1e-7, 3.1e-7], "witness_cycles": [2.0, 1.0, 2.1]}
+    later = {"name": "call.least", "seconds": [1.1e-7, 2.9e-7], "witness_cycles": [1.05, 1.9]}
+    never = {"name": "call.open", "seconds": [5e-7, 4e-7], "witness_cycles": [2.5, 2.0]}
+    threads = {"name": "thread.lock", "seconds": [9e-9, 8e-9], "witness_cycles": [0.0, 0.0]}
+    old = {"name": "call.stat", "seconds": [2e-7]}
+    costs = {cost.name: (cost.low, cost.high) for cost in kernel_costs([shared, never, later, threads, old])}
+    assert costs["call.least"] == pytest.approx((1e-7, 1.05e-7))
+    assert costs["call.open"] == (4e-7, 4e-7)
+    assert costs["thread.lock"] == pytest.approx((8e-9, 8.5e-9))
+    assert costs["call.stat"] == (2e-7, 2e-7)
 
 
 def test_the_probe_measures_what_this_kernel_takes():
