@@ -12,7 +12,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes, without_draws
 from convolver.convolution.convolve import convolve, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, anchored, cpu_ratio
-from convolver.convolution.elapsed import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.convolution.limit_shares import grouped
 from convolver.convolution.spanning import spanning
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system

@@ -22,7 +22,7 @@ from convolver.tracing.sampling import SamplingPlan
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
-    from convolver.convolution.elapsed import ThreadReplay
+    from convolver.convolution.elapsed_replay import ThreadReplay
     from convolver.mpi.timeline import Timeline
     from convolver.tracing.measure import Measurement
 
@@ -261,7 +261,7 @@ class Chain:
     def _thread_replay(self) -> ThreadReplay | None:
         """Return the replay of the program's threads where several ran; says why where there is none."""
         if isinstance(self.trace, Trace) and self.trace.thread_log is not None:
-            from convolver.convolution.elapsed import ThreadReplay
+            from convolver.convolution.elapsed_replay import ThreadReplay
 
             try:
                 return ThreadReplay(self.trace)

@@ -13,7 +13,7 @@ from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import compared
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.convolution.verdict import verdict
 from convolver.errors import HierarchyError
 from convolver.machine.catalog import MachineName, as_machine

@@ -8,7 +8,8 @@ from typing import Any
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import BlockTimes, without_draws
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay, of_one_thread
+from convolver.convolution.elapsed import of_one_thread
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace

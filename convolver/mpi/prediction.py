@@ -14,7 +14,7 @@ from convolver.analyzing.analyze import analyze
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios

@@ -14,7 +14,7 @@ from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.machine.profile import MachineProfile

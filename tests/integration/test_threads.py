@@ -17,7 +17,7 @@ from convolver._native.thread_replay import COSTS, PackedThreads
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline

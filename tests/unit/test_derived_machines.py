@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.convolution.elapsed import core_pairs
+from convolver.convolution.elapsed_replay import core_pairs
 from convolver.convolution.thread_costs import memory_capacity
 from convolver.errors import SchemaError
 from convolver.machine.catalog import find_machine, list_machines

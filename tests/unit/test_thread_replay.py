@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native.thread_replay import COSTS, RECORD, TOUCH, Complexes, NearWork, PackedThreads
-from convolver.convolution.elapsed import Elapsed, _lost
+from convolver.convolution.elapsed import Elapsed
+from convolver.convolution.lost_time import lost_seconds
 from convolver.convolution.thread_costs import DEFAULT_COSTS, complex_capacity, drawn_costs, thread_costs
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
@@ -445,7 +446,7 @@ def test_a_line_takes_one_atomic_operation_after_another(threads):
     ],
 )
 def test_more_threads_help_where_those_there_are_work(work, cores, limit):
-    lost = _lost(run(independent(*work), cores=cores), cores)
+    lost = lost_seconds(run(independent(*work), cores=cores), cores)
     seconds = elapsed(independent(*work), cores=cores)
     assert sum(lost.values()) == pytest.approx(cores * seconds - sum(work))
     named = Elapsed("m", cores, 5, 0, seconds, (0, 1), sum(work), None, lost, (), (), (), (), 0, ()).limit
