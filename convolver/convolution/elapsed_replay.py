@@ -34,8 +34,8 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.reader import Trace
 
-LEAST_REPLAYS, REPLAYED_EVENTS = 20, 4e6
-"""Draws of the interval are replayed one by one while they have so many events together, and so many at least."""
+LEAST_REPLAYS, MOST_REPLAYS, REPLAYED_EVENTS = 12, 60, 4e6
+"""Draws of the interval are replayed until they have so many events together, and so many at least and at most."""
 INTERVALS = 5000
 """Intervals of a thread in a timeline, about, at most."""
 
@@ -222,13 +222,17 @@ class ThreadReplay:
     ) -> NDArray[np.float64] | None:
         """Return elapsed seconds, drawn: replays with the drawn times of blocks, of the kernel and of events.
 
-        Where replays take long, fewer are made; the other draws take their elapsed over processor time in turn.
+        Where replays take long, fewer are made: the draws, ordered by their seconds, fall into as many parts, and all of a part
+        have the elapsed over processor time of one.
         """
         if times.draws is None or not totals["work"]:
             return None
         count = len(times.draws)
-        replays = min(count, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
-        system, seconds = _system_draws(times, count), self._program.drawn_seconds(times, work.worked, replays)
+        replays = min(count, MOST_REPLAYS, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
+        part_of = np.empty(count, np.intp)
+        part_of[np.argsort(times.draws, kind="stable")] = np.arange(count) * replays // count
+        chosen = np.array([np.flatnonzero(part_of == part)[0] for part in range(replays)])
+        system, seconds = _system_draws(times, count), self._program.drawn_seconds(times, work.worked, chosen)
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
         stretch = np.empty(replays)
         for i in range(replays):
@@ -236,13 +240,13 @@ class ThreadReplay:
             part = node.complexes
             through = part._replace(capacity=capacity[i] * part.capacity, near_capacity=capacity[i] * part.near_capacity)
             drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it, complexes=through)
-            drawn_work = work.drawn(seconds[:, i], system[i])
+            drawn_work = work.drawn(seconds[:, i], system[chosen[i]])
             found = self._run(drawn_work, drawn).totals
             stretch[i] = found["elapsed"] / self._program.processor_seconds(drawn_work, found)
         blocks, user = times.table["block"].to_numpy().astype(np.intp), times.table["seconds"].to_numpy()
         worked = (work.worked[blocks] * user).sum() / max(user.sum(), 1e-300)
         whole = worked * times.draws + system * (times.system.seconds if times.system is not None else 0.0)
-        return np.asarray(whole * np.resize(stretch, count))
+        return np.asarray(whole * stretch[part_of])
 
 
 def _share(moved: NDArray[np.float64], capacity: NDArray[np.float64], each: NDArray[np.float64]) -> NDArray[np.float64]:

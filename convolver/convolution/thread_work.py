@@ -92,9 +92,9 @@ class ThreadWork:
         """Return the seconds of all intervals of a replay, and of what runs within calls of the runtime."""
         return float(totals["work"] + self.each(work) @ self._inside)
 
-    def drawn_seconds(self, times: BlockTimes, worked: NDArray[np.float64], draws: int) -> NDArray[np.float64]:
-        """Return the seconds of each class in the first draws, shape (classes, draws): those of the blocks with most of the time
-        by themselves, the others together."""
+    def drawn_seconds(self, times: BlockTimes, worked: NDArray[np.float64], chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the seconds of each class in chosen draws, shape (classes, draws): those of the blocks with most of the time by
+        themselves, the others together."""
         assert times.draws is not None
         known = times.block_draws
         blocks = times.table["block"].to_numpy().astype(np.intp)
@@ -102,10 +102,10 @@ class ThreadWork:
         others = np.where(np.isin(blocks, list(known)), 0.0, seconds)
         single = np.stack([*known.values(), np.zeros(len(times.draws))])
         left = np.maximum(times.draws - single.sum(axis=0), 0.0) / max(others.sum(), 1e-300)
-        found = np.outer(self._by_class(blocks, worked[blocks] * others), left[:draws])
+        found = np.outer(self._by_class(blocks, worked[blocks] * others), left[chosen])
         for block, drawn in known.items():
             one = np.array([block])
-            found += np.outer(self._by_class(one, worked[one]), drawn[:draws])
+            found += np.outer(self._by_class(one, worked[one]), drawn[chosen])
         return found
 
     def _touches_by_class(self, trace: Trace) -> NDArray[Any] | None:

@@ -14,7 +14,7 @@
 static double beside_siblings(const cv_threads *t)
 {
     const cv_threads_machine *m = t->machine;
-    return !m->pairs || t->busy <= m->pairs ? 1 : 1 + fmax(m->sibling - 1, 0) * fmin(2.0 * (t->busy - m->pairs) / t->busy, 1);
+    return !m->pairs || t->busy <= m->pairs ? 1 : 1 + larger(m->sibling - 1, 0) * smaller(2.0 * (t->busy - m->pairs) / t->busy, 1);
 }
 
 /* Whether something runs on the other processor of a core. */
@@ -37,7 +37,7 @@ static void share_pinned(cv_threads *t)
     for (uint32_t i = 0; i < t->n_runs; i++) {
         const uint32_t processor = t->runs[i] % m->cores;
         t->threads[t->runs[i]].share = 1.0 / t->runners[processor];
-        t->threads[t->runs[i]].beside = has_sibling(t, processor) ? fmax(m->sibling, 1) : 1;
+        t->threads[t->runs[i]].beside = has_sibling(t, processor) ? larger(m->sibling, 1) : 1;
     }
 }
 
@@ -72,7 +72,7 @@ static double used(const cv_threads *t, uint32_t complex, bool near, double slow
         const struct complex *own = &t->complexes[th->complex];
         if (complex != EVERY && complex != th->complex)
             continue;
-        const double of_near = near ? slower : own->near, of_memory = near ? own->memory : fmax(slower, own->memory);
+        const double of_near = near ? slower : own->near, of_memory = near ? own->memory : larger(slower, own->memory);
         sum += th->share * (near ? th->near_demand : th->demand) / waiting(th, of_near, of_memory);
     }
     return sum;
@@ -113,7 +113,7 @@ static void share_bandwidth(cv_threads *t)
     }
     const double slower = least_slower(t, EVERY, false, m->capacity, m->capacities, t->busy);
     for (uint32_t c = 0; c < n; c++)
-        t->complexes[c].memory = fmax(t->complexes[c].memory, slower);
+        t->complexes[c].memory = larger(t->complexes[c].memory, slower);
 }
 
 static const cv_threads_touch *touch_of(const cv_threads *t, const struct running *th, uint32_t k)
@@ -152,14 +152,14 @@ static double lost_at(const cv_threads *t, const struct running *th, const cv_th
     const struct line_use *line = &t->lines[touch->line];
     double stored = present * (line->stored - touch->stores * th->per_second);
     double touched = present * (line->touched - (touch->loads + touch->stores) * th->per_second);
-    return fmax(fmin(touch->loads * th->per_second, stored), 0) * c->shared +
-           fmax(fmin(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
+    return larger(smaller(touch->loads * th->per_second, stored), 0) * c->shared +
+           larger(smaller(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
 }
 
 /* How many times slower threads are, at most, that want the same line: two have it in turn, each for half of the time; passing it on takes
  * more where they do little else. More of them take no longer, as stores wait in buffers until the line is there, and then all are done.
  * `often`: touches in a second alone. */
-static double in_turn(double crowded, double alone, double often) { return fmin(crowded, fmax(2, 1 + (crowded - 1) * alone * often)); }
+static double in_turn(double crowded, double alone, double often) { return smaller(crowded, larger(2, 1 + (crowded - 1) * alone * often)); }
 
 /* The part of a second for which a line is held by the atomic operations of a thread and of others in a second of each alone: one after
  * another, each for half of what it takes with two threads. */
@@ -178,15 +178,15 @@ static double slowed_by(const cv_threads *t, const struct running *th, double pr
     for (uint32_t k = 0; k < th->n_touches; k++) {
         const cv_threads_touch *touch = touch_of(t, th, k);
         lost += lost_at(t, th, touch, present);
-        held = fmax(held, held_by_atomics(t, th, touch, present));
-        crowd = fmin(fmax(crowd, present * (t->lines[touch->line].runners - 1)), 1);
+        held = larger(held, held_by_atomics(t, th, touch, present));
+        crowd = smaller(larger(crowd, present * (t->lines[touch->line].runners - 1)), 1);
         atomics += touch->atomics;
-        touched += fmax(touch->loads, touch->stores - touch->atomics) + touch->atomics;
+        touched += larger(touch->loads, touch->stores - touch->atomics) + touch->atomics;
     }
     const double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
     const double often = touched * th->per_second;
     const double two = atomic * in_turn(c->crowded_atomic, c->sum, often) + (1 - atomic) * in_turn(c->crowded, c->counter, often);
-    return fmax(fmin(1 + lost, fmax(two * (1 + crowd) / 2, 1)), held);
+    return larger(smaller(1 + lost, larger(two * (1 + crowd) / 2, 1)), held);
 }
 
 /* ... in the mean over who has the other cores meanwhile: `slots` of `others`, each as likely, of which `alike` touch its lines. Times
@@ -243,9 +243,9 @@ double cv_threads_set_speeds(cv_threads *t)
         assert(th->state == RUNNING && th->memory >= 0 && th->near >= 0 && th->memory + th->near <= 1 + ROUNDED);
         th->rate = th->share / waiting(th, own->near, own->memory) / th->slowed / th->beside;
         assert(th->rate > 0 && th->rate <= 1 + ROUNDED);
-        until = fmin(until, th->left / th->rate);
+        until = smaller(until, th->left / th->rate);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
-        until = fmin(until, t->threads[t->sleeps[i]].until - t->now);
-    return fmax(until, 0);
+        until = smaller(until, t->threads[t->sleeps[i]].until - t->now);
+    return larger(until, 0);
 }

@@ -15,6 +15,7 @@ import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
 from convolver.analyzing.analyze import analyze
+from convolver.convolution import elapsed_replay
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed_replay import ThreadReplay
@@ -250,6 +251,23 @@ def test_what_if_and_choose_rank_by_elapsed_time(stair, convolver):
         assert one["processor_seconds"] == pytest.approx(2.5 * one["seconds"], rel=0.1)
         assert one["interval"][0] < one["seconds"] < one["interval"][1]
     assert "threads on 4 cores" in convolver("choose", stair, "-m", ",".join(machines), "--cores", "4").stdout
+
+
+def test_few_replays_give_nearly_the_interval_of_many(stair, monkeypatch):
+    program, machine = Trace.load(stair), find_machine("cloud-epyc-genoa")
+    times = convolve(analyze(program, [machine]), machine)
+
+    def interval(replays):
+        monkeypatch.setattr(elapsed_replay, "MOST_REPLAYS", replays)
+        monkeypatch.setattr(elapsed_replay, "LEAST_REPLAYS", replays)
+        found = ThreadReplay(program).on(machine, times, cores=3)
+        return found.draws, found.interval
+
+    least = elapsed_replay.LEAST_REPLAYS
+    many, wide = interval(len(times.draws))
+    few, near = interval(least)
+    assert np.corrcoef(many, few)[0, 1] > 0.9  # each draw keeps its own processor time
+    assert near == pytest.approx(wide, rel=0.1)
 
 
 BUSY = """
