@@ -20,7 +20,7 @@ COUNT = 15
 def objects_table(objects: DataObjects, count: int = COUNT) -> Table:
     """Return the data objects that are referred to most: kind, size, references and their share."""
     table = grid(
-        ["data object", "kind"], ["peak", "placed", "memops", "loads", "share"], title="Data objects", widest=WIDEST + 14
+        ["data object", "kind"], ["peak", "placed", "accesses", "loads", "share"], title="Data objects", widest=WIDEST + 14
     )
     rows = objects.by_object()
     for row in rows.head(count).iter_rows(named=True):

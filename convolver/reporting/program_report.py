@@ -33,7 +33,7 @@ def hot_functions(times: BlockTimes, count: int) -> Table:
     import polars as pl
 
     table = grid(
-        ["function", "module"], ["memops", "seconds", "share", "limited by"], f"Hot functions on {times.machine}", WIDEST
+        ["function", "module"], ["accesses", "seconds", "share", "limited by"], f"Hot functions on {times.machine}", WIDEST
     )
     for function, module, memops, seconds in times.by_function().head(count).iter_rows():
         share = percent(seconds / times.seconds if times.seconds else 0.0)
@@ -102,7 +102,7 @@ def annotated(times: BlockTimes, source: Source, width: int) -> Table:
     from rich.text import Text
 
     costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}
-    heads = ["line", "memops", *(f"{level} miss." for level in times.levels), "seconds", "share"]
+    heads = ["line", "accesses", *(f"{level} miss." for level in times.levels), "seconds", "share"]
     table = grid([], heads, f"{source.path} on {times.machine}")
     for column in table.columns:
         column.width = LINE_WIDTH if column.header == "line" else COST_WIDTH

@@ -37,7 +37,7 @@ def hot_blocks(times: BlockTimes, count: int = 10) -> Table:
     levels = times.levels
     from convolver.reporting.limiters import limited_by
 
-    heads = ["memops", *levels, "data set", "rate /s", "seconds", "share", "limited by"]
+    heads = ["accesses", *levels, "data set", "rate /s", "seconds", "share", "limited by"]
     table = grid(["function", "line"], heads, f"Hot blocks on {times.machine}", WIDEST)
     for number, row in enumerate(times.table.head(count).iter_rows(named=True)):
         table.add_row(

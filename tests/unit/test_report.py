@@ -229,7 +229,7 @@ def test_annotated_source_shows_line_numbers_costs_and_as_much_of_a_long_line_as
     stream = io.StringIO()
     Console(file=stream, width=100).print(annotated(chain.prediction.base, source, 100))
     lines = stream.getvalue().splitlines()
-    assert lines[1].split()[:2] == ["line", "memops"]
+    assert lines[1].split()[:2] == ["line", "accesses"]
     assert [line.split()[0] for line in lines[2:6]] == ["1", "2", "3", "4"]
     assert all(len(line) <= 100 for line in lines)
     assert len(lines[4].split()) > 4

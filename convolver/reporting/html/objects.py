@@ -36,7 +36,7 @@ def objects_section(bundle: Bundle) -> str:
     if bundle.objects is None:
         return f"{start}<p class=muted>Not known. {escape(HOW_TO)}</p></section>"
     levels, hits = _hits(bundle)
-    heads = ["data object", "kind", "peak", "placed", "memops", "share"]
+    heads = ["data object", "kind", "peak", "placed", "accesses", "share"]
     heads += [f"{level} misses, {machine}" for machine, level in levels]
     table = bundle.objects.by_object()
     rows = []

@@ -37,7 +37,7 @@ class Report {
     const hits = machine.levels.map((level, index) => `${level} ${percent(machine.block_hits[index][row])}`).join(", ");
     return `${name}, ${this.place(row)}\n${seconds(machine.block_seconds[row])} (${percent(machine.block_seconds[row] / machine.seconds)})\n` +
       (limit ? `limited by ${limit}\n` : "") + `${count(machine.block_rate[row])} references per second\nserved by or before: ${hits}\n` +
-      `${count(blocks.memops[row])} memops, ${percent(machine.block_random[row])} random`;
+      `${count(blocks.memops[row])} accesses, ${percent(machine.block_random[row])} random`;
   }
   choose(row) {
     this.chosen = row;

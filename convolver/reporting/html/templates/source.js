@@ -1,4 +1,4 @@
-// Source files line by line: memops, misses by level and time of the blocks that begin on each line.
+// Source files line by line: accesses, misses by level and time of the blocks that begin on each line.
 class SourceView {
   constructor(view, select, note, report) {
     this.view = view; this.select = select; this.note = note; this.report = report;
@@ -25,7 +25,7 @@ class SourceView {
     const source = this.report.data.sources[Number(this.select.value)], { machine } = this.report;
     if (!source) { this.view.replaceChildren(element("p", { class: "muted" }, this.none())); this.note.textContent = ""; return; }
     this.note.textContent = source.problem || (source.newer ? "This file is newer than the trace: lines may have moved." : "");
-    const costs = this.lines(source.path), head = ["line", "memops", ...machine.levels.map(level => level + " misses"), "time", "share", "source"];
+    const costs = this.lines(source.path), head = ["line", "accesses", ...machine.levels.map(level => level + " misses"), "time", "share", "source"];
     const texts = source.text ? source.text.split("\n") : [];
     const shown = texts.length ? texts.map((_, index) => index + 1) : [...costs.keys()].sort((a, b) => a - b);
     const chosen = this.report.chosen === null || this.report.file(this.report.chosen) !== source.path ? null : this.report.blocks.line[this.report.chosen];

@@ -19,11 +19,11 @@ class BlockTable {
       { name: "share", label: "share", get: row => machine.block_seconds[row] / machine.seconds, show: percent, share: true },
       text("limit", "limited by", row => machine.block_limit.names[machine.block_limit.index[row]] || "–"),
       number("executions", "executions", blocks.executions, count),
-      number("memops", "memops", blocks.memops, count),
+      number("memops", "accesses", blocks.memops, count),
       ...machine.levels.map((level, index) => number("hit" + index, level + " hits", machine.block_hits[index], percent)),
       text("location", "data in", row => machine.block_location.names[machine.block_location.index[row]] || "–"),
       number("random", "random", machine.block_random, percent),
-      number("rate", "memops /s", machine.block_rate, value => value > FASTEST ? "> " + count(FASTEST) : value > 0 ? count(value) : "–"),
+      number("rate", "accesses /s", machine.block_rate, value => value > FASTEST ? "> " + count(FASTEST) : value > 0 ? count(value) : "–"),
     ];
     if (machine !== first) {
       const ratio = row => machine.block_seconds[row] > 0 ? first.block_seconds[row] / machine.block_seconds[row] : null;
@@ -51,7 +51,7 @@ class BlockTable {
     let time = 0, memops = 0, whole = 0;
     for (const row of rows) { time += machine.block_seconds[row]; memops += blocks.memops[row]; }
     for (const value of blocks.memops) whole += value;
-    this.status.textContent = `${rows.length} of ${blocks.block.length} blocks: ${percent(machine.seconds ? time / machine.seconds : 0)} of the time, ${percent(whole ? memops / whole : 0)} of the memops`;
+    this.status.textContent = `${rows.length} of ${blocks.block.length} blocks: ${percent(machine.seconds ? time / machine.seconds : 0)} of the time, ${percent(whole ? memops / whole : 0)} of the accesses`;
   }
   matches() {
     const { blocks } = this.report;
