@@ -63,15 +63,18 @@ def _doubles(values: NDArray[np.float64]) -> Any:
 
 
 class PackedThreads:
-    """Events of threads packed for the replay; one run at a time."""
+    """Events of threads packed for the replay: once, and once more for each run at the same time as others."""
 
     def __init__(self, records: NDArray[Any]) -> None:
         """Take records in the order of the trace; raises :class:`FormatError` for an unknown kind."""
         self._records = np.ascontiguousarray(records, dtype=RECORD)
+        self._free = [self._pack()]
+
+    def _pack(self) -> Any:
         out = ffi.new("cv_threads **")
         start = ffi.from_buffer("struct cv_thread_record[]", self._records) if len(self._records) else ffi.NULL
         check(lib.cv_threads_new(start, len(self._records), out), "events of threads")
-        self._handle = ffi.gc(out[0], lib.cv_threads_free)
+        return ffi.gc(out[0], lib.cv_threads_free)
 
     def run(
         self,
@@ -116,24 +119,36 @@ class PackedThreads:
         machine.pinning = 0 if pinning is None else 1 + PINNINGS.index(pinning)
         for name in COSTS:
             setattr(machine.costs, name, costs[name])
-        totals = ffi.new("cv_threads_totals *")
-        lib.cv_threads_keep_intervals(self._handle, -1.0 if least is None else least)
-        check(lib.cv_threads_run(self._handle, work, machine, totals), "a replay of threads")
-        busy = np.zeros(int(totals.threads))
-        lib.cv_threads_busy(self._handle, ffi.from_buffer("double[]", busy) if len(busy) else ffi.NULL, len(busy))
-        lines = np.zeros(int(work.lines))
-        lib.cv_threads_lines(self._handle, ffi.from_buffer("double[]", lines) if len(lines) else ffi.NULL, len(lines))
-        names = [name for name, _ in ffi.typeof("cv_threads_totals").fields if name != "waited"]
-        waited = {name: float(totals.waited[number]) for number, name in enumerate(CAUSES)}
-        return ThreadRun(
-            *({name: getattr(totals, name) for name in names}, waited, self._rows(lib.cv_threads_locks, LOCK)),
-            *(busy, lines),
-            *(self._rows(lib.cv_threads_regions, REGION), self._rows(lib.cv_threads_intervals, INTERVAL)),
-        )
+        try:
+            handle = self._free.pop()
+        except IndexError:
+            handle = self._pack()
+        try:
+            return _run(handle, work, machine, -1.0 if least is None else least)
+        finally:
+            self._free.append(handle)
 
-    def _rows(self, function: Any, kind: np.dtype[Any]) -> NDArray[Any]:
-        """Return what a function of the replay says of its last run."""
-        rows = np.zeros(function(self._handle, ffi.NULL, 0), dtype=kind)
-        if len(rows):
-            function(self._handle, ffi.cast(ffi.typeof(function).args[1], ffi.from_buffer(rows)), len(rows))
-        return rows
+
+def _run(handle: Any, work: Any, machine: Any, least: float) -> ThreadRun:
+    totals = ffi.new("cv_threads_totals *")
+    lib.cv_threads_keep_intervals(handle, least)
+    check(lib.cv_threads_run(handle, work, machine, totals), "a replay of threads")
+    busy = np.zeros(int(totals.threads))
+    lib.cv_threads_busy(handle, ffi.from_buffer("double[]", busy) if len(busy) else ffi.NULL, len(busy))
+    lines = np.zeros(int(work.lines))
+    lib.cv_threads_lines(handle, ffi.from_buffer("double[]", lines) if len(lines) else ffi.NULL, len(lines))
+    names = [name for name, _ in ffi.typeof("cv_threads_totals").fields if name != "waited"]
+    waited = {name: float(totals.waited[number]) for number, name in enumerate(CAUSES)}
+    return ThreadRun(
+        *({name: getattr(totals, name) for name in names}, waited, _rows(handle, lib.cv_threads_locks, LOCK)),
+        *(busy, lines),
+        *(_rows(handle, lib.cv_threads_regions, REGION), _rows(handle, lib.cv_threads_intervals, INTERVAL)),
+    )
+
+
+def _rows(handle: Any, function: Any, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return what a function of the replay says of its last run."""
+    rows = np.zeros(function(handle, ffi.NULL, 0), dtype=kind)
+    if len(rows):
+        function(handle, ffi.cast(ffi.typeof(function).args[1], ffi.from_buffer(rows)), len(rows))
+    return rows

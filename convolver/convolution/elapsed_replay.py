@@ -5,7 +5,9 @@ The sum over the intervals between events is the predicted processor time; the r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +38,8 @@ from convolver.tracing.reader import Trace
 
 LEAST_REPLAYS, MOST_REPLAYS, REPLAYED_EVENTS = 12, 60, 4e6
 """Draws of the interval are replayed until they have so many events together, and so many at least and at most."""
+MOST_AT_ONCE = 8
+"""Replays on as many processors: each holds all events."""
 INTERVALS = 5000
 """Intervals of a thread in a timeline, about, at most."""
 
@@ -234,19 +238,25 @@ class ThreadReplay:
         chosen = np.array([np.flatnonzero(part_of == part)[0] for part in range(replays)])
         system, seconds = _system_draws(times, count), self._program.drawn_seconds(times, work.worked, chosen)
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
-        stretch = np.empty(replays)
-        for i in range(replays):
-            costs_of_it = {name: cost[i] for name, cost in costs.items()}
+
+        def stretch(i: int) -> float:
             part = node.complexes
             through = part._replace(capacity=capacity[i] * part.capacity, near_capacity=capacity[i] * part.near_capacity)
+            costs_of_it = {name: cost[i] for name, cost in costs.items()}
             drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it, complexes=through)
             drawn_work = work.drawn(seconds[:, i], system[chosen[i]])
             found = self._run(drawn_work, drawn).totals
-            stretch[i] = found["elapsed"] / self._program.processor_seconds(drawn_work, found)
+            return float(found["elapsed"]) / self._program.processor_seconds(drawn_work, found)
+
+        pool = ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), MOST_AT_ONCE))
+        try:
+            stretches = np.array(list(pool.map(stretch, range(replays))))
+        finally:
+            pool.shutdown(cancel_futures=True)
         blocks, user = times.table["block"].to_numpy().astype(np.intp), times.table["seconds"].to_numpy()
         worked = (work.worked[blocks] * user).sum() / max(user.sum(), 1e-300)
         whole = worked * times.draws + system * (times.system.seconds if times.system is not None else 0.0)
-        return np.asarray(whole * stretch[part_of])
+        return np.asarray(whole * stretches[part_of])
 
 
 def _share(moved: NDArray[np.float64], capacity: NDArray[np.float64], each: NDArray[np.float64]) -> NDArray[np.float64]:
