@@ -156,8 +156,8 @@ def _codes(definitions: Definitions, chosen: NDArray[np.int64]) -> list[bytes]:
     segment, rows = definitions.segment_of_instruction[chosen], definitions.instructions[chosen]
     begin = definitions.first_code[segment] + rows["offset"]
     end = begin + rows["length"]
-    behind = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]
-    end = np.where(end <= behind, end, begin)
+    after = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]
+    end = np.where(end <= after, end, begin)
     return [code[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]
 
 

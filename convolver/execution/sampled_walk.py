@@ -148,9 +148,9 @@ def _rare_windows(
 ) -> NDArray[np.uint32]:
     """Return windows out of those left that show rare blocks, so that each is seen :data:`ENOUGH` times where that can be."""
     order = np.flatnonzero(rare)[np.argsort(-instructions[rare], kind="stable")]
-    behind = instructions[order][::-1].cumsum()[::-1]
+    after = instructions[order][::-1].cumsum()[::-1]
     wanted = np.zeros(len(rare), dtype=bool)
-    wanted[order[behind > NEGLIGIBLE * instructions.sum()]] = True
+    wanted[order[after > NEGLIGIBLE * instructions.sum()]] = True
     if not wanted.any():
         return np.zeros(0, dtype=np.uint32)
     seen = np.zeros(len(rare))

@@ -106,14 +106,14 @@ def _policy(text: str) -> str:
     return text.partition("[")[2].partition("]")[0]
 
 
-def describe_cpu(cpu: int = 0, root: Path = ROOT, told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def describe_cpu(cpu: int = 0, root: Path = ROOT, said: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what identifies the CPU and its surroundings: model, microcode, clock, cores, SMT, NUMA, pages, hypervisor.
 
-    Of another machine: ``root`` holds copies of its files, ``told`` what it says of itself (architecture, cpus, page_bytes,
+    Of another machine: ``root`` holds copies of its files, ``said`` what it says of itself (architecture, cpus, page_bytes,
     memory_bytes, kernel).
     """
     info = _cpuinfo(cpu, root)
-    known = told if told is not None else _own()
+    known = said if said is not None else _own()
     flags = set(info.get("flags", info.get("Features", "")).split())
     clock = info.get("cpu MHz", "")
     siblings = _text(root / _CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list")

@@ -97,10 +97,10 @@ def _capacity(curve: Curve, inner_bytes: int) -> float | None:
     """
     seconds = [point.seconds_per_reference for point in curve.points]
     sizes = [point.working_set_bytes for point in curve.points]
-    behind = [value for value, size in zip(seconds, sizes, strict=True) if size >= 2 * inner_bytes]
-    if len(behind) < _LEAST_RAMP:
+    after = [value for value, size in zip(seconds, sizes, strict=True) if size >= 2 * inner_bytes]
+    if len(after) < _LEAST_RAMP:
         return None
-    hit, memory = min(behind[: len(behind) // 2 + 1]), median(sorted(seconds[-2:]))
+    hit, memory = min(after[: len(after) // 2 + 1]), median(sorted(seconds[-2:]))
     if memory < _LEAST_STEP * hit:
         return None
     found = [

@@ -50,11 +50,11 @@ def successors(definitions: Definitions, blocks: Blocks, functions: Sequence[str
     if not len(blocks):
         return np.zeros((0, 2), dtype=np.int64)
     branch, function = branches(definitions.codes_of(blocks.last_instruction)), _numbers(functions)
-    behind = blocks.offset + blocks.length_bytes.astype(np.uint64)
+    after = blocks.offset + blocks.length_bytes.astype(np.uint64)
     pairs = []
     for chosen, distance in ((branch.known, branch.distance), (branch.goes_on, np.zeros(len(blocks), dtype=np.int64))):
         here = np.flatnonzero(chosen)
-        there = _blocks_at(blocks, blocks.module[here], behind[here] + distance[here].astype(np.uint64))
+        there = _blocks_at(blocks, blocks.module[here], after[here] + distance[here].astype(np.uint64))
         pairs.append(np.column_stack([here, there])[(there >= 0) & (function[here] == function[there])])
     return np.concatenate(pairs)
 

@@ -137,8 +137,8 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
 
 def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
     wall, processor, main, queued, status = zip(*runs, strict=True)
-    told = not any(math.isnan(one) for one in queued)
-    return Measurement(wall, processor, status[-1], wanted, queued if told else (), main if told else ())
+    known = not any(math.isnan(one) for one in queued)
+    return Measurement(wall, processor, status[-1], wanted, queued if known else (), main if known else ())
 
 
 def _once(argv: Sequence[str]) -> _Run:

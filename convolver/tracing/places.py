@@ -51,9 +51,9 @@ def range_blocks(program: str | Path, ranges: list[str]) -> tuple[Range, ...]:
         span, _, file = text.partition("@")
         first, dash, end = span.partition("-")
         path = Path(file or program).resolve()
-        begin, behind = (_hexadecimal(part) for part in (first, end)) if dash else (0, 0)
-        if behind <= begin:
+        begin, after = (_hexadecimal(part) for part in (first, end)) if dash else (0, 0)
+        if after <= begin:
             raise UsageError(f"'{text}' is no range of addresses; write for example 0x401136-0x4011a0.")
         offset = _offset(path, begin)
-        found.append((str(path), offset, offset + behind - begin))
+        found.append((str(path), offset, offset + after - begin))
     return tuple(found)

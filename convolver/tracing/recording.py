@@ -121,8 +121,8 @@ class Recording:
     def __init__(self, decoder: Decoder, writer: TraceWriter, plan: SamplingPlan, counters: Path) -> None:
         self._counters, self._decoder, self.writer, self._plan = counters, decoder, writer, plan
         self._snapshot, self._pause = time.monotonic(), FIRST_SNAPSHOT_SECONDS
-        told = partial(thin_out, counters), partial(thinned_by_tracer, counters)
-        self._thinning = Thinning(plan, decoder, *told) if plan.kept_bytes else None
+        ways = partial(thin_out, counters), partial(thinned_by_tracer, counters)
+        self._thinning = Thinning(plan, decoder, *ways) if plan.kept_bytes else None
         decoder.record(units=self._thinning is not None)
         self._paths = PathFeatures(decoder, plan.document()) if self._thinning is None else None
 

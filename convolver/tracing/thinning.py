@@ -239,16 +239,16 @@ class Thinning:
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the payloads of ADDR chunks with all that is kept, in the order of the intervals."""
-        arguments, told = self._sets.marked(self._total), set[int]()
+        arguments, begun = self._sets.marked(self._total), set[int]()
         kinds = ((False, self._bursts), (True, self._sets))
         units = [(unit.interval, is_sets, unit) for is_sets, samples in kinds for unit in samples.units]
         parts: list[bytes] = []
         for interval, is_sets, unit in sorted(units, key=lambda one: one[:2]):
             argument = arguments[interval] if is_sets else 0
-            if interval in told:  # the rest of an interval begins nothing
+            if interval in begun:  # the rest of an interval begins nothing
                 argument &= ~_STRETCH
             if is_sets:
-                told.add(interval)
+                begun.add(interval)
             parts.append(head(argument) + unit.content)
             if sum(map(len, parts)) >= CHUNK_BYTES:
                 yield b"".join(parts)

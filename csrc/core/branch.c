@@ -131,7 +131,7 @@ static cv_status count_edge(cv_branches *b, uint32_t from, uint32_t to)
 static unsigned step(cv_branches *b, const cv_segment_end *end, uint64_t next)
 {
     int is_branch = end->kind >= CV_END_CONDITIONAL && end->kind <= CV_END_RETURN;
-    unsigned taken = is_branch && next != end->behind ? CV_VISIT_TAKEN : 0;
+    unsigned taken = is_branch && next != end->after ? CV_VISIT_TAKEN : 0;
     int wrong = 0;
     switch (end->kind) {
     case CV_END_CONDITIONAL:
@@ -139,8 +139,8 @@ static unsigned step(cv_branches *b, const cv_segment_end *end, uint64_t next)
             return 0; /* a signal handler ran in between */
         wrong = cv_tage_step(&b->tage, end->branch, taken != 0);
         break;
-    case CV_END_CALL: cv_targets_call(&b->targets, end->behind); break;
-    case CV_END_INDIRECT_CALL: cv_targets_call(&b->targets, end->behind); /* fall through */
+    case CV_END_CALL: cv_targets_call(&b->targets, end->after); break;
+    case CV_END_INDIRECT_CALL: cv_targets_call(&b->targets, end->after); /* fall through */
     case CV_END_INDIRECT_JUMP: wrong = cv_targets_step(&b->targets, end->branch, next); break;
     case CV_END_RETURN: wrong = cv_targets_return(&b->targets, next); break;
     default: break;

@@ -94,7 +94,7 @@ struct cv_core {
     uint64_t committed, committed_line; /* half cycle and line of the last store that entered the cache */
     uint64_t serial;                    /* nothing starts before */
     uint32_t folded;
-    uint64_t loop_head, loop_behind; /* where the last branch backwards went, and what follows it */
+    uint64_t loop_head, loop_after;  /* where the last branch backwards went, and what follows it */
     uint32_t loop_turns, loop_slots; /* how often it went there in a row by one path; slots since then */
     uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
     int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */

@@ -76,34 +76,34 @@ static enum cv_end_kind kind_of(opcode op)
 }
 
 /* The displacement of a direct branch lies at its end: 4 bytes after 0F xx, E8 and E9, else one. */
-static uint64_t target_of(opcode op, uint64_t behind)
+static uint64_t target_of(opcode op, uint64_t after)
 {
     size_t opcodes = op.at[0] == 0x0f ? 2 : 1;
     int wide = op.at[0] == 0x0f || op.at[0] == 0xe8 || op.at[0] == 0xe9;
     int32_t distance = 0;
     if (op.left < opcodes + (wide ? 4 : 1))
-        return behind;
+        return after;
     if (wide)
         memcpy(&distance, op.at + opcodes, 4);
     else
         distance = (int8_t)op.at[opcodes];
-    return behind + (uint64_t)(int64_t)distance;
+    return after + (uint64_t)(int64_t)distance;
 }
 
 cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions, const uint8_t *code)
 {
-    cv_segment_end end = {.branch = segment->address, .behind = segment->address + segment->code_bytes};
+    cv_segment_end end = {.branch = segment->address, .after = segment->address + segment->code_bytes};
     if (!segment->instructions)
         return end;
     const struct cv_wire_instruction *last = &instructions[segment->instructions - 1];
     end.branch = segment->address + last->offset;
-    end.behind = end.branch + last->length;
+    end.after = end.branch + last->length;
     if ((size_t)last->offset + last->length > segment->code_bytes)
         return end;
     opcode op = skip_prefixes(code + last->offset, last->length);
     end.kind = kind_of(op);
     if (end.kind == CV_END_CONDITIONAL || end.kind == CV_END_JUMP || end.kind == CV_END_CALL)
-        end.target = target_of(op, end.behind);
+        end.target = target_of(op, end.after);
     end.turn = end.kind == CV_END_REPEAT && segment->instructions == 1 && (instructions[0].flags & CV_WIRE_CONTINUED);
     return end;
 }

@@ -50,7 +50,7 @@ typedef struct {
 
 /* Returns 1 when the indirect jump or call was mispredicted, and learns. */
 int cv_targets_step(cv_targets *targets, uint64_t branch, uint64_t target);
-void cv_targets_call(cv_targets *targets, uint64_t behind);
+void cv_targets_call(cv_targets *targets, uint64_t after);
 /* Returns 1 when the return was mispredicted; one from a call that was not seen is not. */
 int cv_targets_return(cv_targets *targets, uint64_t target);
 /* Forgets calls: what follows is not known to return from them. */

@@ -26,9 +26,9 @@ int cv_targets_step(cv_targets *targets, uint64_t branch, uint64_t target)
     return predicted != target;
 }
 
-void cv_targets_call(cv_targets *targets, uint64_t behind)
+void cv_targets_call(cv_targets *targets, uint64_t after)
 {
-    targets->returns[targets->depth++ % CV_RETURNS] = behind;
+    targets->returns[targets->depth++ % CV_RETURNS] = after;
     if (targets->depth > targets->floor + CV_RETURNS)
         targets->floor = targets->depth - CV_RETURNS;
 }

@@ -19,7 +19,7 @@ static void empty_pipeline(cv_core *c)
     c->group = c->slots = c->retiring = c->folded = 0;
     c->taken = c->lines_missing = 0;
     c->repeated = c->restarted = 0;
-    c->loop_head = c->loop_behind = 0;
+    c->loop_head = c->loop_after = 0;
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = c->last_path = 0;
     c->blamed = -1;
@@ -343,11 +343,11 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch)
 }
 
 /* A segment is fetched: which of its lines were not near? */
-static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
+static void fetch_lines(cv_core *c, uint64_t address, uint64_t after)
 {
-    if (!c->code.sets || behind <= address)
+    if (!c->code.sets || after <= address)
         return;
-    for (uint64_t line = address >> c->line_shift; line <= (behind - 1) >> c->line_shift; line++) {
+    for (uint64_t line = address >> c->line_shift; line <= (after - 1) >> c->line_shift; line++) {
         if (line == c->code_line)
             continue;
         c->code_line = line;
@@ -356,33 +356,33 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t behind)
 }
 
 /* A taken branch whose bytes end at `after` goes to `target`. */
-static void take(cv_core *c, const cv_core_op *branch, uint64_t behind, uint64_t target)
+static void take(cv_core *c, const cv_core_op *branch, uint64_t after, uint64_t target)
 {
-    const int near = near_use(&c->targets, behind >> c->line_shift, behind);
+    const int near = near_use(&c->targets, after >> c->line_shift, after);
     const uint32_t called = branch->flags & CV_CORE_CALL ? c->params.call_cycles : c->params.taken_cycles;
     const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : called;
     c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
-    if (target >= behind) {
+    if (target >= after) {
         c->loop_path = (c->loop_path ^ target) * UINT64_C(0x9e3779b97f4a7c15);
-        if (target >= c->loop_behind)
+        if (target >= c->loop_after)
             c->loop_turns = 0;
         return;
     }
-    const int again = c->loop_turns && target == c->loop_head && behind == c->loop_behind && c->loop_path == c->last_path;
+    const int again = c->loop_turns && target == c->loop_head && after == c->loop_after && c->loop_path == c->last_path;
     c->loop_turns = again && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 1;
     c->loop_head = target;
-    c->loop_behind = behind;
+    c->loop_after = after;
     c->loop_slots = 0;
     c->last_path = c->loop_path;
     c->loop_path = 0;
 }
 
 /* Does control, which goes on at `next`, leave the loop that the buffer has? */
-static int leaves_buffer(const cv_core *c, uint64_t behind, uint64_t next)
+static int leaves_buffer(const cv_core *c, uint64_t after, uint64_t next)
 {
     if (!buffered(c))
         return 0;
-    return next == behind ? behind == c->loop_behind : next < c->loop_head || next >= c->loop_behind;
+    return next == after ? after == c->loop_after : next < c->loop_head || next >= c->loop_after;
 }
 
 /* Are the numbers of its segments and sites those of the code, and its references in order? */
@@ -427,20 +427,20 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
     c->walked += last - first;
     if (first == last)
         return;
-    const uint64_t behind = c->next_address[segment];
+    const uint64_t after = c->next_address[segment];
     const int known = next < c->segments;
     if (c->repeated) { /* its turns are no branches, and come from the same front end as what follows */
         c->loop_turns = 0;
         c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
         return;
     }
-    const int left = known && leaves_buffer(c, behind, c->address[next]);
+    const int left = known && leaves_buffer(c, after, c->address[next]);
     if (left)
         c->loop_turns = 0;
     if (c->flags && (left || (c->flags[i] & CV_VISIT_MISPREDICTED)))
         restart(c, done, last - 1);
-    else if (known && c->address[next] != behind)
-        take(c, &c->op[last - 1], behind, c->address[next]);
+    else if (known && c->address[next] != after)
+        take(c, &c->op[last - 1], after, c->address[next]);
 }
 
 void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)

@@ -60,10 +60,10 @@ static uint64_t turns_to_class(uint64_t address, uint32_t size, int64_t step)
 }
 
 /* A repeated instruction: its turns, of which those between lines of the class are passed over. */
-static void put_set_turns(uint64_t segment, const uint64_t *first, uint64_t turns, uint64_t behind)
+static void put_set_turns(uint64_t segment, const uint64_t *first, uint64_t turns, uint64_t after)
 {
     const uint32_t n = of_segment[segment].count;
-    const int64_t step = step_of(first[0], behind, turns);
+    const int64_t step = step_of(first[0], after, turns);
     for (uint64_t t = 0, next = 1; t < turns; t += next) {
         next = step ? UINT64_MAX : turns;
         for (uint32_t k = 0; k < n; k++) {
@@ -96,7 +96,7 @@ static void put_sets_of_visit(uint64_t segment, const uint64_t *words)
 /* Returns where it stopped: at events that may not be reported yet. */
 static const uint64_t *put_hits(const uint64_t *from, const uint64_t *to, uint64_t allowed)
 {
-    static uint64_t first[4], before, behind;
+    static uint64_t first[4], before, after;
     for (; from + 2 <= to; from += 2) {
         const uint64_t segment = from[0] >> 8, which = from[0] & 255;
         if (from[0] == CV_PART_EVENTS) {
@@ -110,9 +110,9 @@ static const uint64_t *put_hits(const uint64_t *from, const uint64_t *to, uint64
         if (which == CV_HIT_BEFORE)
             before = from[1];
         else if (which == CV_HIT_BEHIND)
-            behind = from[1];
+            after = from[1];
         else if (which == CV_HIT_POINTER)
-            put_set_turns(segment, first, before - behind, from[1]);
+            put_set_turns(segment, first, before - after, from[1]);
         else if (which >= of_segment[segment].count)
             continue;
         else if (segments[segment].repeats)

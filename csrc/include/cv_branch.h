@@ -29,7 +29,7 @@ enum cv_end_kind {
 
 typedef struct {
     uint64_t branch; /* address of the last instruction */
-    uint64_t behind; /* address after it */
+    uint64_t after;  /* address after it */
     uint64_t target; /* of a direct branch, else 0 */
     uint32_t kind;   /* enum cv_end_kind */
     uint32_t turn;   /* 1: a turn of a repeated string instruction that the segment before began */

@@ -11,8 +11,8 @@ uint64_t cv_covered(const cv_node *n, cv_bytes b)
 cv_bytes cv_next_run(const cv_node *n, uint64_t line, uint64_t *mask)
 {
     uint32_t low = (uint32_t)__builtin_ctzll(*mask);
-    uint64_t behind = ~(*mask >> low);
-    uint32_t high = low + (behind ? (uint32_t)__builtin_ctzll(behind) : 64) - 1;
+    uint64_t after = ~(*mask >> low);
+    uint32_t high = low + (after ? (uint32_t)__builtin_ctzll(after) : 64) - 1;
     *mask &= ~cv_mask_of(low, high);
     uint64_t start = line << n->line_shift;
     return (cv_bytes){start + ((uint64_t)low << n->sector_shift), start + (((uint64_t)high + 1) << n->sector_shift) - 1};

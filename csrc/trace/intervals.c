@@ -104,11 +104,11 @@ static uint32_t cut(cv_intervals *map, uint32_t at, uint64_t start, uint64_t end
 
 /* Take [start, end) out: what lies before it and after it. */
 static void take_out(cv_intervals *map, uint64_t start, uint64_t end, cv_interval_gone gone, void *context, uint32_t *before,
-                     uint32_t *behind)
+                     uint32_t *after)
 {
     uint32_t within;
-    split(map, map->root, start, before, behind);
-    split(map, *behind, end, &within, behind);
+    split(map, map->root, start, before, after);
+    split(map, *after, end, &within, after);
     uint32_t first = last_of(map, *before), last = last_of(map, within), rest = 0;
     if (first) {
         cv_interval was = map->nodes[first];
@@ -125,28 +125,28 @@ static void take_out(cv_intervals *map, uint64_t start, uint64_t end, cv_interva
         }
     }
     release(map, within, gone, context);
-    *behind = join(map, rest, *behind);
+    *after = join(map, rest, *after);
 }
 
 cv_status cv_intervals_clear(cv_intervals *map, uint64_t start, uint64_t length, cv_interval_gone gone, void *context)
 {
-    uint32_t before, behind;
+    uint32_t before, after;
     cv_status status = reserve(map);
     if (status || !length)
         return status;
-    take_out(map, start, start + length, gone, context, &before, &behind);
-    map->root = join(map, before, behind);
+    take_out(map, start, start + length, gone, context, &before, &after);
+    map->root = join(map, before, after);
     return CV_OK;
 }
 
 cv_status cv_intervals_assign(cv_intervals *map, uint64_t start, uint64_t length, uint32_t what, cv_interval_gone gone, void *context)
 {
-    uint32_t before, behind;
+    uint32_t before, after;
     cv_status status = reserve(map);
     if (status || !length)
         return status;
-    take_out(map, start, start + length, gone, context, &before, &behind);
-    map->root = join(map, join(map, before, make(map, start, length, what)), behind);
+    take_out(map, start, start + length, gone, context, &before, &after);
+    map->root = join(map, join(map, before, make(map, start, length, what)), after);
     return CV_OK;
 }
 

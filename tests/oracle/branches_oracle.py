@@ -18,7 +18,7 @@ class End:
 
     kind: str
     branch: int
-    behind: int
+    after: int
     target: int = 0
     turn: bool = False
 
@@ -105,8 +105,8 @@ class Targets:
         self.history = (self.history << 4 & M64) ^ ((target * 0x9E3779B97F4A7C15 & M64) >> 48)
         return predicted != target
 
-    def call(self, behind: int) -> None:
-        self.stack.append(behind)
+    def call(self, after: int) -> None:
+        self.stack.append(after)
         if len(self.stack) > 32:
             self.stack.pop(0)
             self.lost += 1
@@ -145,13 +145,13 @@ class Branches:
         if following == UNKNOWN:
             return 0
         next_address, wrong = self.addresses[following], False
-        taken = end.kind not in ("fall", "repeat", "other") and next_address != end.behind
+        taken = end.kind not in ("fall", "repeat", "other") and next_address != end.after
         if end.kind == "conditional":
             if taken and next_address != end.target:
                 return 0
             wrong = self.tage.step(end.branch, taken)
         if end.kind in ("call", "indirect call"):
-            self.targets.call(end.behind)
+            self.targets.call(end.after)
         if end.kind in ("indirect call", "indirect jump"):
             wrong = self.targets.step(end.branch, next_address)
         if end.kind == "return":

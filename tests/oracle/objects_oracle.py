@@ -17,14 +17,14 @@ class Memory:
         self.pieces = 0
 
     def _clear(self, layer: dict[int, tuple[int, int]], start: int, size: int) -> None:
-        inside, before, behind = start in layer, layer.get(start - 1), layer.get(start + size)
+        inside, before, after = start in layer, layer.get(start - 1), layer.get(start + size)
         for byte in range(start, start + size):
             layer.pop(byte, None)
-        if behind and (behind == before or inside):  # what is left after a gap is a piece of its own
+        if after and (after == before or inside):  # what is left after a gap is a piece of its own
             self.pieces += 1
             byte = start + size
-            while layer.get(byte) == behind:
-                layer[byte] = (behind[0], self.pieces)
+            while layer.get(byte) == after:
+                layer[byte] = (after[0], self.pieces)
                 byte += 1
 
     def _set(self, layer: dict[int, tuple[int, int]], number: int, start: int, size: int) -> None:

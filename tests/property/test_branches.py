@@ -30,11 +30,11 @@ ENDS = {
 NUMBERS = [getattr(native.lib, f"CV_END_{kind.upper().replace(' ', '_')}") for kind in ENDS]
 
 
-def _target(kind: str, code: bytes, behind: int) -> int:
+def _target(kind: str, code: bytes, after: int) -> int:
     if kind not in ("conditional", "jump", "call"):
         return 0
     short = code[-2] in (*range(0x70, 0x80), *range(0xE0, 0xE4), 0xEB) and len(code) < 5
-    return behind + (struct.unpack("<b", code[-1:])[0] if short else struct.unpack("<i", code[-4:])[0])
+    return after + (struct.unpack("<b", code[-1:])[0] if short else struct.unpack("<i", code[-4:])[0])
 
 
 class Program:
@@ -53,9 +53,9 @@ class Program:
         self.stream.segment(
             Segment(address, [*first, len(code)], code=bytes(sum(first)) + code, continued=continued, counter=len(self.ends))
         )
-        behind = branch + len(code)
+        after = branch + len(code)
         turn = continued and kind == "repeat"
-        self.ends.append(oracle.End(kind, branch, behind, _target(kind, code, behind), turn))
+        self.ends.append(oracle.End(kind, branch, after, _target(kind, code, after), turn))
         self.addresses.append(address)
         return len(self.ends) - 1
 
@@ -68,7 +68,7 @@ def programs(draw):
         kind = draw(st.sampled_from(list(ENDS)))
         program.segment(draw(places), kind, draw(st.sampled_from(ENDS[kind])), draw(st.booleans()))
     for end in list(program.ends):  # so that branches reach somewhere
-        for address in {end.behind, end.target} - {0, *program.addresses}:
+        for address in {end.after, end.target} - {0, *program.addresses}:
             if draw(st.booleans()):
                 program.segment(address, "fall", b"\x90")
     walk = st.lists(st.integers(0, len(program.ends) - 1), max_size=40)
@@ -114,7 +114,7 @@ def test_long_runs_of_a_few_branches_equal_the_slow_model(outcomes, seed):
     program = Program()
     branches = [program.segment(0x400000 + 0x2000 * i, "conditional", b"\x74\x20") for i in range(6)]
     sides = [
-        [program.segment(a, "jump", b"\xe9\x00\x00\x00\x00") for a in (program.ends[b].behind, program.ends[b].target)]
+        [program.segment(a, "jump", b"\xe9\x00\x00\x00\x00") for a in (program.ends[b].after, program.ends[b].target)]
         for b in branches
     ]
     rng = random.Random(seed)
@@ -136,7 +136,7 @@ def test_the_end_of_a_segment_is_read_from_its_code(kind):
     ends = walked(program.stream.bytes())[0].ends()
     assert set(ends["kind"].tolist()) == {NUMBERS[list(ENDS).index(kind)]}
     assert ends["branch"].tolist() == [end.branch for end in program.ends]
-    assert ends["behind"].tolist() == [end.behind for end in program.ends]
+    assert ends["after"].tolist() == [end.after for end in program.ends]
     assert ends["target"].tolist() == [end.target for end in program.ends]
 
 
@@ -144,7 +144,7 @@ def _mispredicted(outcomes, skip):
     """Share of mispredictions of one conditional branch with these outcomes, the first ``skip`` apart."""
     program = Program()
     branch = program.segment(0x400000, "conditional", b"\x74\x20")
-    sides = [program.segment(program.ends[0].behind, "fall", b"\x90"), program.segment(program.ends[0].target, "fall", b"\x90")]
+    sides = [program.segment(program.ends[0].after, "fall", b"\x90"), program.segment(program.ends[0].target, "fall", b"\x90")]
     for taken in outcomes:
         program.stream.visit(branch, [])
         program.stream.visit(sides[taken], [])
@@ -192,7 +192,7 @@ def _calls(depth):
     program = Program()
     calls = [program.segment(0x400000 + 64 * i, "call", b"\xe8" + struct.pack("<i", 64 - 9)) for i in range(depth)]
     leaf = program.segment(0x400000 + 64 * depth, "return", b"\xc3")
-    returns = [program.segment(program.ends[c].behind, "return", b"\xc3") for c in reversed(calls)]
+    returns = [program.segment(program.ends[c].after, "return", b"\xc3") for c in reversed(calls)]
     program.ends[returns[-1]].kind = "fall"
     for _ in range(10):
         for number in (*calls, leaf, *returns):
@@ -210,9 +210,9 @@ def test_a_repeated_string_instruction_is_no_branch_but_has_a_length():
     first = program.segment(0x400000, "repeat", b"\xf3\x48\xa5")
     turn = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", continued=True)
     again = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", alone=True)
-    behind = program.segment(program.ends[first].behind, "fall", b"\x90")
+    after = program.segment(program.ends[first].after, "fall", b"\x90")
     for length in (5, 0, 3):
-        for number in (first, *[turn, again] * length, behind):
+        for number in (first, *[turn, again] * length, after):
             program.stream.visit(number, [])
     counts = walked(program.stream.bytes())[0].counts()
     assert counts["turns"].tolist()[turn] == 8
@@ -225,11 +225,11 @@ def test_repetitions_that_a_window_cuts_do_not_count():
     first = program.segment(0x400000, "repeat", b"\xf3\x48\xa5")
     turn = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", continued=True)
     again = program.segment(program.ends[first].branch, "repeat", b"\xf3\x48\xa5", alone=True)
-    behind = program.segment(program.ends[first].behind, "fall", b"\x90")
-    whole = (first, *[turn, again] * 7, behind)
+    after = program.segment(program.ends[first].after, "fall", b"\x90")
+    whole = (first, *[turn, again] * 7, after)
     for beginning in ((turn, again) * 3, (again, turn) * 3 + (again,)):
         program.stream.control(OPEN, 1)
-        for number in (*beginning, behind, *whole, first, turn, again):
+        for number in (*beginning, after, *whole, first, turn, again):
             program.stream.visit(number, [])
         program.stream.control(CLOSE, 1)
     counts = walked(program.stream.bytes())[0].counts()
