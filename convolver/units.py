@@ -65,6 +65,11 @@ def format_count(count: float) -> str:
     return f"{count:.3g} T"
 
 
+def format_share(share: float, decimals: int = 0) -> str:
+    """Return a share like '43 %'."""
+    return f"{100 * share:.{decimals}f} %"
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 node`` or ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

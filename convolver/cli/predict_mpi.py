@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.cli.common import existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -126,7 +127,7 @@ def _show(one: ParallelPrediction) -> None:
     document, console = one.document, out()
     low, high = document["interval_seconds"]
     machines = f"{document['base']}, {document['target']}"
-    covered = f"{document['attributed_share']:.1%} of the time of bursts lies in traced blocks"
+    covered = f"{format_share(document['attributed_share'], 1)} of the time of bursts lies in traced blocks"
     ids = {name: str(document["inputs"][name]) for name in ("base", "target")}
     console.print(metadata(("program", document["recording"]), ("machines", machines), ("coverage", covered), inputs=ids))
     console.print()

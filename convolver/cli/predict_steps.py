@@ -19,6 +19,7 @@ from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
@@ -275,7 +276,7 @@ class Chain:
         from convolver.validating.sharing import differences
 
         share = measurement.queued_share
-        found = [f"other programs had the processor for {share:.0%} of the native runs"] if share > BUSY else []
+        found = [f"other programs had the processor for {format_share(share)} of the native runs"] if share > BUSY else []
         return found + (differences(self.base, default_cpu()) if self.base.provenance.get("host") == host_name() else [])
 
     def _waiting_seconds(self) -> float | None:

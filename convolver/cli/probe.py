@@ -10,6 +10,7 @@ import typer
 
 from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
 from convolver.errors import UsageError
+from convolver.units import format_share
 
 
 def _threads(text: str | None) -> tuple[int, ...] | None:
@@ -100,7 +101,7 @@ def probe_command(
     )
     share = wait_until_quiet(wait, terminal_progress())
     if share >= QUIET_SHARE:
-        say(f"Other programs use {share:.0%} of the CPUs: the result will be noisier than on a quiet machine (see --wait).")
+        say(f"Other programs use {format_share(share)} of the CPUs: the result will be noisier than usual (see --wait).")
     partial = path.with_name(f"{path.name}.partial")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli.common import Csv, Dask, Force, Jobs, Json, new_file, printed, wrote
 from convolver.cli.verb_group import Verbs, new_group
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -241,8 +242,8 @@ def _print_analysis(document: dict[str, Any]) -> None:
 
     console = out()
     for name, value in document["efficiency"].items():
-        console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else f'{value:.1%}'}")
-    shares = ", ".join(f"{name} {share:.1%}" for name, share in document["critical_path"]["shares"].items())
+        console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else format_share(value, 1)}")
+    shares = ", ".join(f"{name} {format_share(share, 1)}" for name, share in document["critical_path"]["shares"].items())
     console.print(f"critical path          {shares}")
     table = grid(["change"], ["seconds", "speedup"])
     for row in document["sensitivity"]:

@@ -15,6 +15,7 @@ from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, wrote
 from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.schema import TableArtifact
@@ -48,7 +49,7 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
         say(f"Note: processes that it started ({untraced}) ran untraced.")
     say(
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
-        f"{totals['blocks']} blocks; {share:.2%} of the references were recorded."
+        f"{totals['blocks']} blocks; {format_share(share, 2)} of the references were recorded."
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from convolver.cli.common import Csv, Json, printed, say, wrote
 from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.validating.validation import Validation
@@ -97,8 +98,8 @@ def _say_busy(result: Validation) -> None:
     noise = result.header["machine"]["noise"]
     if noise["busy"]:
         say(
-            f"The machine was busy: others used {noise['others']:.0%} of the CPUs, the hypervisor {noise['steal']:.0%}. "
-            "Measure again with --fresh when it is quiet."
+            f"The machine was busy: others used {format_share(noise['others'])} of the CPUs, "
+            f"the hypervisor {format_share(noise['steal'])}. Measure again with --fresh when it is quiet."
         )
 
 

@@ -35,6 +35,7 @@ from convolver.machine.complexes import Placement, complex_cpus, has_siblings, p
 from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.reader import Trace
+from convolver.units import format_share
 
 LEAST_REPLAYS, MOST_REPLAYS, REPLAYED_EVENTS = 12, 60, 4e6
 """Draws of the interval are replayed until they have so many events together, and so many at least and at most."""
@@ -144,8 +145,8 @@ class ThreadReplay:
             high = max(high, self._program.processor_seconds(work, run.totals))  # of threads that all wait for each other
             share = sum(one["seconds"] for one in spins) / max(times.seconds, 1e-300)
             notes.append(
-                f"threads wait in a loop of the program, {spins[0]['name']}, for {share:.0%} of the CPU time, as traced:"
-                " that is no work, and nobody waits there in the replay"
+                f"threads wait in a loop of the program, {spins[0]['name']}, for {format_share(share)} of the CPU time, as "
+                "traced: that is no work, and nobody waits there in the replay"
             )
         return Elapsed(
             machine.name,

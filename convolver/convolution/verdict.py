@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from convolver.units import counted, format_seconds
+from convolver.units import counted, format_seconds, format_share
 
 FASTER, SLOWER, CANNOT_TELL = "faster", "slower", "cannot tell"
 
@@ -81,9 +81,11 @@ def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]
         found.append(f"it ran {counted(threads, 'more thread')}, which share caches and wait for each other natively")
     if base.get("system_seconds") and base["system_seconds"] > _MUCH * base["seconds"]:
         faults = sum(int((system.get("pages") or {}).get(name, 0)) for name in ("anonymous", "shared", "windows"))
-        found.append(f"{base['system_seconds'] / base['seconds']:.0%} of the time is the kernel's, with {faults:,} page faults")
+        share = format_share(base["system_seconds"] / base["seconds"])
+        found.append(f"{share} of the time is the kernel's, with {faults:,} page faults")
     if document.get("extrapolated_share", 0.0) > _MUCH:
-        found.append(f"{document['extrapolated_share']:.0%} of the memory accesses have no sample; record more (--interval)")
+        share = format_share(document["extrapolated_share"])
+        found.append(f"{share} of the memory accesses have no sample; record more (--interval)")
     if not document.get("complete", True):
         found.append("the trace was cut short")
     if base.get("projected"):

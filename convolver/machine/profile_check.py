@@ -11,7 +11,7 @@ from convolver.machine.contention import busy_counts, shares_core
 from convolver.machine.maps import MEMORY, plateau
 from convolver.machine.noise import is_disturbed, told_unsettled_share
 from convolver.machine.profile import MachineProfile
-from convolver.units import format_bytes
+from convolver.units import format_bytes, format_share
 
 NEEDED = (("unit", "load"), ("unit", "store"), ("random", "load"), ("chase", "load"))
 """Curves without which a prediction falls back on cruder ones."""
@@ -90,9 +90,9 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
     if load > _BUSY_LOAD * cpus:
         yield Finding("warning", f"The machine was busy when it was probed: load {load:.1f} on {cpus} CPUs.")
     if is_disturbed(share := told_unsettled_share(profile)):
-        yield Finding("warning", f"{share:.0%} of its points did not settle.")
+        yield Finding("warning", f"{format_share(share)} of its points did not settle.")
     if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
-        yield Finding("warning", f"{noise['rejected_share']:.0%} of the samples were interrupted and thrown away.")
+        yield Finding("warning", f"{format_share(noise['rejected_share'])} of the samples were interrupted and thrown away.")
     if (slowdown := noise.get("neighbour_slowdown") or 1.0) > _SHARED_CORE:
         yield Finding("note", f"Its CPUs seem to share cores: instructions run {slowdown:.1f} times slower beside a busy one.")
     least, median = noise.get("cycle_seconds_least", 0.0), noise.get("cycle_seconds_median", 0.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from convolver.progress import SILENT, Progress
+from convolver.units import format_share
 
 QUIET_SHARE = 0.1
 """A machine whose CPUs spend less than this share on other programs counts as quiet."""
@@ -65,7 +66,7 @@ def wait_until_quiet(patience_seconds: float, progress: Progress = SILENT) -> fl
     try:
         while share >= QUIET_SHARE and time.monotonic() < end:
             share = others_share(1.0)
-            progress.advance(1.0, f"others use {share:.0%}")
+            progress.advance(1.0, f"others use {format_share(share)}")
     finally:
         progress.finish()
     return share

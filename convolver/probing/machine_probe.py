@@ -41,6 +41,7 @@ from convolver.probing.port_probe import port_figures, port_samples
 from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
+from convolver.units import format_share
 
 _HUGE_PAGE_BYTES = 2 << 20
 
@@ -333,7 +334,8 @@ def profile_of(
     )
     if is_disturbed(share := noise["unstable_share"]):
         warnings.warn(
-            f"{share:.0%} of the points did not settle (load {measured.load_before[0]:.1f}): probe again on a quiet machine.",
+            f"{format_share(share)} of the points did not settle (load {measured.load_before[0]:.1f}): "
+            "probe again on a quiet machine.",
             NoiseWarning,
             stacklevel=2,
         )

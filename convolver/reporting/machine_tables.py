@@ -13,7 +13,7 @@ from convolver.machine.profile_check import Finding
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
 from convolver.reporting.sparkline import sparkline
-from convolver.units import format_bytes, format_seconds
+from convolver.units import format_bytes, format_seconds, format_share
 
 _KINDS = ("measured", "projected", "derived")
 
@@ -125,7 +125,7 @@ def _print_curves(profile: MachineProfile) -> None:
     table = grid(["seconds per reference"], ["width", "threads", *names, "small to large", "settled"])
     for row in rows:
         cells = [format_seconds(row["seconds"][name]) for name in names]
-        table.add_row(row["kernel"], str(row["width_bytes"]), _busy(row), *cells, row["curve"], f"{row['stable_share']:.0%}")
+        table.add_row(row["kernel"], str(row["width_bytes"]), _busy(row), *cells, row["curve"], format_share(row["stable_share"]))
     out().print(table)
 
 

@@ -18,6 +18,7 @@ from convolver.tracing.native_engine import checked_engine, made_code_share, ref
 from convolver.tracing.preflight import resolve_command
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.session import UNKNOWN_INSTRUCTION
+from convolver.units import format_share
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
@@ -84,7 +85,7 @@ def uncounted(argv: Sequence[str], plan: SamplingPlan, traced: Trace, seconds: f
         return None
     if other_code(replace(plan, engine="valgrind"), traced.signature):
         return None
-    made = f"{share:.0%}".replace("%", " %")
+    made = format_share(share)
     return f"{made} of its time went to code that it made itself, which the native engine does not count"
 
 
@@ -142,7 +143,7 @@ def _hot_library(signature: Signature, sets: frozenset[str]) -> tuple[str, str, 
             continue
         found = sorted(alternatives(Path(module)) & sets)
         if found:
-            return module, f"{instructions / every:.0%}".replace("%", " %"), " and ".join(found)
+            return module, format_share(instructions / every), " and ".join(found)
     return None
 
 

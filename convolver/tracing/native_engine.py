@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from convolver.errors import ToolNotFoundError, UsageError
 from convolver.tracing.places import entry_place
 from convolver.tracing.sampling import PERIOD_SECONDS, STRETCH, SamplingPlan
+from convolver.units import format_share
 
 EngineChoice = Literal["valgrind", "native", "auto"]
 PROGRAM = "convolver-engine"
@@ -159,9 +160,9 @@ def made_code_sentence(header: Mapping[str, Any]) -> str | None:
     if not made:
         return None
     return (
-        f"{made_code_share(header):.0%} of the CPU time ran natively and is not counted, in code that the program made itself "
-        f"({made['seconds']:.2f} s, entered {made['entries']:,} times)."
-    ).replace("%", " %", 1)
+        f"{format_share(made_code_share(header))} of the CPU time ran natively and is not counted, in code that the program made "
+        f"itself ({made['seconds']:.2f} s, entered {made['entries']:,} times)."
+    )
 
 
 def vector_sets(log: Path) -> list[str]:

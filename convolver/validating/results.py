@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver.errors import ToolNotFoundError
-from convolver.units import counted, format_seconds
+from convolver.units import counted, format_seconds, format_share
 from convolver.validating.validation import Validation
 
 PICTURE = "parity.svg"
@@ -65,7 +65,7 @@ def _errors(entries: list[dict[str, Any]]) -> Any:
     table = grid(names, ["median", "mean", "90th", "worst", "in interval", "CPU ratio median", "worst"])
     for entry in entries:
         error, ratio = entry["error"], entry["cpu_ratio_error"]
-        sizes = [f"{error[name]:.1%}" for name in ("median", "mean", "ninetieth", "worst")]
-        ends = [f"{ratio[name]:.1%}" for name in ("median", "worst")] if ratio else ["", ""]
-        table.add_row(*(str(entry[name]) for name in names), *sizes, f"{entry['coverage']:.0%}", *ends)
+        sizes = [format_share(error[name], 1) for name in ("median", "mean", "ninetieth", "worst")]
+        ends = [format_share(ratio[name], 1) for name in ("median", "worst")] if ratio else ["", ""]
+        table.add_row(*(str(entry[name]) for name in names), *sizes, format_share(entry["coverage"]), *ends)
     return table
