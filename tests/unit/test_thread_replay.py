@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
@@ -59,6 +60,21 @@ def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0
 
 def elapsed(rows, **asked):
     return run(rows, **asked).totals["elapsed"]
+
+
+def test_runs_at_the_same_time_do_not_mix():
+    """Each is long enough for the others to begin before it ends."""
+    rows = independent(1, 2, 3) + [(0, kind, 1, 7) for _ in range(20_000) for kind in ("lock", "unlock")]
+    packed, paces = PackedThreads(events(*rows)), np.arange(1.0, 9.0)
+
+    def replayed(seconds):
+        found = packed.run(np.full(1, seconds), np.zeros(1), np.zeros(1), cores=8, capacity=np.zeros(0), costs=FREE)
+        return found.totals["elapsed"], int(found.locks["taken"].sum())
+
+    alone = [replayed(one) for one in paces]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(replayed, paces)) == alone
+    assert [seconds for seconds, _ in alone] == pytest.approx(paces * (3 + 40_000))
 
 
 def started(*threads):
