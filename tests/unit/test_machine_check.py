@@ -72,7 +72,7 @@ def test_a_clean_profile_has_no_findings():
         ({"maps": tuple(curve(c.pattern, c.operation, largest=20) for c in machine().maps)}, "end before memory"),
         ({"maps": (*machine().maps, curve("stride", "load", times=(9e-9, 4e-9, 60e-9)))}, "faster in L2 than in L1"),
         ({"provenance": {"load_before": [3.0, 1, 1]}, "cpu": {"cpus": 2}}, "busy"),
-        ({"provenance": {"noise": {"unstable_share": 0.5}}}, "50% of its points"),
+        ({"provenance": {"noise": {"unstable_share": 0.5}}}, "50 % of its points"),
         ({"provenance": {"noise": {"rejected_share": 0.3}}}, "interrupted"),
     ],
 )
