@@ -29,7 +29,7 @@ from convolver.convolution.thread_costs import (
     memory_capacity,
     thread_costs,
 )
-from convolver.convolution.thread_work import ClassWork, ThreadWork
+from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
@@ -58,15 +58,6 @@ class _Node:
     complexes: Complexes
 
 
-@dataclass(frozen=True)
-class _Apart:
-    """A program on a machine with its threads on several complexes: how many times slower each block is than on one, and its
-    times there."""
-
-    slower: NDArray[np.float64]
-    times: BlockTimes
-
-
 def core_pairs(machine: MachineProfile, cores: int) -> int:
     """Return how many cores have two of the machine's CPUs each, where probes saw that they share one or the profile says so;
     else 0."""
@@ -80,7 +71,7 @@ class ThreadReplay:
         """Raises :class:`UsageError` for a trace of one thread, or of a run whose end was not recorded."""
         self._trace, self._program = trace, ThreadWork(trace)
         self._siblings: dict[str, float] = {}
-        self._known_apart: dict[tuple[str, Placement], _Apart] = {}
+        self._known_apart: dict[tuple[str, Placement], TimesApart] = {}
         self._packed = PackedThreads(self._program.records)
 
     @classmethod
@@ -105,10 +96,9 @@ class ThreadReplay:
         return times.with_elapsed(self.on(machine, times, cores=cores, pinning=pinning).document())
 
     def _work(self, machine: MachineProfile, times: BlockTimes, cores: int, pinning: str | None) -> ClassWork:
-        apart = self._apart(machine, cores, pinning)
-        return self._program.of(times) if apart is None else self._program.of(times, apart.times, apart.slower)
+        return self._program.of(times, self._apart(machine, cores, pinning))
 
-    def _apart(self, machine: MachineProfile, cores: int, pinning: str | None) -> _Apart | None:
+    def _apart(self, machine: MachineProfile, cores: int, pinning: str | None) -> TimesApart | None:
         """Return what the program does where its threads are on several complexes of cores; None where they are on one."""
         where = placement(machine, cores, pinning == COMPACT)
         where = where._replace(complexes=min(where.complexes, -(-self.threads // where.adjacent)))
@@ -124,7 +114,7 @@ class ThreadReplay:
             for block, seconds in zip(two.table["block"].to_list(), two.table["seconds"].to_list(), strict=True):
                 if known.get(block):
                     slower[block] = seconds / known[block]
-            self._known_apart[key] = _Apart(slower, two)
+            self._known_apart[key] = TimesApart(slower, two)
         return self._known_apart[key]
 
     def on(self, machine: MachineProfile, times: BlockTimes, *, cores: int | None = None, pinning: str | None = None) -> Elapsed:
@@ -236,7 +226,7 @@ class ThreadReplay:
         replays = min(count, MOST_REPLAYS, max(LEAST_REPLAYS, int(REPLAYED_EVENTS / max(totals["events"], 1))))
         part_of = np.empty(count, np.intp)
         part_of[np.argsort(times.draws, kind="stable")] = np.arange(count) * replays // count
-        chosen = np.array([np.flatnonzero(part_of == part)[0] for part in range(replays)])
+        chosen = np.unique(part_of, return_index=True)[1]
         system, seconds = _system_draws(times, count), self._program.drawn_seconds(times, work.worked, chosen)
         costs, capacity = drawn_costs(machine, replays), drawn_capacity(machine, node.cores, replays)
 

@@ -38,6 +38,15 @@ class ClassWork:
         return replace(self, seconds=seconds, call=self.call * system, fault=self.fault * system, rest=self.rest * system)
 
 
+@dataclass(frozen=True)
+class TimesApart:
+    """A program on a machine with its threads on several complexes: how many times slower each block is than on one, and its
+    times there."""
+
+    slower: NDArray[np.float64]
+    times: BlockTimes
+
+
 class ThreadWork:
     """What the threads of a trace do between their events: ``log``, its ``records``, and what they do to lines that others touch
     (``touched``, and ``touches`` for one instruction of each class)."""
@@ -72,13 +81,13 @@ class ThreadWork:
         """How many blocks the program has."""
         return int(self._executions.shape[0])
 
-    def of(self, times: BlockTimes, spread: BlockTimes | None = None, slower: NDArray[np.float64] | None = None) -> ClassWork:
-        """Return the work with the times of blocks on a machine. Where threads lie on several complexes of cores, ``spread`` are
-        the times there, and each block is so many times ``slower``."""
-        worked = (1 - self._waits) * (1.0 if slower is None else slower)
+    def of(self, times: BlockTimes, apart: TimesApart | None) -> ClassWork:
+        """Return the work with the times of blocks on a machine, and those of threads on several complexes of its cores."""
+        here = times if apart is None else apart.times
+        worked = (1 - self._waits) * (1.0 if apart is None else apart.slower)
         blocks = times.table["block"].to_numpy().astype(np.intp)
         seconds = self._by_class(blocks, worked[blocks] * times.table["seconds"].to_numpy())
-        moved, near = (self._moved(times if spread is None else spread, level) for level in (-1, -2))
+        moved, near = (self._moved(here, level) for level in (-1, -2))
         return ClassWork(worked, seconds, moved, near, *self._system(times))
 
     def each(self, work: ClassWork) -> NDArray[np.float64]:

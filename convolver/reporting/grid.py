@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from convolver.units import format_share
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -33,5 +35,4 @@ def percent(share: float | None) -> str:
     """Return ``12.3 %``, or a dash for None; shares that round to 100 % without being it show as 99.9 %."""
     if share is None:
         return "-"
-    shown = 100 * share
-    return f"{min(shown, 99.9) if shown < 100 else shown:.1f} %"
+    return format_share(min(share, 0.999) if share < 1 else share, 1)

@@ -85,8 +85,7 @@ def uncounted(argv: Sequence[str], plan: SamplingPlan, traced: Trace, seconds: f
         return None
     if other_code(replace(plan, engine="valgrind"), traced.signature):
         return None
-    made = format_share(share)
-    return f"{made} of its time went to code that it made itself, which the native engine does not count"
+    return f"{format_share(share)} of its time went to code that it made itself, which the native engine does not count"
 
 
 def died_of_valgrind(plan: SamplingPlan, header: Mapping[str, Any]) -> str | None:

@@ -5,10 +5,6 @@
 
 #include "thread_events.h"
 
-/* fmax and fmin are calls, which keep track of numbers that are none. */
-static inline double larger(double one, double other) { return one > other ? one : other; }
-static inline double smaller(double one, double other) { return one < other ? one : other; }
-
 static inline struct packed *current(const cv_threads *t, const struct running *th)
 {
     return &t->packed[t->streams[th->stream].first + th->at];

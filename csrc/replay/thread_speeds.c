@@ -10,6 +10,10 @@
 #define SLOWEST 1e6  /* ... at most */
 #define ROUNDED 1e-9 /* of shares */
 
+/* fmax and fmin are calls, which keep track of numbers that are none. */
+static double larger(double one, double other) { return one > other ? one : other; }
+static double smaller(double one, double other) { return one < other ? one : other; }
+
 /* How many times slower threads are, in the mean, because others use their core: each has one of its own while there are enough. */
 static double beside_siblings(const cv_threads *t)
 {

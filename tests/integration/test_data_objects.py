@@ -201,7 +201,7 @@ def test_a_file_that_was_cut_keeps_its_objects_and_a_damaged_one_is_refused(buil
     path = tmp_path / "a.cvt"
     whole = trace([str(binary)], output=path, sampling=FULL)
     content, cut = path.read_bytes(), tmp_path / "cut.cvt"
-    chunks = {chunk.kind: chunk.position for chunk in cvt.read_chunks(_behind_header(path), "a")}
+    chunks = {chunk.kind: chunk.position for chunk in cvt.read_chunks(_after_header(path), "a")}
     assert cvt.EVENTS in chunks
     for end in (chunks[cvt.OBJECTS], chunks[cvt.ADDRESSES] - 1, chunks[cvt.TRAILER]):
         cut.write_bytes(content[:end])
@@ -217,7 +217,7 @@ def test_a_file_that_was_cut_keeps_its_objects_and_a_damaged_one_is_refused(buil
             Trace.load(cut).verify()
 
 
-def _behind_header(path):
+def _after_header(path):
     file = io.BytesIO(path.read_bytes())
     cvt.read_header(file, "a")
     return file

@@ -78,7 +78,7 @@ def test_programs_are_built_inputs_made_and_missing_ones_named(folder):
     assert left_out == {"nowhere": "'no-such-program' is not installed (apt-get install no-such-package)"}
 
 
-def test_an_interrupted_measurement_goes_on_behind_the_last_run(folder):
+def test_an_interrupted_measurement_goes_on_after_the_last_run(folder):
     _, jobs, _ = prepared(folder)
     conditions = [Condition(name="quiet"), Condition(name="small pages", pages="4k")]
     first = CampaignRuns(folder / "runs.jsonl")
@@ -181,7 +181,7 @@ def test_a_program_that_does_not_start_is_named(folder):
         run_once(job, Condition(name="quiet"), 0, default_cpu(), None)
 
 
-def test_half_a_cpu_doubles_the_time_on_the_wall(folder):
+def test_half_a_cpu_doubles_the_elapsed_time(folder):
     _, (job, _), _ = prepared(folder)
     long = msgspec.structs.replace(job, command=("./spin", "400000000"))
     half = Condition(name="half", cpu_quota=0.5)

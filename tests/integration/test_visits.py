@@ -41,7 +41,7 @@ def short_plan(monkeypatch):
     monkeypatch.setattr(module, "choose_plan", choose)
 
 
-def test_conditions_are_probed_one_behind_another_and_their_visits_merged(tmp_path, short_plan):
+def test_conditions_are_probed_one_after_another_and_their_visits_merged(tmp_path, short_plan):
     ours = campaign(QUIET, HALF, SMALL)
     made = Visits(ours, tmp_path, default_cpu())
     assert [one.name for one in made.conditions] == ["quiet", "small"]

@@ -52,7 +52,7 @@ def test_taken_branches_that_are_near_end_a_cycle_and_all_others_more(power, far
 
 
 @given(st.integers(2, 40), st.integers(2, 6))
-def test_a_slow_target_costs_nothing_behind_a_block_that_takes_as_long_to_fetch(jumps, far):
+def test_a_slow_target_costs_nothing_after_a_block_that_takes_as_long_to_fetch(jumps, far):
     params = NEAR | {"near_targets": 4, "far_taken_cycles": far, "issue_width": 1, "fetch_width": 1}
     jumps += 8
     assert _steady(params, jumps, slots=far) == _steady(params | {"near_targets": 0}, jumps, slots=far) == jumps * far
@@ -67,7 +67,7 @@ def test_lines_of_code_come_one_after_the_other_where_the_first_level_is_too_sma
 
 
 @given(st.integers(1, 60))
-def test_a_line_behind_a_mispredicted_branch_is_waited_for_from_beginning_to_end(latency):
+def test_a_line_after_a_mispredicted_branch_is_waited_for_from_beginning_to_end(latency):
     params = NEAR | {"code_bytes": 8 * LINE, "code_line_cycles": 4, "code_latency": latency}
     jumps = 24
     near = _steady(params | {"code_bytes": 0}, jumps, flags=MISPREDICTED, slots=6)
@@ -236,7 +236,7 @@ def test_a_core_that_foresees_no_end_shows_no_loop_buffer():
     assert loop_figures(_buffering(34, 1 << 20), capacity) == [None, None]
 
 
-def test_turns_are_found_behind_a_step_that_is_none_and_between_disturbances():
+def test_turns_are_found_after_a_step_that_is_none_and_between_disturbances():
     """As on a core whose ends after 21 turns take longer, and whose neighbor makes every third look dearer."""
     clean, looks = _buffering(34, 40), itertools.count()
 

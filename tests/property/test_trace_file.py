@@ -124,7 +124,7 @@ def test_every_flipped_bit_of_a_file_is_noticed(tmp_path):
 
 @QUICK
 @given(data=st.binary(max_size=300))
-def test_random_bytes_behind_a_header_never_harm(tmp_path, data):
+def test_random_bytes_after_a_header_never_harm(tmp_path, data):
     path = tmp_path / "a.cvt"
     path.write_bytes(cvt.pack_header() + data)
     with pytest.raises(FormatError):

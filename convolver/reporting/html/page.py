@@ -77,7 +77,7 @@ def _subtitle(bundle: Bundle) -> str:
 def _overview(bundle: Bundle) -> str:
     """Return the ranking of the machines, what limits the program on the base, and how much was seen."""
     share = sampled_share(bundle.signature.table)
-    about = f"Coverage {percent(bundle.base.coverage)}: memops in blocks with a sample; {percent(share)} of all were sampled."
+    about = f"Coverage {percent(bundle.base.coverage)}: accesses in blocks with a sample; {percent(share)} of all were sampled."
     measured = bundle.measured_seconds
     if measured:
         found, low, high = bundle.base.awaited
