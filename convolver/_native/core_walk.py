@@ -43,7 +43,7 @@ PORTS: int = lib.CV_CORE_PORTS
 CAUSES: int = lib.CV_CORE_CAUSES
 WIDTH_CAUSE: int = lib.CV_CAUSE_WIDTH
 DEPENDENT_CAUSE: int = lib.CV_CAUSE_DEPENDENT
-FIRST_PLACE: int = lib.CV_CAUSE_PLACES
+SECOND_LEVEL: int = lib.CV_CAUSE_LEVELS
 FIRST_PORT: int = lib.CV_CAUSE_PORTS
 OP = layout("cv_core_op")
 
@@ -112,20 +112,20 @@ class Core:
         assert len(ops) == self._ops
         check(lib.cv_core_learn(self.handle, table, len(classes), _pointer(ops, "const cv_core_op *")), "Making a core model")
 
-    def places(
+    def levels(
         self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]
     ) -> None:
-        """Say which share of each owner's references brings a line out of order from each farther place, and its cycles.
+        """Say which share of each owner's references brings a line out of order from each farther level, and its cycles.
 
-        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, places); ``walks``: cycles until the page of such a
+        ``owners``: one a site; ``rates`` and ``latencies``: arrays (owners, levels); ``walks``: cycles until the page of such a
         line is translated, one an owner.
         """
         owners, rates = _typed(owners, np.uint32), _typed(rates, np.float32)
         latencies, walks = _typed(latencies, np.uint16), _typed(walks, np.uint16)
         pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *")]
         pointers += [_pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
-        given = ffi.new("cv_core_places_of *", (rates.shape[1], rates.shape[0], *pointers))
-        check(lib.cv_core_places(self.handle, given), "Placing the loads of a core model")
+        given = ffi.new("cv_core_far_shares *", (rates.shape[1], rates.shape[0], *pointers))
+        check(lib.cv_core_levels(self.handle, given), "Giving a core model its levels")
 
     def walk(
         self, window: PathWindow, flags: NDArray[np.uint8] | None = None, latencies: NDArray[np.uint16] | None = None
@@ -154,7 +154,7 @@ class Core:
 
     @property
     def causes(self) -> NDArray[np.uint64]:
-        """Cycles of each owner by cause (enum ``cv_core_cause``, places, ports), shape (owners, :data:`CAUSES`)."""
+        """Cycles of each owner by cause (enum ``cv_core_cause``, levels, ports), shape (owners, :data:`CAUSES`)."""
         buffer = ffi.buffer(lib.cv_core_causes(self.handle), 8 * self._owners * CAUSES)
         return np.frombuffer(buffer, dtype=np.uint64).reshape(self._owners, CAUSES).copy()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convolver._native.core_walk import FIRST_PLACE, FIRST_PORT
+from convolver._native.core_walk import FIRST_PORT, SECOND_LEVEL
 from convolver.analyzing.falls import Array
 
 if TYPE_CHECKING:
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 FRONT_END, BRANCHES, WIDTH, DEPENDENT, PAGE_WALKS = "front_end", "branches", "width", "dependent", "page_walks"
 CORE = (FRONT_END, BRANCHES, WIDTH, DEPENDENT)
-"""Causes in the core itself, in the order of enum ``cv_core_cause``; the first level and farther places follow, then ports."""
+"""Causes in the core itself, in the order of enum ``cv_core_cause``; the levels follow from the first one on, then ports."""
 PORT = "port_"
 """Prefix of the causes that are ports."""
 Causes = dict[str, Array]
 """By name: an array (blocks)."""
 
 
-def core_causes(cycles: Array, counted: Array, walk: Walk, places: Sequence[str]) -> Causes:
+def core_causes(cycles: Array, counted: Array, walk: Walk, levels: Sequence[str]) -> Causes:
     """Return the ``cycles`` of each block by cause, in proportion to those ``counted``, shape (blocks, causes).
 
-    ``places`` are the first level and all farther places. Cycles for a line are those of its page's walk and of its way as
+    ``levels`` are those of the caches, and memory. Cycles for a line are those of its page's walk and of its way as
     the two latencies are. Blocks of which nothing was counted have the causes of all others together.
     """
-    names = [*CORE, *places[: 1 + FIRST_PORT - FIRST_PLACE]]
+    names = [*CORE, *levels[: 1 + FIRST_PORT - SECOND_LEVEL]]
     found = dict(zip(names, counted.T, strict=False))
     ports = zip((_port(walk, name) for name in walk.table.ports), counted.T[FIRST_PORT:], strict=False)
     for name, values in ports:
         found[name] = found.get(name, 0.0) + values
-    if walk.places is not None:
+    if walk.far is not None:
         found[PAGE_WALKS] = np.zeros(len(cycles))
-        for place, latency in zip(places[1:], walk.places.latencies.T, strict=False):
-            whole = walk.places.walks.astype(float) + latency
-            walked = found[place] * np.divide(walk.places.walks, whole, out=np.zeros_like(whole), where=whole > 0)
-            found[place] = found[place] - walked
+        for level, latency in zip(levels[1:], walk.far.latencies.T, strict=False):
+            whole = walk.far.walks.astype(float) + latency
+            walked = found[level] * np.divide(walk.far.walks, whole, out=np.zeros_like(whole), where=whole > 0)
+            found[level] = found[level] - walked
             found[PAGE_WALKS] += walked
     return in_proportion(cycles, found)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from convolver._native.path_sample import PathSample
 from convolver.analyzing.core_causes import Causes, core_causes
 from convolver.analyzing.falls import Array, Falls
-from convolver.analyzing.waiting import places_of
+from convolver.analyzing.waiting import far_levels
 from convolver.errors import PredictionError
 from convolver.execution.core_time import Walk, WalkedCore, core_table, core_times
 from convolver.execution.sampled_walk import CORE_ERROR
@@ -90,7 +90,7 @@ def core_cycles(
         if cycle is None:
             continue
         near = Walk(core_table(machine)[0], machine.hierarchy[0].line_bytes, target=core_error)
-        machine_walks.append([near] if machine.calibration is None else [near, near._replace(places=places_of(where, machine))])
+        machine_walks.append([near] if machine.calibration is None else [near, near._replace(far=far_levels(where, machine))])
     walked = iter(core_times(trace, machine_walks, progress, sample=sample) if machine_walks else [])
     counts = trace.signature.table.select("executions", "instructions")
     found: list[CoreCycles | None] = []
@@ -110,11 +110,11 @@ def _totals(walked: WalkedCore, counts: pl.DataFrame) -> Array:
 
 
 def _cycles(walked: Sequence[WalkedCore], counts: pl.DataFrame, cycle: float, machine: MachineProfile) -> CoreCycles:
-    places = [*(level.level for level in machine.hierarchy), MEMORY]
+    levels = [*(level.level for level in machine.hierarchy), MEMORY]
     totals = [_totals(one, counts) for one in walked]
     unwalked = counts.height - len(walked[-1].causes)
     causes = [
-        core_causes(total, np.pad(one.causes, ((0, unwalked), (0, 0))), one.walk, places)
+        core_causes(total, np.pad(one.causes, ((0, unwalked), (0, 0))), one.walk, levels)
         for total, one in zip(totals, walked, strict=True)
     ]
     errors = np.pad(walked[-1].table["error"].to_numpy(), (0, unwalked))

@@ -20,17 +20,17 @@ SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
 
 @dataclass(frozen=True)
 class Falls:
-    """Shares per block (rows) and place (columns: the cache levels, then memory).
+    """Shares per block (rows) and level (columns: the caches, then memory).
 
-    ``served`` is the share of the block's references that find their line in a place; each row adds up to 1. ``hit_rates`` is
-    cumulative over the levels. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
+    ``served`` is the share of the block's references that find their line in a level; each row adds up to 1. ``hit_rates`` is
+    cumulative over the caches. ``written_back`` counts dirty lines that leave a level per reference. ``errors`` are standard
     errors of ``served`` beyond the first level: 0 where all was simulated, nan where they are not known. ``brought`` says which
-    pattern brings the lines of each farther place, shape (blocks, places - 1, 4), rows adding up to 1 or, where the hit rates do
+    pattern brings the lines of each farther level, shape (blocks, levels - 1, 4), rows adding up to 1 or, where the hit rates do
     not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
-    (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by place, shape (blocks,
-    places - 1), that come in steps too long for a stream, ``early`` that of the sequential and strided ones whose streams had
+    (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by level, shape (blocks,
+    levels - 1), that come in steps too long for a stream, ``early`` that of the sequential and strided ones whose streams had
     just begun; None where nobody looked. ``scattered``, where a smaller last level was simulated for lines out of order: lines
-    per reference by place and pattern with it, shape (blocks, places - 1, 4). Rows of blocks that were not sampled mean nothing.
+    per reference by level and pattern with it, shape (blocks, levels - 1, 4). Rows of blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -50,7 +50,7 @@ class Falls:
         return np.zeros((len(self.sampled), 4)) if self.pages is None else self.pages
 
     def lines(self, references: Array) -> Array:
-        """Return the lines by farther place and pattern, shape (blocks, places - 1, 4), given the number of references of each
+        """Return the lines by farther level and pattern, shape (blocks, levels - 1, 4), given the number of references of each
         block; those out of order from the last level as they find it."""
         shares = self.served[:, 1:, None] * self.brought
         if self.scattered is not None:
@@ -157,7 +157,7 @@ def page_misses(table: pl.DataFrame, machine: str, level: str, blocks: int) -> A
 
 
 def _brought(reach: Array, misses: Array, by_pattern: list[Array]) -> Array:
-    """Return which pattern brings the lines of each farther place: what missed in one level and not in the next.
+    """Return which pattern brings the lines of each farther level: what missed in one level and not in the next.
 
     ``reach`` is the share of the references that miss in each level. Only shares are used, since levels may have been sampled
     differently; a level whose sample saw none of a block's misses takes the patterns of the level before.

@@ -51,18 +51,18 @@ class MachineAnalysis:
 
     def columns(self) -> dict[str, Array]:
         """Return its numbers by the names of columns (docs/formats/analysis.md), one row a block."""
-        where, places = self.falls, [*self.levels, MEMORY]
+        where, levels = self.falls, [*self.levels, MEMORY]
         found: dict[str, Any] = {"sampled": where.sampled}
-        for place, name in enumerate(places):
-            found[f"served_{name}"] = where.served[:, place]
-        for place, name in enumerate(self.levels):
-            found[f"hit_rate_{name}"] = where.hit_rates[:, place]
-            found[f"written_back_{name}"] = where.written_back[:, place]
-            found[f"error_{places[place + 1]}"] = where.errors[:, place]
+        for level, name in enumerate(levels):
+            found[f"served_{name}"] = where.served[:, level]
+        for level, name in enumerate(self.levels):
+            found[f"hit_rate_{name}"] = where.hit_rates[:, level]
+            found[f"written_back_{name}"] = where.written_back[:, level]
+            found[f"error_{levels[level + 1]}"] = where.errors[:, level]
         for kind, lines in (("brought", where.brought), ("scattered", where.scattered)):
-            for place, name in enumerate(places[1:]):
+            for level, name in enumerate(levels[1:]):
                 if lines is not None:
-                    found |= {f"{kind}_{name}_{one}": lines[:, place, number] for number, one in enumerate(PATTERNS)}
+                    found |= {f"{kind}_{name}_{one}": lines[:, level, number] for number, one in enumerate(PATTERNS)}
         if where.pages is not None:
             found |= {f"pages_{one}": where.pages[:, number] for number, one in enumerate(PATTERNS)}
         if self.core is not None:
@@ -76,14 +76,14 @@ class MachineAnalysis:
     def read(cls, document: Mapping[str, Any], table: pl.DataFrame) -> MachineAnalysis:
         """Return the part of a machine from its entry in the header and its rows; raises :class:`SchemaError` for other ones."""
         try:
-            levels = tuple(document["levels"])
-            places = [*levels, MEMORY]
+            caches = tuple(document["levels"])
+            levels = [*caches, MEMORY]
 
             def columns(*names: str) -> Array:
                 return np.stack([table[name].to_numpy() for name in names], axis=1)
 
             def by_pattern(kind: str) -> Array:
-                arrays = [columns(*(f"{kind}_{name}_{one}" for one in PATTERNS)) for name in places[1:]]
+                arrays = [columns(*(f"{kind}_{name}_{one}" for one in PATTERNS)) for name in levels[1:]]
                 return np.stack(arrays, axis=1)
 
             def known(name: str) -> bool:
@@ -96,10 +96,10 @@ class MachineAnalysis:
 
             falls = Falls(
                 sampled=table["sampled"].to_numpy(),
-                served=columns(*(f"served_{name}" for name in places)),
-                hit_rates=columns(*(f"hit_rate_{name}" for name in levels)),
-                written_back=columns(*(f"written_back_{name}" for name in levels)),
-                errors=columns(*(f"error_{name}" for name in places[1:])),
+                served=columns(*(f"served_{name}" for name in levels)),
+                hit_rates=columns(*(f"hit_rate_{name}" for name in caches)),
+                written_back=columns(*(f"written_back_{name}" for name in caches)),
+                errors=columns(*(f"error_{name}" for name in levels[1:])),
                 brought=by_pattern("brought"),
                 pages=columns(*(f"pages_{one}" for one in PATTERNS)) if known(f"pages_{PATTERNS[0]}") else None,
                 scattered=by_pattern("scattered") if known(f"scattered_{MEMORY}_{PATTERNS[0]}") else None,
@@ -114,7 +114,7 @@ class MachineAnalysis:
                 ]
                 seconds, error = float(document["cycle_seconds"]), document.get("cycle_error")
                 core = CoreCycles(near, waiting, seconds, errors, error, *causes)
-            return cls(document["machine"], document["hierarchy_id"], levels, falls, core, document["key"])
+            return cls(document["machine"], document["hierarchy_id"], caches, falls, core, document["key"])
         except (KeyError, TypeError, LookupError) as error:
             raise SchemaError(f"An analysis misses a field or has one of a wrong type: {error}.") from error
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from convolver.analyzing.falls import DEPENDENT, RANDOM, Falls
 from convolver.errors import PredictionError
-from convolver.execution.core_time import Places, core_table
+from convolver.execution.core_time import FarLevels, core_table
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -17,8 +17,8 @@ MOST_CYCLES = 60_000
 """Latencies are kept in 16 bits."""
 
 
-def places_of(where: Falls, machine: MachineProfile) -> Places:
-    """Return the places of a calibrated machine; a line whose page's translation is not near takes the walk's latency, too.
+def far_levels(where: Falls, machine: MachineProfile) -> FarLevels:
+    """Return the farther levels of a calibrated machine; a line whose page's translation is not near adds the walk's latency.
     On cores that follow steps of any length, nothing waits for lines in long strides; on those that follow late, the first lines
     of a stream take the second level's latency, since those from farther away are prefetched up to there.
 
@@ -26,7 +26,7 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
     """
     calibration = machine.calibration
     if calibration is None:
-        raise PredictionError(f"'{machine.name}' is not calibrated, so the latencies of its places are not known.")
+        raise PredictionError(f"'{machine.name}' is not calibrated, so the latencies of its levels are not known.")
     cycle = machine.throughput("cycle").seconds
     by_pattern = where.lines(np.ones(len(where.sampled)))
     lines = np.where(where.sampled[:, None], np.minimum(by_pattern[:, :, RANDOM:].sum(axis=2), 1.0), 0.0)
@@ -42,4 +42,4 @@ def places_of(where: Falls, machine: MachineProfile) -> Places:
         np.minimum(np.rint(seconds / cycle), MOST_CYCLES).astype(np.uint16)
         for seconds in (walked, np.broadcast_to(calibration.latency, lines.shape))
     )
-    return Places(lines.astype(np.float32), far, walk)
+    return FarLevels(lines.astype(np.float32), far, walk)

@@ -228,11 +228,11 @@ def calibrated(
 def _document(
     profile: MachineProfile, run: KernelRuns, rows: Rows, start: Start, vector: Array, errors: Array, vectors: Array
 ) -> Calibration:
-    places = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
+    levels = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
     # The jackknife over kernels: how far the coefficients move when one is left out.
     count = len(vectors)
     deviation = np.sqrt((count - 1) / count * ((vectors - vectors.mean(axis=0)) ** 2).sum(axis=0))
-    names = start.names(places)
+    names = start.names(levels)
     low, high = (start.values(vector + sign * _JACKKNIFE * deviation) for sign in (-1, 1))
     bounds = zip(names, low, high, strict=True)
     relative = np.abs(np.expm1(errors))
@@ -244,7 +244,7 @@ def _document(
         mean_error=float(relative.mean()),
         intervals={name: (float(one), float(other)) for name, one, other in bounds},
         residuals=tuple(
-            Residual(kernel=str(kernel), working_set_bytes=int(size), place=place, error=round(float(error), 4))
-            for kernel, size, place, error in zip(rows.kernels, rows.working_sets, rows.place, errors, strict=True)
+            Residual(kernel=str(kernel), working_set_bytes=int(size), place=level, error=round(float(error), 4))
+            for kernel, size, level, error in zip(rows.kernels, rows.working_sets, rows.level, errors, strict=True)
         ),
     )

@@ -29,7 +29,7 @@ MOST_BLOCKED = 0.97
 
 
 TUPLES = ("sequential", "random", "write_back", "latency")
-"""What is fitted for each farther place."""
+"""What is fitted for each farther level."""
 WALKS = ("walk", "walk_latency")
 """What is fitted where pages were seen to cost something."""
 KNOWN = ("huge_walk", "alone")
@@ -57,26 +57,26 @@ class Start:
     def vector(self) -> Array:
         """Return the logarithms of what is fitted."""
         one = self.calibration
-        places = [value for name in TUPLES for value in getattr(one, name)]
+        levels = [value for name in TUPLES for value in getattr(one, name)]
         single = [getattr(one, name) for name in self._single]
         blocked = min(max(one.blocked, 1 - MOST_BLOCKED), MOST_BLOCKED)
-        return np.log([*places, *single, blocked / (1 - blocked), one.between, one.coming * 1e9, one.window, *self._exponents])
+        return np.log([*levels, *single, blocked / (1 - blocked), one.between, one.coming * 1e9, one.window, *self._exponents])
 
     def values(self, vector: Array) -> Array:
         """Return what a vector says, in seconds where it is a time, in the order of :meth:`names`.
 
-        Rows tell the sum of a far place's latency and a walk's better than either, so that a fit could put memory before the last
-        level, and all of memory's latency into walks. A place counts as no nearer than the one before it; a walk takes at most
+        Rows tell the sum of a far level's latency and a walk's better than either, so that a fit could put memory before the last
+        level, and all of memory's latency into walks. A level counts as no nearer than the one before it; a walk takes at most
         :data:`MOST_WALK` latencies of the last level.
         """
         values = np.exp(vector)
-        places = len(self.calibration.latency)
-        first = TUPLES.index("latency") * places
-        latency = np.maximum.accumulate(values[first : first + places])
-        values[first : first + places] = latency
+        levels = len(self.calibration.latency)
+        first = TUPLES.index("latency") * levels
+        latency = np.maximum.accumulate(values[first : first + levels])
+        values[first : first + levels] = latency
         if self.calibration.page_entries:
-            walk = len(TUPLES) * places + WALKS.index("walk_latency")
-            values[walk] = min(values[walk], MOST_WALK * latency[max(places - 2, 0)])
+            walk = len(TUPLES) * levels + WALKS.index("walk_latency")
+            values[walk] = min(values[walk], MOST_WALK * latency[max(levels - 2, 0)])
         values[-6] /= 1 + values[-6]
         values[-4] *= 1e-9
         values[-2:] += _LEAST_EXPONENT
@@ -85,13 +85,13 @@ class Start:
     def with_vector(self, vector: Array) -> Calibration:
         """Return the coefficients of a vector."""
         values = self.values(vector).tolist()
-        places = len(self.calibration.sequential)
-        of_places = {name: tuple(values[first * places : (first + 1) * places]) for first, name in enumerate(TUPLES)}
-        single = dict(zip(self._single, values[len(TUPLES) * places :], strict=False))
+        levels = len(self.calibration.sequential)
+        of_levels = {name: tuple(values[first * levels : (first + 1) * levels]) for first, name in enumerate(TUPLES)}
+        single = dict(zip(self._single, values[len(TUPLES) * levels :], strict=False))
         blocked, between, coming, window, near_exponent, exponent = values[-6:]
         return msgspec.structs.replace(
             self.calibration,
-            **of_places,
+            **of_levels,
             **single,
             blocked=blocked,
             between=between,
@@ -101,16 +101,16 @@ class Start:
             exponent=exponent,
         )
 
-    def names(self, places: list[str]) -> list[str]:
+    def names(self, levels: list[str]) -> list[str]:
         """Return the names of what is fitted, in the order of the vector."""
-        of_places = (f"{group} {place}" for group in TUPLES for place in places)
-        return [*of_places, *self._single, "blocked", "between", "coming", "window", "near_exponent", "exponent"]
+        of_levels = (f"{group} {level}" for group in TUPLES for level in levels)
+        return [*of_levels, *self._single, "blocked", "between", "coming", "window", "near_exponent", "exponent"]
 
 
 def chosen(rows: Rows, which: Any) -> Rows:
     """Return some of the rows."""
     work = BlockWork(**{name: value[which] for name, value in vars(rows.work).items()})
-    place = tuple(np.array(rows.place)[which])
+    level = tuple(np.array(rows.level)[which])
     return replace(
         rows,
         kernels=rows.kernels[which],
@@ -118,7 +118,7 @@ def chosen(rows: Rows, which: Any) -> Rows:
         seconds=rows.seconds[which],
         work=work,
         weight=rows.weight[which],
-        place=place,
+        level=level,
         huge=rows.huge[which],
     )
 

@@ -40,7 +40,7 @@ class MeasuredPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of all points on one hierarchy. ``weight``: how much a row counts in the fit, 0 for none. ``place``: what serves
+    """Rows of all points on one hierarchy. ``weight``: how much a row counts in the fit, 0 for none. ``level``: what serves
     it. ``huge``: measured on huge pages, while ``work`` is that on small ones."""
 
     kernels: NDArray[np.str_]
@@ -48,7 +48,7 @@ class Rows:
     seconds: Array
     work: BlockWork
     weight: Array
-    place: tuple[str, ...]
+    level: tuple[str, ...]
     huge: NDArray[np.bool_]
 
     def asked(self, calibration: Calibration) -> BlockWork:
@@ -167,13 +167,13 @@ def make_rows(
     )
     names = [*levels, MEMORY]
     far = np.column_stack([where.served[1:, 0], lines.sum(axis=2)])
-    far[:, 0] = 0.02  # a place that serves fewer lines does not decide
+    far[:, 0] = 0.02  # a level that serves fewer lines does not decide
     return Rows(
         kernels=np.array([one.curve.kernel for one in points]),
         working_sets=np.array([one.working_set_bytes for one in points]),
         seconds=np.array([one.seconds for one in points]),
         work=work,
         weight=row_weights(points, profile),
-        place=tuple(names[index] for index in far.argmax(axis=1)),
+        level=tuple(names[index] for index in far.argmax(axis=1)),
         huge=np.array([one.huge for one in points]),
     )

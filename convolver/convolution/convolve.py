@@ -3,7 +3,7 @@
     Memory time = sum over blocks of MemOps_i / MemRate_i
 
 MemRate_i comes from the MAPS curves by where the block's references fall (simulated) and by their patterns (sampled): a
-reference costs what it costs in the first level, and each line brought from a farther place adds that place's cost, both by
+reference costs what it costs in the first level, and each line brought from a farther level adds that level's cost, both by
 pattern; a dirty line that leaves a level adds the cost of its write-back. docs/theory.md says how lines are split among patterns.
 """
 
@@ -49,7 +49,7 @@ DEFAULT_NOISE = 0.02
 BISTABLE = 1.3
 """Factor by which a block's time must change between the last level as streams and as lines out of order find it to be so."""
 LOCATED = 0.6
-"""Share of its lines from which on one place alone is called a block's data set location."""
+"""Share of its lines from which on one level alone is called a block's data set location."""
 
 
 def check_choices(overlap: str, method: str) -> None:
@@ -165,7 +165,7 @@ def _from_curves(
     causes: list[Causes] = [{DEPENDENT: points}, {WIDTH: issue}]
     if core is not None:
         causes = [core.near_causes or {WIDTH: core.near}]
-    limits = simple_limits(seconds, memory.places, _levels(machine), causes, OVERLAPS[overlap])
+    limits = simple_limits(seconds, memory.by_level, _levels(machine), causes, OVERLAPS[overlap])
     return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines, limits)
 
 
@@ -186,10 +186,10 @@ def _calibrated(
         larger = program_work(table, replace(where, scattered=None), near)
         as_streams = joined(parts(larger, machine.calibration, waiting), *exponents)
     bistable = np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams)
-    places = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
+    levels = [*(level.level for level in machine.hierarchy[1:]), MEMORY]
     in_other_state = np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0)
     known = _known(where, machine, core, in_other_state)
-    drawn = draw(shares, exponents, machine.calibration, places, known, functions_of(table))
+    drawn = draw(shares, exponents, machine.calibration, levels, known, functions_of(table))
     other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
         joined(np.vstack([rates.ports, shares[1:-1], np.zeros_like(whole)]), *exponents),
@@ -243,7 +243,7 @@ def _paper(
     (memory,) = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
     points = floating_point_seconds(table, costs)
     whole = combine(np.stack([memory, points]), OVERLAPS[overlap])
-    limits = simple_limits(whole, other.places, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])
+    limits = simple_limits(whole, other.by_level, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])
     none = np.zeros_like(points)
     return Times(memory, points, none, whole, none, other.random_share, other.lines, limits)
 
@@ -274,7 +274,7 @@ def floating_point_seconds(table: pl.DataFrame, costs: MachineCosts) -> Array:
 
 
 def locations(lines: Array, names: list[str]) -> list[str]:
-    """Return the data set location of each block by where its lines are found: one place, or the two largest as ``A/B``."""
+    """Return the data set location of each block by where its lines are found: one level, or the two largest as ``A/B``."""
     order = np.argsort(-lines, axis=1, kind="stable")
     first, second = order[:, 0], order[:, 1]
     two = np.array([[f"{near}/{far}" for far in names] for near in names], dtype=object)
@@ -289,11 +289,11 @@ def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfi
     levels = [level.level for level in machine.hierarchy]
     memops = table["memops"].to_numpy().astype(float)
     empty = (memops == 0) | ~where.sampled
-    places = np.array(locations(times.lines, [*levels, "memory"]), dtype=object)
-    places[empty] = ""
+    located = np.array(locations(times.lines, [*levels, "memory"]), dtype=object)
+    located[empty] = ""
     columns: dict[str, Any] = {
         "machine": pl.repeat(machine.name, table.height, eager=True, dtype=pl.String),
-        "data_set_location": pl.Series(places.tolist(), dtype=pl.String),
+        "data_set_location": pl.Series(located.tolist(), dtype=pl.String),
         "random_share": times.random_share,
         "memory_rate": np.divide(memops, times.memory, out=np.zeros_like(memops), where=times.memory > 0),
         "memory_seconds": times.memory,
@@ -307,8 +307,8 @@ def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfi
         "bistable": np.zeros(len(memops), dtype=bool) if times.bistable is None else times.bistable,
     }
     columns |= {LIMIT + name: times.limits[name] for name in ordered(levels, list(times.limits))}
-    for place, level in enumerate(levels):
-        rates = pl.Series(where.hit_rates[:, place])
+    for number, level in enumerate(levels):
+        rates = pl.Series(where.hit_rates[:, number])
         columns[HIT_RATE + level] = pl.select(pl.when(~pl.Series(empty)).then(rates)).to_series()
     kept = ["block", "module", "offset", "function", "file", "line", "executions", "memops"]
     rows = table.select(kept).with_columns(**columns).filter(pl.col("executions") > 0)

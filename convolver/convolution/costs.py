@@ -1,11 +1,11 @@
 """From MAPS curves to costs: what a reference that hits the first level costs, and what a line brought from farther away adds.
 
 A probe kernel touches every line in a known way, so its curve can be taken apart. With ``s(w)`` the measured seconds per
-reference at working set ``w`` and ``n(w, k)`` the lines per reference that place ``k`` (a farther level, or memory) serves there,
+reference at working set ``w`` and ``n(w, k)`` the lines per reference that level ``k`` (a farther cache, or memory) serves there,
 
     s(w) = reference_seconds + sum over k of n(w, k) * line_seconds[k],
 
-solved from the nearest place outwards, each by the median over the points well inside it. So a kernel that is convolved with its
+solved from the nearest level outwards, each by the median over the points well inside it. So a kernel that is convolved with its
 own hit rates gets its own measured time back. ``n`` follows from the kernel alone, for LRU caches: a cyclic walk (unit, strided,
 chase) misses every line once its working set exceeds a level; a random walk finds the share of its lines that fits.
 """
@@ -21,14 +21,14 @@ from convolver.machine.hierarchy import Level
 from convolver.machine.maps import MEMORY, Curve, Point, plateau, working_set_range
 
 Lines = Callable[[float], Sequence[float]]
-"""From a working set in bytes to the lines per reference that each farther place serves (levels 2..n, then memory)."""
+"""From a working set in bytes to the lines per reference that each farther level serves (caches 2..n, then memory)."""
 
 
 class PatternCost(NamedTuple):
-    """Costs in one access pattern, in seconds. Lists run over the farther places: levels 2..n, then memory.
+    """Costs in one access pattern, in seconds. Lists run over the farther levels: caches 2..n, then memory.
 
     ``reference_error`` and ``line_errors`` are half widths that follow from the spread of the curve's points;
-    ``extrapolated`` marks places in which no point was measured.
+    ``extrapolated`` marks levels in which no point was measured.
     """
 
     kernel: str
@@ -44,8 +44,8 @@ def cyclic_lines(levels: Sequence[Level], lines_per_reference: float) -> Lines:
 
     def lines(working_set_bytes: float) -> list[float]:
         sizes = [level.size_bytes for level in levels]
-        place = sum(size < working_set_bytes for size in sizes)
-        return [lines_per_reference if index + 1 == place else 0.0 for index in range(len(levels))]
+        home = sum(size < working_set_bytes for size in sizes)
+        return [lines_per_reference if index + 1 == home else 0.0 for index in range(len(levels))]
 
     return lines
 
@@ -72,7 +72,7 @@ def kernel_lines(curve: Curve, levels: Sequence[Level]) -> Lines:
 
 
 def pattern_cost(curve: Curve, levels: Sequence[Level]) -> PatternCost:
-    """Take a curve apart (see the head of this file). Line costs are never negative and never fall from one place to the next."""
+    """Take a curve apart (see the head of this file). Line costs are never negative and never fall from one level to the next."""
     nearest = plateau(curve, levels, levels[0].level)
     lines = kernel_lines(curve, levels)
     costs: list[float] = []
@@ -96,16 +96,16 @@ def pattern_cost(curve: Curve, levels: Sequence[Level]) -> PatternCost:
 
 
 def _solve(point: Point, reference_seconds: float, lines: Lines, nearer: Sequence[float], index: int) -> tuple[float, float]:
-    """Return cost and error of one line from place ``index`` by one point, given the costs of the nearer places."""
+    """Return cost and error of one line from level ``index`` by one point, given the costs of the nearer levels."""
     served = lines(point.working_set_bytes)
     rest = point.seconds_per_reference - reference_seconds - sum(n * cost for n, cost in zip(served, nearer, strict=False))
     return rest / served[index], point.seconds_per_reference * point.spread / served[index]
 
 
 def _points_inside(curve: Curve, levels: Sequence[Level], name: str) -> tuple[list[Point], bool]:
-    """Return the points of a place that stand for it, and whether they had to be made up.
+    """Return the points of a level that stand for it, and whether they had to be made up.
 
-    A place that no point lies in is read off the curve at the middle of its range; memory beyond the last point takes that point,
+    A level that no point lies in is read off the curve at the middle of its range; memory beyond the last point takes that point,
     as if it lay twice beyond the last level.
     """
     low, high = working_set_range(levels, name)

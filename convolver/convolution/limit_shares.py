@@ -2,7 +2,7 @@
 
 A block's time combines parts by norms and maxima; of a norm each part has its share x^p / sum of all x^p, of a maximum the longer
 has all (:func:`convolver.convolution.rates.contributions`). Each part has its own causes: the core's cycles as the walk counts
-them, places by what their lines wait for. docs/theory.md, "What limits it", lists them.
+them, levels by what their lines wait for. docs/theory.md, "What limits it", lists them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def of_rates(near: NearSeconds) -> Causes:
 def calibrated_limits(
     work: BlockWork,
     machine: Calibration,
-    levels: Sequence[str],
+    caches: Sequence[str],
     exponents: tuple[float, float],
     core: Causes,
     waiting: tuple[Array, Causes] | None = None,
@@ -46,34 +46,34 @@ def calibrated_limits(
 
     ``core`` are the causes of ``work.core``, and of ``waiting`` where that is known: its seconds, and their causes.
     """
-    far, first = farther(work, machine), levels[0]
-    places = [*levels[1:], MEMORY]
+    far, first = farther(work, machine), caches[0]
+    levels = [*caches[1:], MEMORY]
 
     def delivered(number: int) -> Causes:
         streamed, scattered = far.streamed[:, number] + far.taken[:, number], far.scattered[:, number]
-        if places[number] == MEMORY:
+        if levels[number] == MEMORY:
             return {BANDWIDTH: streamed, MEMORY: scattered}
-        return {places[number]: streamed + scattered}
+        return {levels[number]: streamed + scattered}
 
     by_part: list[Causes] = [
-        {**core, places[0]: core.get(places[0], 0.0) + work.coming * machine.coming},
+        {**core, levels[0]: core.get(levels[0], 0.0) + work.coming * machine.coming},
         delivered(0),
         delivered(0),
-        *map(delivered, range(1, len(places))),
+        *map(delivered, range(1, len(levels))),
         {PAGE_WALKS: work.walks},
-        {first: far.first, **dict(zip(places, far.latency.T, strict=True)), PAGE_WALKS: far.walked},
-        dict(zip(places, far.window.T, strict=True)),
+        {first: far.first, **dict(zip(levels, far.latency.T, strict=True)), PAGE_WALKS: far.walked},
+        dict(zip(levels, far.window.T, strict=True)),
         {} if waiting is None else waiting[1],
     ]
     seconds = parts(work, machine, None if waiting is None else waiting[0])
     return _summed(contributions(seconds, *exponents), by_part)
 
 
-def simple_limits(seconds: Array, places: Array, levels: Sequence[str], core: Sequence[Causes], exponent: float) -> Causes:
-    """Return the same where memory, shape (blocks, places), and each of the core's parts are joined by one norm: of the methods
+def simple_limits(seconds: Array, by_level: Array, caches: Sequence[str], core: Sequence[Causes], exponent: float) -> Causes:
+    """Return the same where memory, shape (blocks, levels), and each of the core's parts are joined by one norm: of the methods
     without a calibration. Lines from memory count as bandwidth."""
-    memory = dict(zip([*levels, BANDWIDTH], places.T, strict=True))
-    shares = norm_shares(np.stack([places.sum(axis=1), *map(sum_of, core)]), exponent)
+    memory = dict(zip([*caches, BANDWIDTH], by_level.T, strict=True))
+    shares = norm_shares(np.stack([by_level.sum(axis=1), *map(sum_of, core)]), exponent)
     return _summed(shares * seconds, [memory, *core])
 
 

@@ -65,8 +65,8 @@ def machine_costs(machine: MachineProfile) -> MachineCosts:
     dependent = _one(machine, ("chase", "random"), notes) or random
     strided = _strided(machine, notes) or scalar
     for cost in {scalar, strided, random, dependent}:
-        places = [*(level.level for level in levels[1:]), "memory"]
-        far = [place for place, guess in zip(places, cost.extrapolated, strict=True) if guess]
+        names = [*(level.level for level in levels[1:]), "memory"]
+        far = [name for name, guess in zip(names, cost.extrapolated, strict=True) if guess]
         if far:
             notes.append(f"the {cost.kernel} curve has no point in {', '.join(far)}: its nearest end stands for it")
     return MachineCosts(
@@ -140,8 +140,8 @@ def _strided(machine: MachineProfile, notes: list[str]) -> PatternCost | None:
 def _write_back(load: PatternCost, store: PatternCost) -> tuple[float, ...]:
     """Return the extra cost of a dirty line leaving level k: what a store stream pays for a line over a load stream, by step.
 
-    A store stream out of place k fetches each line and later writes it back through every level before k, so the differences of
-    consecutive places are the levels' own.
+    A store stream out of level k fetches each line and later writes it back through every level before k, so what a level takes
+    is its difference from the level before.
     """
     steps, before = [], 0.0
     for load_seconds, store_seconds in zip(load.line_seconds, store.line_seconds, strict=True):

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class MemoryTime(NamedTuple):
-    """Per block: memory seconds, their error, the share of random references, the shares of lines by place (adding up to 1).
-    ``places``: the seconds by place, shape (blocks, places)."""
+    """Per block: memory seconds, their error, the share of random references, the shares of lines by level (adding up to 1).
+    ``by_level``: the seconds by level, shape (blocks, levels)."""
 
     seconds: Array
     errors: Array
     random_share: Array
     lines: Array
-    places: Array
+    by_level: Array
 
 
 class Patterns(NamedTuple):
@@ -96,8 +96,8 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     reference, reference_error = (
         _reference(costs, shares, loads, load_width, store_width, field) for field in ("reference_seconds", "reference_error")
     )
-    line = _by_place(costs, split, load_width, "line_seconds")
-    line_error = _by_place(costs, split, load_width, "line_errors")
+    line = _by_level(costs, split, load_width, "line_seconds")
+    line_error = _by_level(costs, split, load_width, "line_errors")
     far = where.served[:, 1:]
     taken = where.written_back * np.array(costs.write_back)
     per_reference = np.hstack([near * reference[:, None], far * line + taken])
@@ -105,9 +105,9 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     error = reference_error + (far * line_error).sum(axis=1) + sampling
 
     names = table.select("module", "function")
-    places, errors = carry_over(names, memops, where.sampled, memops[:, None] * per_reference, memops * error)
+    by_level, errors = carry_over(names, memops, where.sampled, memops[:, None] * per_reference, memops * error)
     lines = _line_shares(where, total)
-    return MemoryTime(places.sum(axis=1), errors, shares.random + shares.chased, lines, places)
+    return MemoryTime(by_level.sum(axis=1), errors, shares.random + shares.chased, lines, by_level)
 
 
 def mean_width(table: pl.DataFrame, size: str, count: str) -> Array:
@@ -129,7 +129,7 @@ def _reference(costs: MachineCosts, shares: Patterns, loads: Array, load_width: 
 
 
 def _split(brought: Array, rule: Array, shares: Patterns) -> Array:
-    """Return by block and farther place which of the four costed patterns brings the lines; rows add up to 1.
+    """Return by block and farther level which of the four costed patterns brings the lines; rows add up to 1.
 
     What the hit rates tell is used, its dependent lines divided into gathers and chased ones as the block's references are; where
     they tell nothing, the rule: in proportion to the lines that each pattern could bring.
@@ -140,8 +140,8 @@ def _split(brought: Array, rule: Array, shares: Patterns) -> Array:
     return np.where(brought.sum(axis=2, keepdims=True) > 0, known, rule[:, None, :])
 
 
-def _by_place(costs: MachineCosts, split: Array, load_width: Array, field: str) -> Array:
-    """Return the cost of one line by farther place, shape (blocks, places), for each block's mix of patterns."""
+def _by_level(costs: MachineCosts, split: Array, load_width: Array, field: str) -> Array:
+    """Return the cost of one line by farther level, shape (blocks, levels), for each block's mix of patterns."""
     line = split[:, :, 0] * _pick(costs.loads, load_width, field)
     for index, cost in enumerate((costs.strided, costs.random, costs.dependent), 1):
         line = line + split[:, :, index] * np.array(getattr(cost, field))
@@ -149,7 +149,7 @@ def _by_place(costs: MachineCosts, split: Array, load_width: Array, field: str) 
 
 
 def _line_shares(where: Falls, possible: Array) -> Array:
-    """Return by place the share of the lines that a block's references could touch; what never missed is in the first level."""
+    """Return by level the share of the lines that a block's references could touch; what never missed is in the first level."""
     far = np.minimum(where.served[:, 1:] / possible[:, None], 1.0)
     far = far / np.maximum(far.sum(axis=1, keepdims=True), 1.0)
     return np.hstack([1 - far.sum(axis=1, keepdims=True), far])

@@ -1,7 +1,7 @@
 """Errors that the model was measured to have, to draw from: those of kernels left out of the calibration, and of core times.
 
 A prediction's blocks are to the model what a kernel is that its fit has not seen. So each draw picks one kernel, for all blocks
-and all places, and for each block one of that kernel's points in the place: like blocks err alike as far as one kernel's points
+and all levels, and for each block one of that kernel's points at the level: like blocks err alike as far as one kernel's points
 do. The same kernel is picked for every machine, and so two machines have in common what their calibrations have in common.
 """
 
@@ -19,7 +19,7 @@ from convolver.analyzing.falls import Array
 from convolver.machine.calibration import Calibration
 
 CHAINS = "chase"
-"""Beginning of the names of kernels whose loads wait for one another: latencies decide their time, not what places deliver."""
+"""Beginning of the names of kernels whose loads wait for one another: latencies decide their time, not what levels deliver."""
 UNKNOWN_DEVIATION = 0.18
 """Deviation of the model's logarithmic errors where a calibration holds no residual of it."""
 _PERCENTILES = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100)
@@ -60,21 +60,21 @@ def _core_quantiles() -> tuple[Array, Array]:
     return normal, np.interp(percent, _PERCENTILES, _OF_CORES)
 
 
-def _by_kernel(calibration: Calibration, places: Sequence[str], chains: bool) -> list[Array]:
-    """Return log(measured / model) of the points in these places, an array a kernel, by their names."""
+def _by_kernel(calibration: Calibration, levels: Sequence[str], chains: bool) -> list[Array]:
+    """Return log(measured / model) of the points in these levels, an array a kernel, by their names."""
     found: dict[str, list[float]] = {}
     for one in calibration.residuals:
-        if one.place in places and one.kernel.startswith(CHAINS) == chains:
+        if one.place in levels and one.kernel.startswith(CHAINS) == chains:
             found.setdefault(one.kernel, []).append(-one.error)
     return [np.array(found[name]) for name in sorted(found)]
 
 
-def drawn_errors(calibration: Calibration, places: Sequence[str], chances: Chances, *, chains: bool = False) -> Array:
-    """Return log(true / model) of what places take to deliver lines, shape (draws, blocks), or, of ``chains``, of latencies.
+def drawn_errors(calibration: Calibration, levels: Sequence[str], chances: Chances, *, chains: bool = False) -> Array:
+    """Return log(true / model) of what levels take to deliver lines, shape (draws, blocks), or, of ``chains``, of latencies.
 
     Without a residual, by :data:`UNKNOWN_DEVIATION`.
     """
-    kernels = _by_kernel(calibration, places, chains)
+    kernels = _by_kernel(calibration, levels, chains)
     if not kernels:
         from scipy.special import ndtri
 

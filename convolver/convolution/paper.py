@@ -22,7 +22,7 @@ def kernel_hit_rates(curve: Curve, levels: Sequence[Level]) -> Array:
     """Return the cumulative hit rates of a curve's kernel at each of its points, shape (points, levels)."""
     lines = kernel_lines(curve, levels)
     served = np.array([lines(point.working_set_bytes) for point in curve.points])
-    # Lines from place k miss in every level before it.
+    # Lines from level k miss in every level before it.
     return 1 - served[:, ::-1].cumsum(axis=1)[:, ::-1]
 
 

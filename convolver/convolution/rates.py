@@ -1,14 +1,14 @@
 """The rate model: seconds of a block from the lines that its references move.
 
     near = ((max(core, serial) + loaded)^n + stored^n)^(1/n)
-    T = max((near^p + place_3^p + ... + memory^p + pages^p + window^p)^(1/p), waiting)
+    T = max((near^p + L3^p + ... + memory^p + pages^p + window^p)^(1/p), waiting)
 
-``loaded`` is the time in which the nearest farther place delivers what loads ask of it, as far as a line that enters the first
+``loaded`` is the time in which the nearest farther level delivers what loads ask of it, as far as a line that enters the first
 level takes turns there with the loads, so that nothing overlaps: more of it on Intel's cores than on AMD's. (The
 execution-cache-memory model says so: Stengel, Treibig, Hager and Wellein, "Quantifying performance bottlenecks of stencil
 computations using the Execution-Cache-Memory model", ICS 2015; Hofmann, Alappat, Hager, Fey and Wellein, "Bridging the
 architecture gap", 2019.) ``stored`` is the rest, and that of the lines of stores, which leave through a buffer beside it.
-``place_k`` is the time in which a farther place delivers the lines that are asked of it, by how they are asked for, and takes
+``L3`` ... ``memory`` are the times in which a level delivers the lines that are asked of it, by how they are asked for, and takes
 dirty lines back; ``pages`` that in which translations are looked up; ``serial`` that of loads which wait for one another,
 where no path is walked; ``window``, there too, that of misses which the core cannot see in time, since only so many loads fit
 into its window; ``waiting`` that of the executed path where it is walked with all latencies, those of chained loads and of what
@@ -31,8 +31,8 @@ from convolver.machine.calibration import Calibration
 class BlockWork:
     """What blocks (rows) ask of a machine, in totals.
 
-    ``core``: seconds when every reference hits the first level and none waits for another. ``lines``: by farther place and class,
-    shape (blocks, places, 4). ``written``: dirty lines that arrive at each place. ``between``: lines left out before each
+    ``core``: seconds when every reference hits the first level and none waits for another. ``lines``: by farther level and class,
+    shape (blocks, levels, 4). ``written``: dirty lines that arrive at each level. ``between``: lines left out before each
     strided one. ``coming``: references to lines on their way. ``alone``: share of the sequential lines that come in one
     stream at a time, x that of the references that find their line in the first level. ``loads``.
     ``chased``: loads that wait for one another; ``chased_share``: of the dependent lines, those that they bring; ``chains``:
@@ -55,7 +55,7 @@ class BlockWork:
 
 
 class Farther(NamedTuple):
-    """Seconds by block and farther place (columns): ``streamed`` for lines at the rate at which they stream, ``scattered`` for
+    """Seconds by block and farther level (columns): ``streamed`` for lines at the rate at which they stream, ``scattered`` for
     what lines out of order take beyond that, ``taken`` for dirty lines that arrive, ``latency`` for chased loads, ``window`` for
     misses that the core cannot see in time. By block: ``first`` for the first level's latency of chased loads, ``walked`` for
     their translations."""
@@ -70,7 +70,7 @@ class Farther(NamedTuple):
 
 
 def farther(work: BlockWork, machine: Calibration) -> Farther:
-    """Return what the places after the first level take."""
+    """Return what the levels after the first level take."""
     sequential, random = np.array(machine.sequential), np.array(machine.random)
     scattered = work.lines[:, :, RANDOM] + work.lines[:, :, DEPENDENT]
     strided = work.lines[:, :, STRIDED] * (1 + machine.between * work.between)[:, None]
@@ -91,7 +91,7 @@ def farther(work: BlockWork, machine: Calibration) -> Farther:
 
 
 def of_loads(work: BlockWork) -> Array:
-    """Return the share of the nearest farther place's lines that loads bring: a line that leaves the first level dirty was
+    """Return the share of the nearest farther level's lines that loads bring: a line that leaves the first level dirty was
     brought by a store, which pays for both ways."""
     lines = work.lines[:, 0].sum(axis=1)
     return np.asarray(1 - np.minimum(work.written[:, 0] / np.where(lines > 0, lines, 1.0), 1.0))
@@ -165,13 +165,13 @@ def norm_shares(parts: Array, exponent: float) -> Array:
 
 
 def _window(lines: Array, loads: Array, machine: Calibration) -> Array:
-    """Return the time of the longest latencies, one a window, by the farthest place that the window's lines come from."""
+    """Return the time of the longest latencies, one a window, by the farthest level that the window's lines come from."""
     windows = np.maximum(loads, 0.0) / machine.window
     left = windows.copy()
     seconds = np.zeros_like(lines)
-    for place in reversed(range(lines.shape[1])):
-        waiting = np.minimum(left, np.maximum(lines[:, place], 0.0))
-        seconds[:, place] = waiting * machine.latency[place]
+    for level in reversed(range(lines.shape[1])):
+        waiting = np.minimum(left, np.maximum(lines[:, level], 0.0))
+        seconds[:, level] = waiting * machine.latency[level]
         left -= waiting
     return seconds
 

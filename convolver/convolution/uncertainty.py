@@ -1,6 +1,6 @@
 """How certain a calibrated prediction is: its parts drawn again and again within what is known of their errors.
 
-Every draw scales the parts of each block's time: what places deliver and latencies by the errors that the model had on kernels
+Every draw scales the parts of each block's time: what levels deliver and latencies by the errors that the model had on kernels
 left out of the calibration and, on a projected machine, by what its factors leave open, the core by the errors of small functions
 (:mod:`convolver.convolution.model_errors`), all by the noise of the profile, and each by the standard error of the sampled hit
 rates.
@@ -31,7 +31,7 @@ BOUND = (0.25, 0.45)
 """Mean and deviation of log(true / estimated) core time where it is a bound by ports and instruction counts, which knows neither
 chains nor mispredicted branches and so is too low more often than too high."""
 UNSEEN_DEVIATION = 0.5
-"""Deviation of the logarithm for the memory of a block without a sample, and for a place whose sampling error is not known."""
+"""Deviation of the logarithm for the memory of a block without a sample, and for a level whose sampling error is not known."""
 OWN_WALK = 0.04
 """Share of the variance between walked windows that each walk has alone: where a few lines more or less come out of order, these
 and all after them meet other instructions. In walks of cg and ls with 0.1 to 0.4 % more or fewer lines it was 0.005 to 0.04."""
@@ -46,7 +46,7 @@ _POOL = 2048
 
 
 class Known(NamedTuple):
-    """What is known of the errors: standard errors of the share that each place serves, relative, nan if unknown; which blocks
+    """What is known of the errors: standard errors of the share that each level serves, relative, nan if unknown; which blocks
     were not sampled; the noise of the profile; whether core times come from executed paths (else: :data:`BOUND`); and for blocks
     near a capacity, which may settle in either of two states, the time in the other one over that of the prediction (1: there is
     one state); relative standard errors of core times between the windows that were walked; and the name of the
@@ -100,13 +100,13 @@ def _core(blocks: NDArray[np.intp], known: Known) -> Array:
     return errors
 
 
-def _assumed(calibration: Calibration, places: Sequence[str]) -> Array:
-    """Return what a projection's factors add to the logarithms of its places, shape (draws, places).
+def _assumed(calibration: Calibration, levels: Sequence[str]) -> Array:
+    """Return what a projection's factors add to the logarithms of its levels, shape (draws, levels).
 
     All blocks err alike, and two machines together only where the same was assumed of both.
     """
-    deviations = np.array(calibration.assumed or (0.0,) * len(places))
-    return np.asarray(deviations * _normal((DRAWS, len(places)), 1001, zlib.crc32(repr(calibration.assumed).encode())))
+    deviations = np.array(calibration.assumed or (0.0,) * len(levels))
+    return np.asarray(deviations * _normal((DRAWS, len(levels)), 1001, zlib.crc32(repr(calibration.assumed).encode())))
 
 
 def _chances(blocks: NDArray[np.intp], number: int) -> Chances:
@@ -139,9 +139,9 @@ def sampling_errors(parts: Array, exponents: tuple[float, float], known: Known) 
     moved[0] *= 1 + core
     moved[-1] += parts[0] * core
     squares = (joined(moved, *exponents) - whole) ** 2
-    for place, errors in enumerate(known.sampling.T):
+    for level, errors in enumerate(known.sampling.T):
         moved, relative = parts.copy(), np.hypot(np.nan_to_num(np.minimum(errors, 1.0), nan=UNSEEN_DEVIATION), unseen)
-        rows = (1, 2) if place == 0 else (place + 2,)
+        rows = (1, 2) if level == 0 else (level + 2,)
         for row in rows:
             moved[row] *= 1 + relative
         squares += (joined(moved, *exponents) - whole) ** 2
@@ -152,13 +152,13 @@ def draw(
     parts: Array,
     exponents: tuple[float, float],
     calibration: Calibration,
-    places: Sequence[str],
+    levels: Sequence[str],
     known: Known,
     functions: NDArray[np.intp],
 ) -> Drawn:
     """Return the seconds of a program, its blocks and its functions, drawn within their errors.
 
-    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``places`` are the farther ones; ``functions`` is a
+    ``parts`` as :func:`convolver.convolution.rates.parts` gives them; ``levels`` are the farther ones; ``functions`` is a
     number of each block's function. Blocks that hold little of the time have the relative width of the others, and the draws of
     their function.
     """
@@ -171,7 +171,7 @@ def draw(
     most = min(int(np.searchsorted(seconds[order].cumsum(), _WHOLE * seconds.sum())) + 1, _MOST)
     large = np.sort(order[:most])
     chunks = np.array_split(large, -(-len(large) // _CHUNK))
-    drawn = np.hstack([_drawn(parts, one, exponents, calibration, places, known) for one in chunks])
+    drawn = np.hstack([_drawn(parts, one, exponents, calibration, levels, known) for one in chunks])
     drawn *= known.other[large] ** np.random.default_rng([_SEED, 600]).random((DRAWS, 1))
     low, high = np.quantile(drawn, QUANTILES, axis=0)
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
@@ -187,11 +187,11 @@ def _drawn(
     blocks: NDArray[np.intp],
     exponents: tuple[float, float],
     calibration: Calibration,
-    places: Sequence[str],
+    levels: Sequence[str],
     known: Known,
 ) -> Array:
     """Return the drawn seconds of some blocks, shape (draws, blocks)."""
-    factors = _factors(blocks, calibration, places, known)
+    factors = _factors(blocks, calibration, levels, known)
     # Waiting is the core's time and what latencies add to it; these err by themselves.
     core, waited = parts[0, blocks], np.maximum(parts[-1, blocks] - parts[0, blocks], 0.0)
     scaled = np.vstack([parts[:-1, blocks], waited])[:, None, :] * factors
@@ -211,20 +211,20 @@ def _grouped(
     return np.array(kept, dtype=np.intp), np.stack(relative, axis=1)
 
 
-def _factors(blocks: NDArray[np.intp], calibration: Calibration, places: Sequence[str], known: Known) -> Array:
+def _factors(blocks: NDArray[np.intp], calibration: Calibration, levels: Sequence[str], known: Known) -> Array:
     """Return the factors of the parts, shape (parts, draws, blocks): as :func:`rates.parts` orders them."""
-    assumed = _assumed(calibration, places)
+    assumed = _assumed(calibration, levels)
     unseen = np.where(known.unseen[blocks], UNSEEN_DEVIATION, 0.0)
     noise = known.noise * _normal((DRAWS, 1), 1000, _own_key(calibration))
     streams, chains = _chances(blocks, 0), _chances(blocks, 1)
     logs = [_core(blocks, known)]
-    for number, place in enumerate(places):
+    for number, level in enumerate(levels):
         # From the far end, so that the memories of machines with different levels err alike.
-        part = len(places) - number
+        part = len(levels) - number
         sampling = np.nan_to_num(np.minimum(known.sampling[blocks, number], 1.0), nan=UNSEEN_DEVIATION)
         sampled = np.hypot(sampling, unseen) * _normal((DRAWS, 1), 500 + part)
-        logs.append(drawn_errors(calibration, [place], streams) + sampled + assumed[:, number : number + 1])
-    latency = drawn_errors(calibration, places, chains, chains=True) + assumed[:, -1:]
+        logs.append(drawn_errors(calibration, [level], streams) + sampled + assumed[:, number : number + 1])
+    latency = drawn_errors(calibration, levels, chains, chains=True) + assumed[:, -1:]
     logs += [logs[-1], latency, logs[-1], latency]  # pages, serial, window, waiting
-    logs.insert(1, logs[1])  # loads and stores of the nearest place err alike
+    logs.insert(1, logs[1])  # loads and stores of the nearest level err alike
     return np.exp(np.stack(logs) + noise)

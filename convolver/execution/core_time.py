@@ -40,9 +40,9 @@ MOST_STATIC = 4096
 """Blocks estimated from their code, at most."""
 
 
-class Places(NamedTuple):
-    """For each block and farther place the share of the block's references that bring a line from there out of order, and the
-    cycles until it is there: arrays (blocks, places). ``walks``: cycles until the page of such a line is translated, one a
+class FarLevels(NamedTuple):
+    """For each block and farther level the share of the block's references that bring a line from there out of order, and the
+    cycles until it is there: arrays (blocks, levels). ``walks``: cycles until the page of such a line is translated, one a
     block."""
 
     rates: NDArray[np.float32]
@@ -56,7 +56,7 @@ class Walk(NamedTuple):
 
     table: CoreTable
     line_bytes: int
-    places: Places | None = None
+    far: FarLevels | None = None
     target: float = CORE_ERROR
 
 
@@ -217,8 +217,8 @@ class _CoreWalks:
 
     def _model(self, walk: Walk, ops: Operations, code: Code) -> Core:
         model = Core(core_parameters(walk.table, walk.line_bytes), ops.classes, code)
-        if walk.places is not None:
-            model.places(self.trace.site_blocks, *walk.places)
+        if walk.far is not None:
+            model.levels(self.trace.site_blocks, *walk.far)
         return model
 
     def _table(self, found: BlockCycles, unseen: NDArray[np.bool_], static: Array) -> pl.DataFrame:

@@ -23,7 +23,10 @@ def page_cache(entries: int) -> tuple[Level, ...]:
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
-    """Error of a point when its kernel was left out of the fit: log(model / measured). ``place`` serves most of its lines."""
+    """Error of a point when its kernel was left out of the fit: log(model / measured).
+
+    ``place`` is the level that serves most of its lines.
+    """
 
     kernel: str
     working_set_bytes: int
@@ -32,19 +35,19 @@ class Residual(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Coefficients of the rate model in seconds; tuples run over the farther places: levels 2..n, then memory.
+    """Coefficients of the rate model in seconds; tuples run over the farther levels: caches 2..n, then memory.
 
     ``sequential`` and ``random`` are costs of a line by how it is asked for, ``write_back`` of a dirty line that arrives at
-    the place; a line of a strided stream costs ``sequential`` x (1 + ``between`` x lines left out before it), one from memory
+    the level; a line of a strided stream costs ``sequential`` x (1 + ``between`` x lines left out before it), one from memory
     of a stream that comes alone up to ``sequential`` x (1 + ``alone``). ``coming`` is what a reference to a line on its way costs
     on top. ``latency`` is that of a dependent load, ``first_latency`` in the first level; ``window`` loads fit into the core's
     window, so one such latency is paid a window. ``page_entries`` translations are kept near (0: no page was seen to cost
     anything); another page, asked for out of order, costs ``walk`` where several are asked for at once, and ``walk_latency`` on
-    top of its place's where a load waits for it. ``huge_walk`` is the part of these that the same page costs where it lies in a
+    top of its level's where a load waits for it. ``huge_walk`` is the part of these that the same page costs where it lies in a
     huge one (0: not measured).
     ``scattered_share`` is the part of the last level that lines out of order find, where it is less than streams do (0: all).
-    ``assumed`` are deviations of the logarithm of each place's costs that the factors of a projection add (empty: measured).
-    ``blocked`` is the share of the time in which the nearest farther place delivers lines of loads that loads cannot use the
+    ``assumed`` are deviations of the logarithm of each level's costs that the factors of a projection add (empty: measured).
+    ``blocked`` is the share of the time in which the nearest farther level delivers lines of loads that loads cannot use the
     first level; in the rest lines enter it beside them. ``near_exponent`` joins what core and loads take with the lines of
     stores and those that enter beside, ``exponent`` the rest of the parts of a block's time
     (:mod:`convolver.convolution.rates`).

@@ -8,7 +8,7 @@ A file ``NAME.derived.json`` holds the changes; the profile is made from the bas
 - page walks take as much longer as memory does;
 - the kernel's costs are those of ``kernel_base``, where one is named: a virtual machine adds its own to them, which are not the
   CPU's;
-- ``deviation`` says by how much (of the logarithm) costs of a place erred where such a machine could be compared with a measured
+- ``deviation`` says by how much (of the logarithm) costs of a level erred where such a machine could be compared with a measured
   one; it widens the intervals.
 """
 
@@ -63,8 +63,8 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def apply(self, base: MachineProfile, kernel_base: MachineProfile | None = None) -> MachineProfile:
         """Return the profile of the CPU, given those of its bases; raises what :func:`project` raises."""
-        scales = {(place, "latency"): factor for place, factor in self.latencies.items()}
-        scales |= {(place, "bandwidth"): factor for place, factor in self.bandwidths.items()}
+        scales = {(level, "latency"): factor for level, factor in self.latencies.items()}
+        scales |= {(level, "bandwidth"): factor for level, factor in self.bandwidths.items()}
         found = project(base, self.name, Changes(sizes=self.sizes, scales=scales, clock=self.clock), note=self.source)
         kernel = {cost.name: cost for cost in found.kernel}
         if kernel_base is not None:
@@ -73,13 +73,13 @@ class Derivation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         calibration = found.calibration
         if calibration is not None:
             own = math.log1p(zlib.crc32(self.name.encode()) * 1e-14)  # errors of equal deviations would count as the same errors
-            walks, places = self.latencies.get(MEMORY, 1.0), len(found.hierarchy)
+            walks, levels = self.latencies.get(MEMORY, 1.0), len(found.hierarchy)
             calibration = msgspec.structs.replace(
                 calibration,
                 walk=calibration.walk * walks,
                 walk_latency=calibration.walk_latency * walks,
                 scattered_share=0.0,
-                assumed=tuple(math.hypot(one, self.deviation) + own for one in calibration.assumed or (0.0,) * places),
+                assumed=tuple(math.hypot(one, self.deviation) + own for one in calibration.assumed or (0.0,) * levels),
             )
         return msgspec.structs.replace(
             found,

@@ -139,8 +139,8 @@ def _check_level(level: Level) -> None:
 
 def _check_together(levels: Sequence[Level]) -> None:
     """Raise :class:`HierarchyError` where levels do not go together, nearest first."""
-    for place, level in enumerate(levels):
-        above = levels[:place]
+    for number, level in enumerate(levels):
+        above = levels[:number]
         if level.inclusion == "inclusive" and any(each.line_bytes > level.line_bytes for each in above):
             raise HierarchyError(f"{level.level} cannot be inclusive: a level above has larger lines.")
         if any(each.shared for each in above) and not level.shared:

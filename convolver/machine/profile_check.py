@@ -51,8 +51,8 @@ def projection_doubt(profile: MachineProfile) -> str:
     known = profile.calibration
     if known is None or not any(known.assumed):
         return ""
-    places = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
-    parts = [f"{place} {100 * deviation:.0f} %" for place, deviation in zip(places, known.assumed, strict=True) if deviation]
+    levels = [*(level.level for level in profile.hierarchy[1:]), MEMORY]
+    parts = [f"{level} {100 * deviation:.0f} %" for level, deviation in zip(levels, known.assumed, strict=True) if deviation]
     return f"No single factor fits all access patterns of a level, so intervals are wider than the base's: {', '.join(parts)}."
 
 

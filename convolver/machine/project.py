@@ -10,8 +10,8 @@ What is assumed, so that a projection can be judged:
 - the core's clock scales instructions and the caches in the core's clock domain: all levels but the last;
 - the core's width scales what is fetched, issued and retired in a cycle and all buffers; its ports stay;
 - in huge pages no translation is missing;
-- the coefficients of the rate model scale as the curves do; since no one factor holds for all that a place is asked for, each
-  factor f makes its place uncertain by a share of log f (:data:`FACTOR_DEVIATION`), beside what the base's calibration errs by;
+- the coefficients of the rate model scale as the curves do; since no one factor holds for all that a level is asked for, each
+  factor f makes its level uncertain by a share of log f (:data:`FACTOR_DEVIATION`), beside what the base's calibration errs by;
 - no point becomes faster than the same curve in the first level.
 
 Samples are dropped: nothing of a projection was measured.
@@ -42,7 +42,7 @@ _SPEEDS = ("bandwidth", "latency")
 
 
 FACTOR_DEVIATION = 0.4
-"""Deviation of the logarithm of a place's costs by kernel, as a share of that of the factor: about so far apart lay the
+"""Deviation of the logarithm of a level's costs by kernel, as a share of that of the factor: about so far apart lay the
 slowdowns of streams, and those of what waits, where one busy neighbor made a memory slower for all of them (0.36)."""
 _FLOATING = ("throughput.fp_", "throughput.divide_single", "throughput.divide_double", "throughput.root_")
 """Figures of the core that more floating-point operations a second change."""
@@ -72,10 +72,10 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 def _split(word: str, example: str) -> tuple[str, str, str]:
     key, equals, value = word.partition("=")
-    place, dot, what = key.partition(".")
-    if not (equals and dot and place and what and value):
+    part, dot, what = key.partition(".")
+    if not (equals and dot and part and what and value):
         raise UsageError(f"'{word}' is no change; write for example {example}.")
-    return place.strip(), what.strip(), value.strip()
+    return part.strip(), what.strip(), value.strip()
 
 
 def _factor(word: str, text: str) -> float:
@@ -102,11 +102,11 @@ def parse_changes(sets: Sequence[str], scales: Sequence[str]) -> Changes:
     speeds: dict[tuple[str, str], float] = {}
     core = {"clock": 1.0, "flops": 1.0, "width": 1.0}
     for word in scales:
-        place, what, value = _split(word, "memory.bandwidth=2 or core.clock=1.2")
-        if place == "core" and what in core:
+        part, what, value = _split(word, "memory.bandwidth=2 or core.clock=1.2")
+        if part == "core" and what in core:
             core[what] = _factor(word, value)
-        elif place != "core" and what in _SPEEDS:
-            speeds[place, what] = _factor(word, value)
+        elif part != "core" and what in _SPEEDS:
+            speeds[part, what] = _factor(word, value)
         else:
             raise UsageError(f"'{word}' cannot be scaled; LEVEL.bandwidth, LEVEL.latency and core.clock, .flops or .width can.")
     changes = Changes(sizes=geometry["size"], ways=geometry["ways"], scales=speeds)
@@ -254,15 +254,15 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
     """Scale the coefficients as the curves: streams by bandwidth, what waits by latency, the near levels by the clock."""
     if known is None:
         return None
-    places = [*(level.level for level in old[1:]), MEMORY]
+    levels = [*(level.level for level in old[1:]), MEMORY]
 
     def scaled(values: Sequence[float], pattern: str) -> tuple[float, ...]:
-        return tuple(value * _time_factor(pattern, place, old, changes) for value, place in zip(values, places, strict=True))
+        return tuple(value * _time_factor(pattern, level, old, changes) for value, level in zip(values, levels, strict=True))
 
     return msgspec.structs.replace(
         known,
-        intervals=_project_intervals(known, places, old, changes),
-        assumed=_assumed(known, places, changes),
+        intervals=_project_intervals(known, levels, old, changes),
+        assumed=_assumed(known, levels, changes),
         sequential=scaled(known.sequential, "unit"),
         random=scaled(known.random, "random"),
         write_back=scaled(known.write_back, "unit"),
@@ -275,29 +275,29 @@ def _project_calibration(known: Calibration | None, old: Sequence[Level], change
 
 
 def _project_intervals(
-    known: Calibration, places: Sequence[str], old: Sequence[Level], changes: Changes
+    known: Calibration, levels: Sequence[str], old: Sequence[Level], changes: Changes
 ) -> dict[str, tuple[float, float]]:
     """Scale each interval as its coefficient."""
     patterns = {"sequential": "unit", "random": "random", "write_back": "unit", "latency": "chase"}
 
     def factor(name: str) -> float:
-        kind, _, place = name.partition(" ")
-        if kind in patterns and place in places:
-            return _time_factor(patterns[kind], place, old, changes)
+        kind, _, level = name.partition(" ")
+        if kind in patterns and level in levels:
+            return _time_factor(patterns[kind], level, old, changes)
         return 1 / changes.clock if kind == "coming" else 1.0
 
     return {name: (low * factor(name), high * factor(name)) for name, (low, high) in known.intervals.items()}
 
 
-def _assumed(known: Calibration, places: Sequence[str], changes: Changes) -> tuple[float, ...]:
-    """Return how uncertain the factors make each place's costs, on top of what a base's own factors did."""
+def _assumed(known: Calibration, levels: Sequence[str], changes: Changes) -> tuple[float, ...]:
+    """Return how uncertain the factors make each level's costs, on top of what a base's own factors did."""
 
-    def own(place: str) -> float:
-        factors = (factor for (name, _), factor in changes.scales.items() if name == place)
+    def own(level: str) -> float:
+        factors = (factor for (name, _), factor in changes.scales.items() if name == level)
         return FACTOR_DEVIATION * max((abs(math.log(factor)) for factor in factors), default=0.0)
 
-    before = known.assumed or (0.0,) * len(places)
-    found = tuple(round(math.hypot(old, own(place)), 4) for old, place in zip(before, places, strict=True))
+    before = known.assumed or (0.0,) * len(levels)
+    found = tuple(round(math.hypot(old, own(level)), 4) for old, level in zip(before, levels, strict=True))
     return found if any(found) else ()
 
 

@@ -28,7 +28,7 @@ WIDTH = 8
 HEADROOM = 4.0
 """The picture ends at so many times the fastest curve; faster blocks, whose references cost next to nothing, stand there."""
 INSIDE = 1.1
-"""How far inside its place's range a block is drawn, as a factor of the range's ends."""
+"""How far inside its level's range a block is drawn, as a factor of the range's ends."""
 LEAST_SHARE = 0.001
 """Blocks below this share of the time are left out of the picture (their sum is in the note)."""
 
@@ -69,17 +69,17 @@ def equivalent_working_set(machine: MachineProfile, random_share: float, rate: f
     return low
 
 
-def _beside_its_place(machine: MachineProfile, location: str, size: float) -> float:
-    """Return the working set moved into the range of the place, or the two, where the block's lines are found (A/B): a block that
+def _inside_its_level(machine: MachineProfile, location: str, size: float) -> float:
+    """Return the working set moved into the range of the level, or the two, where the block's lines are found (A/B): a block that
     L2 serves stays inside L2, although its rate may be that of a stream from memory, since other work takes its time."""
-    places = location.split("/") if location else []
+    levels = location.split("/") if location else []
     edges = [(level.level, float(level.size_bytes)) for level in machine.hierarchy]
     names = [name for name, _ in edges]
-    if not places or not {*places} <= {*names, MEMORY}:
+    if not levels or not {*levels} <= {*names, MEMORY}:
         return size
-    first = names.index(places[0]) if places[0] != MEMORY else len(names)
+    first = names.index(levels[0]) if levels[0] != MEMORY else len(names)
     low = edges[first - 1][1] * INSIDE if first else 0.0
-    high = dict(edges).get(places[-1], math.inf) / INSIDE
+    high = dict(edges).get(levels[-1], math.inf) / INSIDE
     return min(max(size, low), high)
 
 
@@ -97,7 +97,7 @@ def block_points(machine: MachineProfile, times: BlockTimes, least: float = LEAS
         {
             **row,
             "share": row["seconds"] / whole,
-            "working_set_bytes": _beside_its_place(
+            "working_set_bytes": _inside_its_level(
                 machine,
                 row["data_set_location"],
                 equivalent_working_set(machine, row["random_share"], row["memory_rate"]),
@@ -140,7 +140,7 @@ def draw(machine: MachineProfile, times: BlockTimes | None, look: Look, *, top: 
             axes,
             look,
             f"Circles: basic blocks, area = predicted user time ({held:.1%} of {format_seconds(times.seconds)}), at their rate "
-            "and the working set at which the curves give it, within the place of their lines."
+            "and the working set at which the curves give it, within the level of their lines."
             + (" At the top edge: hardly any time on memory." if beyond else ""),
         )
         circles(axes, points, "working_set_bytes", "shown_rate", look, top)

@@ -20,10 +20,10 @@ def calibration_document(profile: MachineProfile) -> dict[str, Any]:
         return {}
     document = msgspec.to_builtins(profile.calibration)
     document.pop("residuals")
-    return {**document, "places": _places(profile), "left_out_error": _by(profile, "place"), "kernels": _by(profile, "kernel")}
+    return {**document, "places": _levels(profile), "left_out_error": _by(profile, "place"), "kernels": _by(profile, "kernel")}
 
 
-def _places(profile: MachineProfile) -> list[str]:
+def _levels(profile: MachineProfile) -> list[str]:
     return [*(level.level for level in profile.hierarchy[1:]), MEMORY]
 
 
@@ -42,9 +42,9 @@ def print_calibration(profile: MachineProfile) -> None:
 
     found = profile.calibration
     assert found is not None
-    table = grid(["place"], ["sequential line", "random line", "write-back", "latency"])
+    table = grid(["level"], ["sequential line", "random line", "write-back", "latency"])
     columns = (found.sequential, found.random, found.write_back, found.latency)
-    for name, *values in zip(_places(profile), *columns, strict=True):
+    for name, *values in zip(_levels(profile), *columns, strict=True):
         table.add_row(name, *(f"{1e9 * value:.3g} ns" for value in values))
     console = out()
     console.print(table)
@@ -66,6 +66,6 @@ def print_calibration(profile: MachineProfile) -> None:
         f"{found.points} points, last level {last.level} of {last.size_bytes / 2**20:.3g} MiB. With each kernel left out in "
         f"turn, the median error is {100 * found.median_error:.1f} %, the mean {100 * found.mean_error:.1f} %."
     )
-    for title, field in (("place", "place"), ("kernel", "kernel")):
+    for title, field in (("level", "place"), ("kernel", "kernel")):
         parts = ", ".join(f"{name} {100 * value:.0f}" for name, value in _by(profile, field).items())
         console.print(f"Median error in % by {title}: {parts}.")

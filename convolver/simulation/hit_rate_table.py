@@ -152,11 +152,11 @@ class SimulatedRuns:
         other._shares, other._block_of = self._shares, block_of
         return other
 
-    def _from_sets(self, machine: Target, place: int) -> bool:
+    def _from_sets(self, machine: Target, level: int) -> bool:
         has_sets = self._sets is not None and machine in self._sets
-        if place == 0 and self.sampled.classes > EXACT_CLASSES:
+        if level == 0 and self.sampled.classes > EXACT_CLASSES:
             return has_sets and self.sampled.windows is None
-        return has_sets and (place > 0 or self.sampled.windows is None or self._even(machine))
+        return has_sets and (level > 0 or self.sampled.windows is None or self._even(machine))
 
     def _set_shares(self, machine: Target) -> _Shares | None:
         """Return what the set sample has of each block's references; None where nothing is known of those."""
@@ -181,49 +181,49 @@ class SimulatedRuns:
         shares = self._set_shares(machine)
         return shares is not None and shares.even
 
-    def _other(self, machine: Target, place: int) -> NDArray[np.bool_] | None:
+    def _other(self, machine: Target, level: int) -> NDArray[np.bool_] | None:
         """Return the blocks of a level that come from the references in order although the level comes from the set sample.
 
         What refers to a few lines all the time, as to the stack or to what a structure holds, lies in sampled sets in whole
         or not at all. An even sample has few such blocks, but says nothing of those it lacks and the wrong thing of those it
         has in part. The larger levels seldom hear of them.
         """
-        mixed = place == 0 and self.sampled.windows is not None and self._from_sets(machine, place)
+        mixed = level == 0 and self.sampled.windows is not None and self._from_sets(machine, level)
         shares = self._set_shares(machine) if mixed else None
         if shares is None:
             return None
         other = shares.other[self._block_of]
         return other if other.any() else None
 
-    def sample(self, machine: Target, place: int) -> str:
+    def sample(self, machine: Target, level: int) -> str:
         """Name the sample that a level comes from."""
-        return self.sampled.sets if self._from_sets(machine, place) else str(self.sampled.windows)
+        return self.sampled.sets if self._from_sets(machine, level) else str(self.sampled.windows)
 
-    def _grouped(self, machine: Target, place: int) -> Counts:
+    def _grouped(self, machine: Target, level: int) -> Counts:
         """Return the counts of a level from its sample, shape (owners, groups); keeps their totals by group."""
-        source = self._sets if self._from_sets(machine, place) else self._windows
-        counts: Counts = source.grouped_counts(machine, place)  # type: ignore[union-attr]
-        self._totals[machine.name, place] = (counts.misses.sum(axis=0), counts.accesses.sum(axis=0))
+        source = self._sets if self._from_sets(machine, level) else self._windows
+        counts: Counts = source.grouped_counts(machine, level)  # type: ignore[union-attr]
+        self._totals[machine.name, level] = (counts.misses.sum(axis=0), counts.accesses.sum(axis=0))
         return counts
 
-    def _level(self, machine: Target, place: int, touched: NDArray[np.intp] | None = None) -> _Level:
+    def _level(self, machine: Target, level: int, touched: NDArray[np.intp] | None = None) -> _Level:
         """Return a level of the caches; ``touched`` are its blocks, without them those with an access."""
-        grouped = self._grouped(machine, place)
-        counts, more = self.blocks.level(grouped, self._error(machine, place)), self._pattern_misses(grouped)
-        other = self._other(machine, place)
+        grouped = self._grouped(machine, level)
+        counts, more = self.blocks.level(grouped, self._error(machine, level)), self._pattern_misses(grouped)
+        other = self._other(machine, level)
         if other is not None:
-            windows = self._windows.grouped_counts(machine, place)
+            windows = self._windows.grouped_counts(machine, level)
             ordered = self.blocks.level(windows, self._window_error)
             counts = BlockCounts(*(np.where(other, there, here) for here, there in zip(counts, ordered, strict=True)))
             misses = self._pattern_misses(windows)
             more = {name: np.where(other, misses[name], here) for name, here in more.items()}
-        more |= {name: self.blocks.fold(array) for name, array in self._windows.more_counts(machine, place).items()}
+        more |= {name: self.blocks.fold(array) for name, array in self._windows.more_counts(machine, level).items()}
         touched = np.flatnonzero(counts.accesses) if touched is None else touched
-        return _Level(machine.hierarchy[place].level, self.sample(machine, place), touched, counts, more, other)
+        return _Level(machine.hierarchy[level].level, self.sample(machine, level), touched, counts, more, other)
 
-    def _error(self, machine: Target, place: int) -> float | None:
+    def _error(self, machine: Target, level: int) -> float | None:
         """Return the standard error of a level whose sample has none or an unknown one; None: its groups tell."""
-        return None if self._from_sets(machine, place) else self._window_error
+        return None if self._from_sets(machine, level) else self._window_error
 
     @property
     def _window_error(self) -> float | None:
@@ -240,33 +240,33 @@ class SimulatedRuns:
         import polars as pl
 
         first = self._level(machine, 0)
-        caches = [first, *(self._level(machine, place, first.touched) for place in range(1, len(machine.hierarchy)))]
-        tlb = [self._tlb_level(machine, place) for place in range(len(machine.system.tlb))]
+        caches = [first, *(self._level(machine, level, first.touched) for level in range(1, len(machine.hierarchy)))]
+        tlb = [self._tlb_level(machine, level) for level in range(len(machine.system.tlb))]
         windows = str(self.sampled.windows)
         frames = [_frame(machine.name, self.blocks.numbers, levels, windows) for levels in (caches, tlb) if levels]
         return pl.concat(frames, how="diagonal")
 
-    def _tlb_level(self, machine: Target, place: int) -> _Level:
+    def _tlb_level(self, machine: Target, level: int) -> _Level:
         """Return the rows of a level of the TLB, whose name no cache level has."""
-        counts = self._windows.grouped_counts(machine, len(machine.hierarchy) + place)
+        counts = self._windows.grouped_counts(machine, len(machine.hierarchy) + level)
         folded = self.blocks.level(counts, self._window_error)
-        name, sample = machine.system.tlb[place].level, str(self.sampled.windows)
+        name, sample = machine.system.tlb[level].level, str(self.sampled.windows)
         return _Level(name, sample, np.flatnonzero(folded.accesses), folded, {})
 
-    def _whole_error(self, machine: Target, place: int) -> float | None:
+    def _whole_error(self, machine: Target, level: int) -> float | None:
         """Standard error of a level's miss rate over the whole program; None where it is not known."""
-        error = self._error(machine, place)
+        error = self._error(machine, level)
         if error is None:
-            if (machine.name, place) not in self._totals:
-                self._grouped(machine, place)
-            error = float(ratio_error(*self._totals[machine.name, place]))
+            if (machine.name, level) not in self._totals:
+                self._grouped(machine, level)
+            error = float(ratio_error(*self._totals[machine.name, level]))
         return None if math.isnan(error) else error
 
     def document(self, machine: Target) -> dict[str, Any]:
         """Return the machine's entry in the header."""
         levels = [
-            {"level": level.level, "sample": self.sample(machine, place), "standard_error": self._whole_error(machine, place)}
-            for place, level in enumerate(machine.hierarchy)
+            {"level": one.level, "sample": self.sample(machine, level), "standard_error": self._whole_error(machine, level)}
+            for level, one in enumerate(machine.hierarchy)
         ]
         return {**machine.to_document(), "samples": levels}
 

@@ -56,11 +56,11 @@ def variants(
     Raises :class:`UsageError` for an unknown level or more than 256 variants, :class:`HierarchyError` for an impossible geometry.
     """
     (own,) = targets(machine)
-    place = next((place for place, each in enumerate(own.hierarchy) if each.level == level), None)
-    if place is None:
+    number = next((number for number, each in enumerate(own.hierarchy) if each.level == level), None)
+    if number is None:
         known = ", ".join(each.level for each in own.hierarchy)
         raise UsageError(f"'{own.name}' has no cache level '{level}'; it has {known}.")
-    base = own.hierarchy[place]
+    base = own.hierarchy[number]
     kinds = prefetchers or [base.prefetcher.kind if base.prefetcher else "none"]
     asked = (sizes or [base.size_bytes], ways or [base.ways], policies or [base.policy], inclusions or [base.inclusion], kinds)
     found = {_label(own, base): base}
@@ -72,13 +72,13 @@ def variants(
     if len(found) > 256:
         raise UsageError(f"{len(found)} variants are too many for one pass; ask for at most 256.")
     try:
-        return [_with_level(own, place, each) for each in found.values()]
+        return [_with_level(own, number, each) for each in found.values()]
     except HierarchyError as error:
         raise HierarchyError(f"A variant of {level} is not possible: {error}") from error
 
 
-def _with_level(machine: Target, place: int, level: Level) -> Target:
-    levels = [*machine.hierarchy[:place], level, *machine.hierarchy[place + 1 :]]
+def _with_level(machine: Target, number: int, level: Level) -> Target:
+    levels = [*machine.hierarchy[:number], level, *machine.hierarchy[number + 1 :]]
     return Target(_label(machine, level), machine.system._replace(hierarchy=check_levels(levels)))
 
 

@@ -149,7 +149,7 @@ void cv_core_free(cv_core *c)
         return;
     /* clang-format off */
     void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->site_owner, c->owner, c->causes, c->place, c->cycles, c->executions, c->fetch_queue.entry,
+                           c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
                            c->reorder.entry, c->loads.entry, c->stores.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */
@@ -160,39 +160,39 @@ void cv_core_free(cv_core *c)
     free(c);
 }
 
-static int valid_places(const cv_core *c, const cv_core_places_of *given)
+static int valid_shares(const cv_core *c, const cv_core_far_shares *given)
 {
-    if (given->places > CV_CORE_PLACES)
+    if (given->levels > CV_CORE_LEVELS)
         return 0;
     for (size_t i = 0; i < c->sites; i++)
         if (given->owner[i] >= given->owners)
             return 0;
-    for (size_t i = 0; i < given->owners * given->places; i++)
+    for (size_t i = 0; i < given->owners * given->levels; i++)
         if (!(given->rates[i] >= 0 && given->rates[i] <= 1))
             return 0;
     return 1;
 }
 
-cv_status cv_core_places(cv_core *c, const cv_core_places_of *given)
+cv_status cv_core_levels(cv_core *c, const cv_core_far_shares *given)
 {
-    if (!valid_places(c, given))
+    if (!valid_shares(c, given))
         return CV_ERROR_ARGUMENT;
-    free(c->place), free(c->site_owner);
+    free(c->far), free(c->site_owner);
     c->site_owner = NULL;
-    c->places = 0;
-    c->place = calloc(given->owners + 1, sizeof *c->place);
-    if (!c->place || !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
+    c->levels = 0;
+    c->far = calloc(given->owners + 1, sizeof *c->far);
+    if (!c->far || !copied((void **)&c->site_owner, given->owner, c->sites, sizeof *given->owner))
         return CV_ERROR_MEMORY;
     for (size_t i = 0; i < given->owners; i++) {
-        place_owner *const one = &c->place[i];
-        memcpy(one->rate, given->rates + i * given->places, given->places * sizeof *one->rate);
-        memcpy(one->latency, given->latencies + i * given->places, given->places * sizeof *one->latency);
+        far_lines *const one = &c->far[i];
+        memcpy(one->rate, given->rates + i * given->levels, given->levels * sizeof *one->rate);
+        memcpy(one->latency, given->latencies + i * given->levels, given->levels * sizeof *one->latency);
         one->walk = given->walks[i];
-        for (uint32_t k = 0; k < given->places; k++)
+        for (uint32_t k = 0; k < given->levels; k++)
             one->due += one->rate[k] * (float)(one->walk + one->latency[k]);
     }
-    c->places = given->places;
-    c->place_owners = given->owners;
+    c->levels = given->levels;
+    c->far_owners = given->owners;
     return CV_OK;
 }
 

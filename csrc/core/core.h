@@ -16,13 +16,13 @@
 
 typedef struct {
     uint64_t line, arrival;
-    uint32_t place;
+    uint32_t level;
 } line_entry;
 
-/* The last line that a value stems from: when it arrived, and from which place beyond the first level. */
+/* The last line that a value stems from: when it arrived, and from which level beyond the first. */
 typedef struct {
     uint64_t cycle;
-    uint32_t place;
+    uint32_t level;
 } line_origin;
 
 typedef struct {
@@ -33,13 +33,13 @@ typedef struct {
     uint8_t loaded;    /* by a load */
 } core_register;
 
-/* What an owner's references bring from each place beyond the first level: lines a reference, and those that they have not met yet.
+/* What an owner's references bring from each level beyond the first: lines a reference, and those that they have not met yet.
  * `due`: cycles that they take in the mean, a reference; `surplus`: those of the lines that counted ones brought beyond that. */
 typedef struct {
-    float rate[CV_CORE_PLACES], owed[CV_CORE_PLACES], due;
-    uint16_t latency[CV_CORE_PLACES], walk;
+    float rate[CV_CORE_LEVELS], owed[CV_CORE_LEVELS], due;
+    uint16_t latency[CV_CORE_LEVELS], walk;
     double surplus;
-} place_owner;
+} far_lines;
 
 /* Cycles by which issue was late, and what for; `since`: when. */
 typedef struct {
@@ -58,10 +58,10 @@ struct cv_core {
     cv_core_op *op;
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;
-    uint32_t places;
-    size_t place_owners;
+    uint32_t levels;
+    size_t far_owners;
     uint32_t *site_owner;
-    place_owner *place;
+    far_lines *far;
     cv_streams streams;               /* which lines come in order, so that they are fetched ahead */
     near_sets targets, code, decoded; /* taken branches by their addresses, lines of code, and those that are decoded */
     near_sets pages;                  /* whose translations are near */

@@ -6,39 +6,39 @@
 
 #define MOST_OWED 16 /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
 
-/* Cycles until a line is there: first the walk that translates its page, then the way from its place. Both 0: the first level's. */
+/* Cycles until a line is there: first the walk that translates its page, then the way from its level. Both 0: the first level's. */
 typedef struct {
-    uint32_t walk, latency, place;
+    uint32_t walk, latency, level;
 } line_way;
 
 /* So many references of an owner add its shares to what is owed; where the last of them brings a line out of order, it pays, the farthest
- * place first. Returns that place, or CV_CORE_PLACES. */
-static inline uint32_t owe(place_owner *owner, uint32_t references, int pays)
+ * level first. Returns that level, or CV_CORE_LEVELS. */
+static inline uint32_t owe(far_lines *owner, uint32_t references, int pays)
 {
-    for (int k = 0; k < CV_CORE_PLACES; k++) { /* all of them, so that they are added at once */
+    for (int k = 0; k < CV_CORE_LEVELS; k++) { /* all of them, so that they are added at once */
         const float owed = owner->owed[k] + (float)references * owner->rate[k];
         owner->owed[k] = owed < MOST_OWED ? owed : MOST_OWED;
     }
-    for (uint32_t k = CV_CORE_PLACES; pays && k-- > 0;)
+    for (uint32_t k = CV_CORE_LEVELS; pays && k-- > 0;)
         if (owner->owed[k] >= 1) {
             owner->owed[k] -= 1;
             return k;
         }
-    return CV_CORE_PLACES;
+    return CV_CORE_LEVELS;
 }
 
 /* How far away a reference's line is. */
-static inline line_way load_place(cv_core *c, const cv_path *path, size_t reference)
+static inline line_way load_way(cv_core *c, const cv_path *path, size_t reference)
 {
     if (c->latency)
         return (line_way){0, c->latency[reference], 0};
-    if (!c->places)
+    if (!c->levels)
         return (line_way){0, 0, 0};
-    place_owner *const owner = &c->place[c->site_owner[path->sites[reference]]];
+    far_lines *const owner = &c->far[c->site_owner[path->sites[reference]]];
     const uint64_t line = path->addresses[reference] >> c->line_shift;
     const int pays = c->out_of_order ? c->out_of_order[reference] : cv_streams_surprised(&c->streams, line);
-    const uint32_t place = owe(owner, 1, pays);
-    const line_way way = place == CV_CORE_PLACES ? (line_way){0, 0, 0} : (line_way){owner->walk, owner->latency[place], place};
+    const uint32_t level = owe(owner, 1, pays);
+    const line_way way = level == CV_CORE_LEVELS ? (line_way){0, 0, 0} : (line_way){owner->walk, owner->latency[level], level};
     if (c->counted)
         owner->surplus += (float)(way.walk + way.latency) - owner->due;
     return way;
@@ -51,14 +51,14 @@ static inline line_origin line_arrival(cv_core *c, uint64_t address, uint64_t st
     const uint64_t line = address >> c->line_shift;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
     if (e->line == line && e->arrival > start)
-        return (line_origin){e->arrival, e->place};
+        return (line_origin){e->arrival, e->level};
     if (!way.latency)
         return (line_origin){0, 0};
     const uint64_t room = queue_room(&c->fills), translated = start + way.walk;
     const uint64_t arrival = (room > translated ? room : translated) + way.latency;
     queue_put(&c->fills, arrival, (blame){0, 0, 0});
-    *e = (line_entry){line, arrival, way.place};
-    return (line_origin){arrival, way.place};
+    *e = (line_entry){line, arrival, way.level};
+    return (line_origin){arrival, way.level};
 }
 
 /* The operation that executes has a line's data, and waits for a port. */
@@ -129,15 +129,15 @@ static inline int renamable(const cv_core *c, const cv_core_op *op, uint32_t byt
     return !c->params.renamed_moves || (bytes >= 4 && (op->flags & (CV_CORE_MOVED | CV_CORE_STORE) || op->n_addresses > 1));
 }
 
-/* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of places beyond the second
- * level hold that: what was timed there touched more pages. */
+/* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of levels beyond the second
+ * hold that: what was timed there touched more pages. */
 static inline uint32_t translation(cv_core *c, uint64_t address, line_way way)
 {
     const uint64_t page = address >> PAGE_SHIFT;
     if (page == c->page || c->latency)
         return 0;
     c->page = page;
-    return near_use(&c->pages, page, page) || way.place ? 0 : c->params.page_cycles;
+    return near_use(&c->pages, page, page) || way.level ? 0 : c->params.page_cycles;
 }
 
 /* One load whose address is known at `cycle`; returns when its data can be used. */
@@ -196,7 +196,7 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
         }
         const uint64_t address = path->addresses[at];
         uint32_t bytes = c->site_bytes[path->sites[at]];
-        const line_way way = load_place(c, path, at);
+        const line_way way = load_way(c, path, at);
         for (at++; at < end && !(op->flags & CV_CORE_ELEMENTS) && !c->site_store[path->sites[at]] && path->addresses[at] == address + bytes;
              at++)
             bytes += c->site_bytes[path->sites[at]];
@@ -239,7 +239,7 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
         const uint32_t site = path->sites[at], bytes = c->site_bytes[site];
         if (!c->site_store[site])
             continue;
-        load_place(c, path, at); /* nothing waits for a store's line, but the lines after it follow */
+        load_way(c, path, at); /* nothing waits for a store's line, but the lines after it follow */
         const uint64_t address = path->addresses[at], start = addressed ? ready : ports_take(&c->ports, c->params.store_ports, 1, ready);
         if (bytes > most)
             c->committed += 2;

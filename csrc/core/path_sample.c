@@ -408,10 +408,10 @@ void cv_sample_walk_free(cv_sample_walk *w)
 /* The surplus of an owner since it was taken last. */
 static double taken_surplus(cv_core *c, uint32_t owner)
 {
-    if (owner >= c->place_owners)
+    if (owner >= c->far_owners)
         return 0;
-    const double surplus = c->place[owner].surplus;
-    c->place[owner].surplus = 0;
+    const double surplus = c->far[owner].surplus;
+    c->far[owner].surplus = 0;
     return surplus;
 }
 

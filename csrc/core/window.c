@@ -201,7 +201,7 @@ static uint32_t cause(const cv_core *c, uint64_t from, uint64_t to, uint64_t tur
 {
     const uint64_t gap = to - from, line = c->line.cycle > from ? (c->line.cycle < to ? c->line.cycle : to) - from : 0;
     if (line && 2 * line >= gap)
-        return CV_CAUSE_PLACES + c->line.place;
+        return CV_CAUSE_LEVELS + c->line.level;
     if (c->port_wait && 2 * c->port_wait >= turn)
         return CV_CAUSE_PORTS + c->port_waited;
     return reads ? CV_CAUSE_L1 : CV_CAUSE_DEPENDENT;
@@ -335,7 +335,7 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch)
     c->loop_path = 0;
     if (cycle > c->issued) {
         const uint64_t gap = cycle - c->issued, line = c->line.cycle > c->issued ? c->line.cycle - c->issued : 0;
-        charge_late(c, (blame){0, branch, CV_CAUSE_PLACES + c->line.place}, line < gap ? line : gap);
+        charge_late(c, (blame){0, branch, CV_CAUSE_LEVELS + c->line.level}, line < gap ? line : gap);
         charge_late(c, (blame){0, branch, CV_CAUSE_BRANCHES}, line < gap ? gap - line : 0);
         c->issued = c->fetched = c->block_fetched = cycle;
         c->slots = c->group = 0;
@@ -445,12 +445,12 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
 
 void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)
 {
-    if (!c->places || owner >= c->place_owners)
+    if (!c->levels || owner >= c->far_owners)
         return;
     /* What was owed where the gaps begin is not known: of what may be, half is forgotten soonest, and each part of a line is as likely. */
     const float unknown = MOST_OWED / 2 + (float)course->phase / UINT16_MAX;
-    place_owner *const one = &c->place[owner];
-    for (uint32_t k = 0; k < c->places; k++)
+    far_lines *const one = &c->far[owner];
+    for (uint32_t k = 0; k < c->levels; k++)
         one->owed[k] = course->lines > CV_CORE_COURSE ? unknown : 0;
     const uint32_t count = course->lines < CV_CORE_COURSE ? course->lines : CV_CORE_COURSE;
     for (uint32_t i = course->lines - count; i != course->lines; i++)

@@ -19,7 +19,7 @@
 #define CV_CORE_WRITES 4
 #define CV_CORE_PORTS 24
 #define CV_CORE_STACK_POINTER 4 /* register that a plain address without registers is of: push, pop, call, return */
-#define CV_CORE_PLACES 4        /* beyond the first level that a load can be served from */
+#define CV_CORE_LEVELS 4        /* beyond the first that can serve a load, memory included */
 
 enum cv_core_op_flags {
     CV_CORE_LOAD = 1,                /* reads memory */
@@ -143,20 +143,20 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
 cv_status cv_core_learn(cv_core *core, const cv_core_class *classes, size_t n_classes, const cv_core_op *op);
 void cv_core_free(cv_core *core);
 
-/* Where lines that come out of order are found: of the references of owner o the share rates[o * places + k] brings one from place k
- * beyond the first level, which takes latencies[o * places + k] cycles after the walks[o] that the translation of its page takes. `owner`
+/* Where lines that come out of order are found: of the references of owner o the share rates[o * levels + k] brings one from level k
+ * beyond the first, which takes latencies[o * levels + k] cycles after the walks[o] that the translation of its page takes. `owner`
  * has one number below `owners` for each site. */
 typedef struct {
-    uint32_t places;
+    uint32_t levels;
     size_t owners;
     const uint32_t *owner;
     const float *rates;
     const uint16_t *latencies, *walks;
-} cv_core_places_of;
+} cv_core_far_shares;
 
 /* Which reference brings such a line is seen from the path: one whose line was neither used lately nor follows a stream. Arrays are copied.
  */
-cv_status cv_core_places(cv_core *core, const cv_core_places_of *given);
+cv_status cv_core_levels(cv_core *core, const cv_core_far_shares *given);
 
 /* What came before of the references of one owner: how many of them from each line out of order to the next, that one included, for the
  * last CV_CORE_COURSE lines (gap[lines % CV_CORE_COURSE] is the oldest one, or 0), and how many since the last; a random number. */
@@ -180,9 +180,9 @@ enum cv_core_cause {
     CV_CAUSE_WIDTH,     /* as many were issued or retired as can be in a cycle */
     CV_CAUSE_DEPENDENT, /* buffers were full of what waited for results */
     CV_CAUSE_L1,        /* ... for loads that find their data in the first level, or for stores that enter it */
-    CV_CAUSE_PLACES     /* ... for lines of the first place beyond it; the others follow, then the ports */
+    CV_CAUSE_LEVELS     /* ... for lines of the next level; the farther ones follow, then the ports */
 };
-#define CV_CAUSE_PORTS (CV_CAUSE_PLACES + CV_CORE_PLACES)
+#define CV_CAUSE_PORTS (CV_CAUSE_LEVELS + CV_CORE_LEVELS)
 #define CV_CORE_CAUSES (CV_CAUSE_PORTS + CV_CORE_PORTS)
 
 /* Count from now on what each owner's operations are to blame for: `owner` has one number below `owners` for each operation, or another

@@ -60,7 +60,7 @@ void cv_path_sample_segments(const cv_path_sample *sample, const uint32_t *windo
 
 /* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction.
  * `surplus`: cycles on the way of the lines that they brought out of order, beyond what their shares of all references would bring. Blocks
- * are the owners of cv_core_places. */
+ * are the owners of cv_core_levels. */
 typedef struct {
     uint32_t window, block;
     uint64_t cycles, executions;

@@ -167,7 +167,7 @@ def main() -> None:
             print(repeats, *(f"{value:.2f}" for value in found), flush=True)
         for repeats in options.full_repeats:
             for one in agreements([str(program), options.full_side, str(repeats)], folder):
-                rates = [f"{one.deviations[place]:.1f} ({one.relative[place]:.1%})" for place in range(3)]
+                rates = [f"{one.deviations[level]:.1f} ({one.relative[level]:.1%})" for level in range(3)]
                 off = one.seconds - one.full_seconds
                 rows.append([repeats, one.machine, *rates, f"{off / one.error:.1f} ({off / one.full_seconds:.1%})"])
                 print(*rows[-1], one, flush=True)

@@ -85,9 +85,9 @@ int main(void)
                               .first_reference = reference,
                               .addresses = addresses,
                               .sites = sites};
-        const cv_core_places_of places = {3, SITES, owner, rates, latencies, walks};
-        const cv_core_places_of beyond = {3, SITES - 1, owner, rates, latencies, walks};
-        if (turn == 2 && (cv_core_places(core, &beyond) != CV_ERROR_ARGUMENT || cv_core_places(core, &places) != CV_OK))
+        const cv_core_far_shares shares = {3, SITES, owner, rates, latencies, walks};
+        const cv_core_far_shares beyond = {3, SITES - 1, owner, rates, latencies, walks};
+        if (turn == 2 && (cv_core_levels(core, &beyond) != CV_ERROR_ARGUMENT || cv_core_levels(core, &shares) != CV_OK))
             return 2;
         if (cv_core_walk(core, &path, turn ? flags : NULL, NULL) != CV_OK)
             return 3;

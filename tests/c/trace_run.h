@@ -85,11 +85,11 @@ static void walk(const cv_trace *trace, cv_path_sample *sample)
     for (int i = 0; i < OWNERS; i++)
         rates[i] = (float)i / OWNERS, latency[i] = 100;
     const cv_core_code code = {segments, ops, sites, first, address, address, op, word, word, flag};
-    const cv_core_places_of places = {1, OWNERS, owner, rates, latency, walks};
+    const cv_core_far_shares shares = {1, OWNERS, owner, rates, latency, walks};
     const cv_block_map map = {ops, OWNERS, block, flag};
     cv_core *core = NULL;
     cv_sample_walk *one = NULL;
-    if (first[segments] == ops && cv_core_new(&SOME_CORE, &class, 1, &code, &core) == CV_OK && cv_core_places(core, &places) == CV_OK)
+    if (first[segments] == ops && cv_core_new(&SOME_CORE, &class, 1, &code, &core) == CV_OK && cv_core_levels(core, &shares) == CV_OK)
         one = cv_sample_walk_new(sample, core, &map);
     for (uint32_t i = 0; one && i <= cv_path_sample_count(sample); i++)
         cv_sample_walk_windows(one, &i, 1);

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.falls import RANDOM, Falls
-from convolver.analyzing.waiting import places_of
+from convolver.analyzing.waiting import far_levels
 from convolver.machine.catalog import find_machine
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
@@ -76,7 +76,7 @@ def found(traced: Trace, machine: str) -> tuple[Falls, NDArray[np.float32]]:
     """Where references fall on a machine, and the lines that its core waits for: each machine once, as the store keeps less."""
     profile = find_machine(machine)
     where = analyze(traced, [profile]).parts[0].falls
-    return where, places_of(where, profile).rates
+    return where, far_levels(where, profile).rates
 
 
 @requires_tool

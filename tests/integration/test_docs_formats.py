@@ -97,8 +97,8 @@ def unnamed(page: str, found: set[str]) -> list[str]:
     return sorted(name for name in found if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", page))
 
 
-PER_PLACE = r"^(hit_rate|served|written_back|error|brought|scattered)_(L\d|memory)|^pages_|^(limit|near_cycles|waiting_cycles)_"
-"""Columns that there is one of for each level, place, pattern or cause."""
+PER_LEVEL = r"^(hit_rate|served|written_back|error|brought|scattered)_(L\d|memory)|^pages_|^(limit|near_cycles|waiting_cycles)_"
+"""Columns that there is one of for each level, pattern or cause."""
 SOMETIMES = {"replay", "burst_interval", "set_share", "elapsed"}
 """Of a prediction with MPI events, of a trace with a budget, and of a program with threads."""
 WRITTEN = {
@@ -120,7 +120,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_a_page_names_all_fields_and_columns_of_a_file(page, written):
-    found = {name for name in names(written / WRITTEN[page]) if not re.search(PER_PLACE, name)}
+    found = {name for name in names(written / WRITTEN[page]) if not re.search(PER_LEVEL, name)}
     assert not unnamed(text(page), found)
 
 

@@ -368,10 +368,10 @@ class Run:
 
     def _chain(self, levels: list[Options], shared: dict[int, Cache]) -> Cache:
         below = None
-        for place in reversed(range(len(levels))):
-            if place not in shared or not levels[place].shared:
-                shared[place] = Cache(levels[place], below, self.counts[place], self)
-            below = shared[place]
+        for number in reversed(range(len(levels))):
+            if number not in shared or not levels[number].shared:
+                shared[number] = Cache(levels[number], below, self.counts[number], self)
+            below = shared[number]
         return below
 
     def feed(self, references, core: int = 0) -> None:
@@ -391,13 +391,13 @@ class Run:
                     cache.prefetch(number, owner)
                 self.wishes.clear()
 
-    def resident(self, place: int) -> int:
-        caches = {id(cache): cache for first in self.first for cache in [_at(first, place)]}
+    def resident(self, level: int) -> int:
+        caches = {id(cache): cache for first in self.first for cache in [_at(first, level)]}
         return sum(line is not None for cache in caches.values() for ways in cache.ways for line in ways)
 
 
-def _at(cache: Cache, place: int) -> Cache:
-    return cache if place == 0 else _at(cache.below, place - 1)
+def _at(cache: Cache, level: int) -> Cache:
+    return cache if level == 0 else _at(cache.below, level - 1)
 
 
 class _Columns(dict):

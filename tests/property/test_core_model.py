@@ -28,7 +28,7 @@ def _op(class_=ALU, reads=(), addresses=(), writes=(), flags=0, slots=1):
     return row
 
 
-def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), sites=(), flags=None, places=None, latencies=None):
+def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), sites=(), flags=None, levels=None, latencies=None):
     """Return the cycles of each operation of one segment that is visited again and again; sites: (op, bytes, store)."""
     classes = [PortClass(0, 0, 0, 1), PortClass((1 << ports) - 1, latency, latency, 1), PortClass(1 << 20, 9, 9, 9)]
     classes.append(PortClass(1, latency, latency, 1))  # on the first of the ports only
@@ -36,8 +36,8 @@ def _walk(ops, visits, *, params=PARAMS, latency=1, ports=1, references=(), site
     zero = np.zeros(1, dtype=np.uint64)
     code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), *(np.array(c) for c in columns))
     core = Core(params, classes, code)
-    if places:
-        core.places(np.zeros(len(sites)), *places, *(() if len(places) == 3 else (np.zeros(1),)))
+    if levels:
+        core.levels(np.zeros(len(sites)), *levels, *(() if len(levels) == 3 else (np.zeros(1),)))
     per_visit = len(sites)
     first = np.arange(visits + 1) * per_visit
     tiled = np.tile(np.arange(per_visit), visits)
@@ -201,12 +201,12 @@ def test_a_page_costs_more_where_too_many_are_used_in_turn(power, turns, cycles)
 
 
 @given(st.integers(2, 30), st.integers(20, 200), st.integers(1, 9), st.booleans())
-def test_the_latency_of_a_far_place_holds_its_pages(length, latency, cycles, far):
+def test_the_latency_of_a_far_level_holds_its_pages(length, latency, cycles, far):
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
     rates = np.array([[1.0 - far, float(far)]])
     params = PARAMS | {"near_pages": 8, "page_cycles": cycles}
     walked = {"references": FAR_APART * np.arange(1, length + 1), "sites": [(0, 8, False)]}
-    total = _walk([chase], length, params=params, places=(rates, np.full((1, 2), latency)), **walked).sum()
+    total = _walk([chase], length, params=params, levels=(rates, np.full((1, 2), latency)), **walked).sum()
     assert total == length * (latency + (0 if far else cycles))
 
 
@@ -245,16 +245,16 @@ FAR_APART = 1 << 20  # bytes: no stream goes so far
 @given(st.integers(2, 60), st.integers(20, 400))
 def test_a_chain_of_loads_from_farther_away_takes_that_latency_each(length, latency):
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.ones((1, 1)), np.full((1, 1), latency))
-    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
+    levels = (np.ones((1, 1)), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], levels=levels)
     assert cycles.sum() == length * latency
 
 
 @given(st.integers(2, 60), st.integers(20, 400), st.integers(1, 400))
 def test_a_walk_comes_before_the_latency_of_a_chain(length, latency, walk):
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.ones((1, 1)), np.full((1, 1), latency), np.full(1, walk))
-    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
+    levels = (np.ones((1, 1)), np.full((1, 1), latency), np.full(1, walk))
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], levels=levels)
     assert cycles.sum() == length * (latency + walk)
 
 
@@ -265,18 +265,18 @@ def test_a_load_holds_no_fill_buffer_while_its_page_is_looked_up(rounds, latency
     length = rounds * PARAMS["fill_buffers"]
     far = {"references": FAR_APART * np.arange(1, length + 1), "sites": [(0, 8, False)]}
     rates, latencies = np.ones((1, 1)), np.full((1, 1), latency)
-    near = _walk([load], length, places=(rates, latencies, np.zeros(1)), **far).sum()
+    near = _walk([load], length, levels=(rates, latencies, np.zeros(1)), **far).sum()
     assert near >= rounds * latency
-    assert _walk([load], length, places=(rates, latencies, np.full(1, walk)), **far).sum() == near + walk
+    assert _walk([load], length, levels=(rates, latencies, np.full(1, walk)), **far).sum() == near + walk
 
 
 @given(st.integers(1, 60), st.integers(1, 4))
-def test_places_share_the_loads_as_their_rates_say(quarters, part):
+def test_levels_share_the_loads_as_their_rates_say(quarters, part):
     """One load in four, two in four ... comes from farther away: exactly as many, evenly."""
     length, latency = 4 * quarters, 100
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.full((1, 1), part / 4), np.full((1, 1), latency))
-    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], places=places)
+    levels = (np.full((1, 1), part / 4), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], levels=levels)
     assert cycles.sum() == part * quarters * latency + (4 - part) * quarters * PARAMS["load_latency"]
 
 
@@ -284,8 +284,8 @@ def test_places_share_the_loads_as_their_rates_say(quarters, part):
 def test_a_stream_is_waited_for_until_it_is_followed(length, latency):
     """Five steps alike make a stream; a prefetcher has the lines after them."""
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.ones((1, 1)), np.full((1, 1), latency))
-    cycles = _walk([chase], length, references=FAR_APART + 64 * np.arange(length), sites=[(0, 8, False)], places=places)
+    levels = (np.ones((1, 1)), np.full((1, 1), latency))
+    cycles = _walk([chase], length, references=FAR_APART + 64 * np.arange(length), sites=[(0, 8, False)], levels=levels)
     waited = min(length, EARLY)
     assert cycles.sum() == waited * latency + (length - waited) * PARAMS["load_latency"]
 
@@ -294,10 +294,10 @@ def test_a_stream_is_waited_for_until_it_is_followed(length, latency):
 def test_a_copy_through_several_pages_at_once_is_a_stream_a_page(turns, together, latency):
     """As glibc copies what is large: some lines from each of four pages in turn."""
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.ones((1, 1)), np.full((1, 1), latency))
+    levels = (np.ones((1, 1)), np.full((1, 1), latency))
     turn, page, line = (axis.ravel() for axis in np.meshgrid(np.arange(turns), np.arange(4), np.arange(together), indexing="ij"))
     references = FAR_APART + 4096 * page + 64 * (together * turn + line)
-    cycles = _walk([chase], len(references), references=references, sites=[(0, 8, False)], places=places)
+    cycles = _walk([chase], len(references), references=references, sites=[(0, 8, False)], levels=levels)
     waited = 4 * min(turns * together, EARLY)
     assert cycles.sum() == waited * latency + (len(references) - waited) * PARAMS["load_latency"]
 
@@ -307,10 +307,10 @@ def test_lines_that_stores_bring_pay_what_is_owed_and_nothing_waits(length):
     """Every reference owes half a line: the store after each load pays for both."""
     store = _op(0, addresses=(3,), flags=native.STORE | native.NO_PORT)
     chase = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
-    places = (np.full((1, 1), 0.5), np.full((1, 1), 300))
+    levels = (np.full((1, 1), 0.5), np.full((1, 1), 300))
     sites = [(0, 8, False), (1, 8, True)]
     near = _walk([chase, store], length, references=FAR_APART * np.arange(1, 2 * length + 1), sites=sites)
-    far = _walk([chase, store], length, references=FAR_APART * np.arange(1, 2 * length + 1), sites=sites, places=places)
+    far = _walk([chase, store], length, references=FAR_APART * np.arange(1, 2 * length + 1), sites=sites, levels=levels)
     assert far.sum() == near.sum()
 
 

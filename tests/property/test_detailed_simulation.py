@@ -27,8 +27,8 @@ def _feed(simulator: DetailedSimulator, references, core: int = 0) -> None:
     simulator.feed(address, size, write, block, core=core)
 
 
-def _counted(simulator: DetailedSimulator, place: int) -> dict:
-    rows = simulator.counts(place)
+def _counted(simulator: DetailedSimulator, level: int) -> dict:
+    rows = simulator.counts(level)
     return {
         (name, owner): int(rows[owner, column])
         for column, name in enumerate(COUNTS)
@@ -37,22 +37,22 @@ def _counted(simulator: DetailedSimulator, place: int) -> dict:
     }
 
 
-def _resident(simulator, place):
-    counted = dict(zip(COUNTS, simulator.counts(place).sum(axis=0).tolist(), strict=True))
+def _resident(simulator, level):
+    counted = dict(zip(COUNTS, simulator.counts(level).sum(axis=0).tolist(), strict=True))
     return counted["fills"] - counted["evictions"]
 
 
-def _expected(run: Run, place: int) -> dict:
-    return {(name, owner): n for name, by_owner in run.counts[place].items() for owner, n in by_owner.items() if n}
+def _expected(run: Run, level: int) -> dict:
+    return {(name, owner): n for name, by_owner in run.counts[level].items() for owner, n in by_owner.items() if n}
 
 
 def _same(references, levels, semantics="write-back"):
     simulator, run = _made(levels, semantics=semantics), Run(levels, semantics=semantics)
     _feed(simulator, references)
     run.feed(references)
-    for place in range(len(levels)):
-        assert _counted(simulator, place) == _expected(run, place)
-        assert _resident(simulator, place) == run.resident(place)
+    for level in range(len(levels)):
+        assert _counted(simulator, level) == _expected(run, level)
+        assert _resident(simulator, level) == run.resident(level)
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ def test_cores_that_share_levels_count_like_the_slow_model(turns, levels):
     for references, core in turns:
         _feed(simulator, references, core)
         run.feed(references, core)
-    for place in range(len(levels)):
-        assert _counted(simulator, place) == _expected(run, place)
-        assert _resident(simulator, place) == run.resident(place)
+    for level in range(len(levels)):
+        assert _counted(simulator, level) == _expected(run, level)
+        assert _resident(simulator, level) == run.resident(level)
 
 
 @settings(max_examples=100, deadline=None)
@@ -88,8 +88,8 @@ def test_the_detailed_engine_counts_like_the_fast_one(references, levels):
     address, size, write, block = arrays(references).values()
     fast.feed(address, size, write, block)
     detailed.feed(address, size, write, block)
-    for place in range(len(levels)):
-        assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
+    for level in range(len(levels)):
+        assert np.array_equal(np.stack(fast.counts(0, level), axis=1), detailed.counts(level)[:, :3])
 
 
 @settings(max_examples=100, deadline=None)
@@ -104,8 +104,8 @@ def test_threads_with_levels_of_their_own_count_like_cores(turns, levels, own):
         fast.thread(thread)
         fast.feed(address, size, write, block)
         detailed.feed(address, size, write, block, core=thread)
-    for place in range(len(levels)):
-        assert np.array_equal(np.stack(fast.counts(0, place), axis=1), detailed.counts(place)[:, :3])
+    for level in range(len(levels)):
+        assert np.array_equal(np.stack(fast.counts(0, level), axis=1), detailed.counts(level)[:, :3])
 
 
 @settings(max_examples=100, deadline=None)
@@ -124,10 +124,10 @@ def test_complexes_count_like_machines_of_their_own(turns, levels, own, parts, a
         for simulator in (together, alone[thread // adjacent % parts]):
             simulator.thread(thread)
             simulator.feed(address, size, write, block)
-    for place in range(len(levels)):
-        counts = np.stack(together.counts(1, place), axis=1)
+    for level in range(len(levels)):
+        counts = np.stack(together.counts(1, level), axis=1)
         for one in alone:
-            found = np.stack(one.counts(0, place), axis=1)
+            found = np.stack(one.counts(0, level), axis=1)
             counts[: len(found)] -= found
         assert not counts.any()
 
@@ -137,7 +137,7 @@ def test_complexes_count_like_machines_of_their_own(turns, levels, own, parts, a
 def test_lines_accesses_and_prefetches_are_conserved(references, levels):
     simulator = _made(levels)
     _feed(simulator, references)
-    totals = [dict(zip(COUNTS, simulator.counts(place).sum(axis=0).tolist(), strict=True)) for place in range(len(levels))]
+    totals = [dict(zip(COUNTS, simulator.counts(level).sum(axis=0).tolist(), strict=True)) for level in range(len(levels))]
     for own, level in zip(totals, levels, strict=True):
         assert 0 <= own["fills"] - own["evictions"] <= level.sets * level.ways
         assert own["misses"] <= own["accesses"]
@@ -173,8 +173,8 @@ def test_what_a_warm_up_would_have_counted_is_missing(before, after, levels):
     _feed(both, before)
     _feed(both, after)
     assert warmed.references == len(after)
-    for place in range(len(levels)):
-        assert np.array_equal(warmed.counts(place).sum(axis=0), both.counts(place).sum(axis=0) - first.counts(place).sum(axis=0))
+    for level in range(len(levels)):
+        assert np.array_equal(warmed.counts(level).sum(axis=0), both.counts(level).sum(axis=0) - first.counts(level).sum(axis=0))
 
 
 def _chain(cache):
@@ -195,8 +195,8 @@ def test_inclusive_levels_hold_all_that_is_above_and_exclusive_ones_nothing(refe
     run = Run(levels)
     run.feed(references)
     chain = list(_chain(run.first[0]))
-    for place, cache in enumerate(chain):
+    for level, cache in enumerate(chain):
         if cache.is_.inclusion == "inclusive":
-            assert all(_held(above) <= _held(cache) for above in chain[:place])
-        if cache.is_.inclusion == "exclusive" and place == 1:
+            assert all(_held(above) <= _held(cache) for above in chain[:level])
+        if cache.is_.inclusion == "exclusive" and level == 1:
             assert not _held(cache) & _held(chain[0])

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from convolver._native import core_walk as native
 from convolver._native.branch_predictor import MISPREDICTED
-from convolver._native.core_walk import FIRST_PLACE, FIRST_PORT, Code, Core, PortClass
+from convolver._native.core_walk import FIRST_PORT, SECOND_LEVEL, Code, Core, PortClass
 from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.limit_shares import LIMIT
@@ -74,10 +74,10 @@ def causes(ops, visits=400, warm=200, flags=None, sites=(), step=64, latency=4, 
         ([_op(SLOW, writes=(3,))], FIRST_PORT + 20, {}),
         ([_op(ALU, writes=(3,))] * 6, FIRST_PORT, {}),
         ([_op(0, flags=native.NO_PORT)], native.WIDTH_CAUSE, {"visits": 4000}),
-        ([_op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)], FIRST_PLACE - 1, {"sites": [(0, 8, False)]}),
+        ([_op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)], SECOND_LEVEL - 1, {"sites": [(0, 8, False)]}),
         (
             [_op(0, writes=(3,), flags=native.LOAD | native.NO_PORT), *[_op(0, flags=native.NO_PORT)] * 30],
-            FIRST_PLACE,
+            SECOND_LEVEL,
             {"sites": [(0, 8, False)], "latencies": 300},
         ),
     ],

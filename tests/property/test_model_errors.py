@@ -16,7 +16,7 @@ POINTS = st.lists(
 
 
 def calibration(points):
-    residuals = tuple(Residual(kernel=kernel, working_set_bytes=1, place=place, error=error) for kernel, place, error in points)
+    residuals = tuple(Residual(kernel=kernel, working_set_bytes=1, place=level, error=error) for kernel, level, error in points)
     zeros = dict.fromkeys(("exponent", "first_latency", "between", "coming", "window", "median_error", "mean_error"), 0.0)
     empty = dict.fromkeys(("sequential", "random", "write_back", "latency"), ())
     return Calibration(simulator="", points=0, intervals={}, residuals=residuals, **zeros, **empty)
@@ -28,10 +28,10 @@ def chances(draws=50, blocks=3):
 
 
 @given(POINTS, st.booleans())
-def test_only_errors_of_the_right_kernels_and_places_are_drawn(points, chains):
-    places = ["L2", "memory"]
-    found = drawn_errors(calibration(points), places, chances(), chains=chains)
-    known = [-error for kernel, place, error in points if place in places and kernel.startswith("chase") == chains]
+def test_only_errors_of_the_right_kernels_and_levels_are_drawn(points, chains):
+    levels = ["L2", "memory"]
+    found = drawn_errors(calibration(points), levels, chances(), chains=chains)
+    known = [-error for kernel, level, error in points if level in levels and kernel.startswith("chase") == chains]
     assert found.shape == (50, 3)
     if known:
         assert set(found.ravel()) <= set(known)

@@ -45,7 +45,7 @@ def gathered(visits, plan, max_visits=1 << 20, lines=()):
 
 
 def _core(rates=()):
-    """Return a core of chained additions; ``rates``: of the loads of both segments, share of lines from the one farther place."""
+    """Return a core of chained additions; ``rates``: of the loads of both segments, share of lines from the one farther level."""
     ops = np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
     address = np.array([0x401000, 0x401040], dtype=np.uint64)
     sites = np.zeros(len(rates), dtype=np.uint16)
@@ -53,8 +53,8 @@ def _core(rates=()):
     code = Code(np.array([0, LENGTH, 2 * LENGTH]), address, address + np.uint64(LENGTH), ops, sites, sites + 8, sites > 0)
     core = Core(PARAMS | {"code_bytes": 0, "near_targets": 0}, classes, code)
     if rates:
-        places = np.array(rates).reshape(-1, 1)
-        core.places(np.arange(len(rates)), places, np.full(places.shape, 300), np.zeros(len(rates)))
+        shares = np.array(rates).reshape(-1, 1)
+        core.levels(np.arange(len(rates)), shares, np.full(shares.shape, 300), np.zeros(len(rates)))
     return core
 
 

@@ -135,7 +135,7 @@ def test_a_vector_and_its_coefficients_are_the_same():
     assert begin.values(begin.vector())[-4] == pytest.approx(TRUE.coming)
 
 
-def test_no_place_is_nearer_than_the_one_before_it():
+def test_no_level_is_nearer_than_the_one_before_it():
     begin = Start(TRUE)
     for seed in range(20):
         vector = begin.vector() + np.random.default_rng(seed).normal(0, 2, len(begin.vector()))

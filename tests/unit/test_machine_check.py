@@ -108,7 +108,7 @@ def test_a_projected_machine_says_so_and_the_bundled_ones_have_no_missing_curves
 
 def test_a_machine_compared_with_itself_has_ratios_of_one():
     rows = compare_rows(machine(), machine())
-    assert len(rows) == 4 * 3 + 1 + 1  # curves in three places, an instruction, a cost of the kernel
+    assert len(rows) == 4 * 3 + 1 + 1  # curves in three levels, an instruction, a cost of the kernel
     assert {row["ratio"] for row in rows} == {1.0}
 
 

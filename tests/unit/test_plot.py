@@ -109,7 +109,7 @@ def test_a_block_lies_where_the_curves_give_its_rate(chain):
             assert 1 / ((1 - wild) * unit + wild * random) == pytest.approx(point["memory_rate"], rel=1e-6)
 
 
-def test_a_block_is_drawn_inside_the_place_of_its_lines(chain):
+def test_a_block_is_drawn_inside_the_level_of_its_lines(chain):
     import polars as pl
 
     from convolver.convolution.block_times import BlockTimes

@@ -37,8 +37,8 @@ KNOWN = Calibration(
     mean_error=0.06,
     intervals={},
     residuals=tuple(
-        Residual(kernel=f"k{number}", working_set_bytes=4096, place=place, error=float(error))
-        for place in ("L2", "memory")
+        Residual(kernel=f"k{number}", working_set_bytes=4096, place=level, error=float(error))
+        for level in ("L2", "memory")
         for number, error in enumerate(ERRORS)
     ),
 )
@@ -56,12 +56,12 @@ def test_a_stream_pays_core_and_lines_by_the_norm():
     assert times.header["method"] == "calibrated"
 
 
-def test_random_lines_pay_for_places_and_one_latency_a_window():
+def test_random_lines_pay_for_levels_and_one_latency_a_window():
     one = known()
     times = convolved(signature(loads(1000, pattern="random")), hit_rates([(0, 1000, 800, 300)], one), one)
-    places = [500 * 3, 300 * 40]
+    levels = [500 * 3, 300 * 40]
     window = 10 * 82  # every window of a hundred loads has a line from memory
-    assert times.seconds == pytest.approx(np.sqrt((500 + places[0]) ** 2 + places[1] ** 2 + window**2) * NS)
+    assert times.seconds == pytest.approx(np.sqrt((500 + levels[0]) ** 2 + levels[1] ** 2 + window**2) * NS)
 
 
 def test_a_chase_waits_for_every_load():
@@ -320,7 +320,7 @@ def test_the_interval_of_a_target_includes_its_other_state():
 
 
 def test_parts_join_as_the_formula_says():
-    """The longer of core and serial, what loads bring from nearby on top, stores beside both, the far places by the norm."""
+    """The longer of core and serial, what loads bring from nearby on top, stores beside both, the far levels by the norm."""
     core, loaded, stored, memory, pages, serial, window, waiting = 3.0, 2.0, 12.0, 5.0, 0.0, 3.0, 0.0, 0.0
 
     def seconds(*parts):
@@ -332,7 +332,7 @@ def test_parts_join_as_the_formula_says():
 
 
 def test_lines_of_stores_do_not_hold_the_loads_up():
-    """Of four lines of the nearest place three were brought by stores: they leave it dirty."""
+    """Of four lines of the nearest level three were brought by stores: they leave it dirty."""
     one = known(exponent=1.0, near_exponent=np.inf)
     row = {**loads(1000), "loads": 250, "stores": 750}
     rates = hit_rates([(0, 1000, 400, 0, [300, 0])], one)

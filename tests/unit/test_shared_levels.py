@@ -60,11 +60,11 @@ def _expected(streams, turn, spaces):
 
 
 def _check(rates, run, space):
-    for place, level in enumerate(("L1", "L2")):
+    for number, level in enumerate(("L1", "L2")):
         rows = rates.table.filter(pl.col("level") == level)
         for block, accesses, misses in rows.select("block", "accesses", "misses").iter_rows():
-            assert accesses == run[place][0][10 * space + block]
-            assert misses == run[place][1][10 * space + block]
+            assert accesses == run[number][0][10 * space + block]
+            assert misses == run[number][1][10 * space + block]
 
 
 @pytest.mark.parametrize("turn", [1, 10, 64])

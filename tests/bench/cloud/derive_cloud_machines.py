@@ -82,7 +82,7 @@ def core(family: int, model: int) -> Core:
 
 
 class Latencies(NamedTuple):
-    """What a row's curve says: nanoseconds of each place, and the effective last level in bytes."""
+    """What a row's curve says: nanoseconds of each level, and the effective last level in bytes."""
 
     l1: float
     l2: float
@@ -259,7 +259,7 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
 
 
 def check(rows: dict[str, dict[str, str]]) -> None:
-    """Derive each measured machine from each other one and print the errors of its curves by place."""
+    """Derive each measured machine from each other one and print the errors of its curves by level."""
     for target, cpu in MEASURED.items():
         measured = find_machine(target)
         for base in MEASURED:
@@ -282,10 +282,10 @@ def check(rows: dict[str, dict[str, str]]) -> None:
                 values = np.log([point.seconds_per_reference for point in other.points])
                 for point in curve.points:
                     size = point.working_set_bytes
-                    place = next((level.level for level in measured.hierarchy_reported if size <= level.size_bytes), MEMORY)
+                    home = next((level.level for level in measured.hierarchy_reported if size <= level.size_bytes), MEMORY)
                     error = float(np.interp(math.log(size), sizes, values)) - math.log(point.seconds_per_reference)
-                    errors.setdefault(place, []).append(error)
-            text = ", ".join(f"{place} {median(map(abs, found)):.2f} ({median(found):+.2f})" for place, found in errors.items())
+                    errors.setdefault(home, []).append(error)
+            text = ", ".join(f"{level} {median(map(abs, found)):.2f} ({median(found):+.2f})" for level, found in errors.items())
             print(f"{target} from {base}: {text}")
 
 
