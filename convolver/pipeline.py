@@ -1,4 +1,4 @@
-"""The whole chain behind one call: analyze, convolve, ratio. The only place in which the parts are composed."""
+"""The whole chain in one call: analyze, convolve, ratio. The only place in which the parts are composed."""
 
 from __future__ import annotations
 

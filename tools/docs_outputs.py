@@ -155,12 +155,12 @@ def measures(page: Path) -> bool:
 
 def write_all(outputs: Outputs, wanted: Sequence[Path]) -> list[str]:
     """Write pages: getting started, those that measure one after the other, then all others; returns what went wrong."""
-    told = [write(outputs, START, wanted)]
-    others = [page for page in wanted if page != START and not told[0]]
-    told += [write(outputs, page, wanted) for page in others if measures(page)]
+    problems = [write(outputs, START, wanted)]
+    others = [page for page in wanted if page != START and not problems[0]]
+    problems += [write(outputs, page, wanted) for page in others if measures(page)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told += pool.map(lambda page: write(outputs, page, wanted), [page for page in others if not measures(page)])
-    return [text for text in told if text]
+        problems += pool.map(lambda page: write(outputs, page, wanted), [page for page in others if not measures(page)])
+    return [text for text in problems if text]
 
 
 def main(names: list[str], folder: Path, fresh: bool) -> int:
@@ -170,9 +170,9 @@ def main(names: list[str], folder: Path, fresh: bool) -> int:
         shutil.rmtree(outputs.folder, ignore_errors=True)
     for name in names:
         outputs.forget(DOCS / name)
-    told = write_all(outputs, [DOCS / name for name in names] or pages())
-    print("".join(f"\n{text}\n" for text in told), end="", file=sys.stderr)
-    return 1 if told else 0
+    problems = write_all(outputs, [DOCS / name for name in names] or pages())
+    print("".join(f"\n{text}\n" for text in problems), end="", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -98,8 +98,8 @@ def agree(shown: tuple[str, ...] | list[str], real: list[str]) -> bool:
 
     The rest may differ with the machine (what is installed, how noisy it is) and with the size of the problem.
     """
-    told = [line for line in shown if line != CUT and words(line)]
-    return 3 * len(missing(shown, real)) <= len(told)
+    compared = [line for line in shown if line != CUT and words(line)]
+    return 3 * len(missing(shown, real)) <= len(compared)
 
 
 def refreshed(page: Path, printed: list[list[str]], host: str) -> str:

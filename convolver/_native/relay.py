@@ -1,4 +1,4 @@
-"""Typed wrapper of csrc/include/cv_relay.h: several simulators, each on a thread of its own, behind one decoder."""
+"""Typed wrapper of csrc/include/cv_relay.h: several simulators that one decoder feeds, each on a thread of its own."""
 
 from __future__ import annotations
 

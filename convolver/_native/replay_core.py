@@ -1,4 +1,4 @@
-"""The replay core behind numpy: packing events, running them on a network, parsing .dim text."""
+"""The replay core on numpy arrays: packing events, running them on a network, parsing .dim text."""
 
 from __future__ import annotations
 

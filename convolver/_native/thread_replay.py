@@ -1,4 +1,4 @@
-"""The replay of threads behind numpy: packing the events of a run, running them on a machine."""
+"""The replay of threads on numpy arrays: packing the events of a run, running them on a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps behind ``convolver predict``: gather the machines and the trace, predict, keep the artifacts."""
+"""The steps of ``convolver predict``: gather the machines and the trace, predict, keep the artifacts."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def unsettled_share(timed: Iterable[Timed]) -> float:
     return 1 - sum(stable) / len(stable) if stable else 1.0
 
 
-def told_unsettled_share(profile: MachineProfile) -> float:
+def reported_unsettled_share(profile: MachineProfile) -> float:
     """Return the share of its points that did not settle, as the profile's probe reported it; 0 where it does not say."""
     return float(profile.provenance.get("noise", {}).get("unstable_share", 0.0))
 

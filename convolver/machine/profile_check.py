@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from convolver.machine.contention import busy_counts, shares_core
 from convolver.machine.maps import MEMORY, plateau
-from convolver.machine.noise import is_disturbed, told_unsettled_share
+from convolver.machine.noise import is_disturbed, reported_unsettled_share
 from convolver.machine.profile import MachineProfile
 from convolver.units import format_bytes, format_share
 
@@ -89,7 +89,7 @@ def _noise(profile: MachineProfile) -> Iterator[Finding]:
     load, cpus = profile.provenance.get("load_before", [0.0])[0], profile.cpu.get("cpus", 1)
     if load > _BUSY_LOAD * cpus:
         yield Finding("warning", f"The machine was busy when it was probed: load {load:.1f} on {cpus} CPUs.")
-    if is_disturbed(share := told_unsettled_share(profile)):
+    if is_disturbed(share := reported_unsettled_share(profile)):
         yield Finding("warning", f"{format_share(share)} of its points did not settle.")
     if noise.get("rejected_share", 0.0) > _REJECTED_SHARE:
         yield Finding("warning", f"{format_share(noise['rejected_share'])} of the samples were interrupted and thrown away.")

@@ -43,7 +43,7 @@ _SPEEDS = ("bandwidth", "latency")
 
 FACTOR_DEVIATION = 0.4
 """Deviation of the logarithm of a level's costs by kernel, as a share of that of the factor: about so far apart lay the
-slowdowns of streams, and those of what waits, where one busy neighbor made a memory slower for all of them (0.36)."""
+slowdowns of streams, and those of what waits, where one busy co-runner made a memory slower for all of them (0.36)."""
 _FLOATING = ("throughput.fp_", "throughput.divide_single", "throughput.divide_double", "throughput.root_")
 """Figures of the core that more floating-point operations a second change."""
 

@@ -13,13 +13,13 @@ from convolver.machine.profile import Contention, DetectedLevel, Neighbour, Resi
 from convolver.machine.this_machine import sibling_cpus
 from convolver.probing.curves import curves, summaries
 from convolver.probing.detect import detect_levels, effective_hierarchy
-from convolver.probing.plan import LOADED, NEIGHBOURS, Effort, Item, Plan, working_sets
+from convolver.probing.plan import LOADED, SECOND_BUSY, Effort, Item, Plan, working_sets
 from convolver.probing.runner import Kernel, run_plan, tell
 from convolver.probing.samples import Line
 from convolver.progress import SILENT, Progress
 
 _ALONE = Item("instruction", 0)
-_MOST_NEIGHBOURS = 16
+_MOST_OTHERS = 16
 """Other CPUs to look at; siblings that the kernel reports come first."""
 _RISE = 0.5
 """A line counts as gone when a load takes this share of the way from the last cache to memory."""
@@ -29,13 +29,13 @@ _MOMENTS = 4
 """Times that residency is probed, at most, until a moment is undisturbed."""
 
 
-def neighbours(cpu: int, allowed: Sequence[int], progress: Progress = SILENT) -> tuple[Neighbour, ...]:
+def other_cpus(cpu: int, allowed: Sequence[int], progress: Progress = SILENT) -> tuple[Neighbour, ...]:
     """Return for each other CPU how much slower instructions run on ``cpu`` while it is busy."""
     reported = sibling_cpus(cpu)
     others = sorted((one for one in allowed if one != cpu), key=lambda one: (one not in reported, one))
     found = []
-    for other in others[:_MOST_NEIGHBOURS]:
-        plan = Plan(name="neighbour", items=(_ALONE, *NEIGHBOURS), rounds=2, most_rounds=4, budget_seconds=0.5, other=other)
+    for other in others[:_MOST_OTHERS]:
+        plan = Plan(name="other", items=(_ALONE, *SECOND_BUSY), rounds=2, most_rounds=4, budget_seconds=0.5, other=other)
         by_key = summaries(run_plan(plan, cpu, progress))
         alone, together = by_key.get(("instruction", 1, 0)), by_key.get(("instruction", 2, 0))
         if alone and together:

@@ -24,7 +24,7 @@ WRONG = 8.0
 REPEATS = 3
 LOOKS = 3
 PASSES = 10
-"""Sweeps over all counts of turns. The least of each count stands: a neighbor on the core's other thread only adds misses."""
+"""Sweeps over all counts of turns. The least of each count stands: a co-runner on the core's other thread only adds misses."""
 MISSED = 0.7
 """Share of a misprediction from which on an end counts as missed. On that core ends after some 21 turns take a third of
 it already, and beside a busy sibling more and more."""

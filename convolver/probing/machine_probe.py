@@ -25,7 +25,7 @@ from convolver.probing.core_probe import measure_core
 from convolver.probing.curves import curves, throughputs
 from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
-from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, neighbours, residency
+from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, other_cpus, residency
 from convolver.probing.kernel import kernel_costs, kernel_samples
 from convolver.probing.moments import quietest_figures, taken_cycles
 from convolver.probing.plan import (
@@ -76,7 +76,7 @@ def page_bytes_of(pages: str, described: dict[str, Any]) -> int:
     return _HUGE_PAGE_BYTES if huge else int(described["page_bytes"])
 
 
-def _neighbour_slowdown(summaries: dict[tuple[str, int, int], Summary]) -> float | None:
+def _busy_slowdown(summaries: dict[tuple[str, int, int], Summary]) -> float | None:
     """Return how much slower instructions run while another CPU is busy: 1 for a core of its own, 1.3 to 2 for a shared one."""
     alone, together = summaries.get(("instruction", 1, 0)), summaries.get(("instruction", 2, 0))
     return round(together.seconds / alone.seconds, 3) if alone and together else None
@@ -109,7 +109,7 @@ def _noise(lines: Sequence[Line], summaries: dict[tuple[str, int, int], Summary]
         "median_spread": round(median(summary.spread for summary in summaries.values()), 5),
         "cycle_seconds_least": min(line.cycle_seconds for line in lines),
         "cycle_seconds_median": median(median(line.clocks_seconds or (line.cycle_seconds,)) for line in alone),
-        "neighbour_slowdown": _neighbour_slowdown(summaries),
+        "neighbour_slowdown": _busy_slowdown(summaries),
     }
 
 
@@ -181,7 +181,7 @@ class Around(NamedTuple):
     """What other CPUs do to this one."""
 
     maps: tuple[Curve, ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
+    other_cpus: tuple[Neighbour, ...] = ()
     residency: Residency | None = None
 
 
@@ -207,7 +207,7 @@ def _surroundings(
     lives = None
     if chase and len(detected) == len(hierarchy) > 1:
         lives = residency(cpu, hierarchy[-2], detected[-1], chase[0])
-    return Around(loaded, neighbours(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
+    return Around(loaded, other_cpus(cpu, allowed, progress) if len(allowed) > 1 else (), lives)
 
 
 def choose_plan(
@@ -327,7 +327,7 @@ def profile_of(
         core=measured.core,
         core_ports=measured.ports,
         kernel=measured.kernel,
-        neighbours=around.neighbours,
+        neighbours=around.other_cpus,
         residency=around.residency,
         contention=busy_hierarchies(maps, reported),
         provenance=_provenance(measured, noise),

@@ -53,7 +53,7 @@ def merge(profiles: Sequence[MachineProfile]) -> MachineProfile:
         core=quietest_figures(profile.core for profile in profiles),
         core_ports=next((profile.core_ports for profile in profiles if profile.core_ports), ()),
         kernel=_kernel(profiles),
-        neighbours=_neighbours(profiles),
+        neighbours=_other_cpus(profiles),
         residency=_residency(profiles),
         contention=busy_hierarchies(maps, reported),
         calibration=None,
@@ -136,7 +136,7 @@ def _kernel(profiles: Sequence[MachineProfile]) -> tuple[KernelCost, ...]:
     )
 
 
-def _neighbours(profiles: Sequence[MachineProfile]) -> tuple[Neighbour, ...]:
+def _other_cpus(profiles: Sequence[MachineProfile]) -> tuple[Neighbour, ...]:
     groups = grouped((one for profile in profiles for one in profile.neighbours), lambda one: one.cpu)
     return tuple(
         msgspec.structs.replace(group[0], slowdown=round(median(one.slowdown for one in group), 3)) for group in groups.values()

@@ -54,7 +54,7 @@ class Item(NamedTuple):
     threads: int = 1
 
 
-NEIGHBOURS = (Item("instruction", 0, 2),)
+SECOND_BUSY = (Item("instruction", 0, 2),)
 """Instructions while a second CPU is busy: much slower where both are one core's threads, whatever the topology claims."""
 
 
@@ -176,7 +176,7 @@ def quick_plan(largest_bytes: int = QUICK_LARGEST_BYTES, *, pages: str = "defaul
     sparse = working_sets(largest_bytes, 1)
     memory = dict.fromkeys(_QUICK, sparse[1:])
     memory["chase"] = sorted({*sparse, *working_sets(min(largest_bytes, _DENSE_BYTES), 2)})
-    items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + NEIGHBOURS[: cpus > 1]
+    items = _ordered(memory) + tuple(Item(name, 0) for name in _QUICK_REGISTERS) + SECOND_BUSY[: cpus > 1]
     # Many short rounds rather than a few long ones: on shared machines disturbances last for seconds.
     effort = Effort(sample_seconds=0.0003, limit_seconds=0.012, warmup_seconds=0.015, least=7, most=11)
     return Plan(
@@ -205,7 +205,7 @@ def full_plan(
     dense = min(largest_bytes, _DENSE_BYTES)
     memory = {name: sorted({*working_sets(largest_bytes, 1), *working_sets(dense, 2)}) for name in _FULL}
     memory["chase"] = sorted({*working_sets(largest_bytes, 2), *working_sets(dense, 4)})
-    items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS) + NEIGHBOURS[: cpus > 1]
+    items = _ordered(memory) + tuple(Item(name, 0) for name in _FULL_REGISTERS) + SECOND_BUSY[: cpus > 1]
     busy = [count for count in threads if count > 1]
     items += _ordered({name: working_sets(largest_bytes // 4, 1) for name in _THREADED}, busy)
     return Plan(

@@ -24,7 +24,7 @@ from convolver.validating.warming import warm_huge_pages
 VISITS_A_ROUND = 2
 """How often the machine is probed in each of a campaign's rounds; once more at the end."""
 TRIES = 3
-"""Runs of a program under a condition in one round, at most, until one went undisturbed: half of them may meet a neighbor on the
+"""Runs of a program under a condition in one round, at most, until one went undisturbed: half of them may meet a co-runner on the
 core, and a pair of conditions counts only where both did not."""
 REPEATED_ROUNDS = 1
 """Rounds that are made more at most, of programs with fewer undisturbed runs than were asked for."""

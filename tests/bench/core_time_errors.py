@@ -52,7 +52,7 @@ def build(folder: Path, name: str) -> Path:
 
 
 def measure(program: Path, which: str, calls: int, rounds: int) -> dict[str, float]:
-    """Return measured cycles of a call, of those that are traced: the least of rounds. On one CPU: each has its own neighbors."""
+    """Return measured cycles of a call, of those that are traced: the least of rounds. On one CPU: co-runners differ."""
     found: dict[str, float] = {}
     for _ in range(rounds):
         command = ["taskset", "-c", str(default_cpu()), str(program), "measure", which, str(calls)]

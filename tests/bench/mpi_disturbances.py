@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-HOG = "import numpy as np\na = np.ones(1 << 23); b = np.empty_like(a)\nwhile True: np.copyto(b, a); np.copyto(a, b)"
+COPY_FOREVER = "import numpy as np\na = np.ones(1 << 23); b = np.empty_like(a)\nwhile True: np.copyto(b, a); np.copyto(a, b)"
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Environment in which glibc (2.35 and later) asks for huge pages, where the kernel gives them to those who ask."""
 REAL_TIME = (os.SCHED_RR, os.SCHED_FIFO)
@@ -46,7 +46,7 @@ def busy(own: int) -> Iterator[str]:
     others = sorted(set(range(os.cpu_count() or 1)) - {own})
     if not others:
         raise NotPossibleError("there is no other processor")
-    process = subprocess.Popen(["taskset", "-c", str(others[0]), sys.executable, "-c", HOG])
+    process = subprocess.Popen(["taskset", "-c", str(others[0]), sys.executable, "-c", COPY_FOREVER])
     try:
         yield f"a copying program on processor {others[0]}"
     finally:

@@ -36,7 +36,7 @@ from convolver.progress import SILENT
 SIZES = {"L1": 36 << 10, "L2": 512 << 10, "memory": 256 << 20}
 """Three quarters of an L1 of 48 KiB: fewer calls of likwid-bench's function a reference."""
 SLICE_SECONDS = {"L1": 0.03, "L2": 0.03, "memory": 0.1}
-"""Of one side's turn: short against the seconds for which neighbors work, long against the return of a cache's lines."""
+"""Of one side's turn: short against the seconds for which other VMs work, long against the return of a cache's lines."""
 SLICES = 15
 """About as many turns of each side make a round."""
 SAMPLES = 5
@@ -126,12 +126,12 @@ class Peer:
         """Return what it moved in the time that it had, when it has ended; None where its clock and ours disagree about that
         time: then it was stopped before it had begun to measure."""
         text = self._out().read().decode()
-        told = dict(re.findall(r"^(Time|Data volume \(Byte\)):\s+([\d.e+-]+)", text, re.MULTILINE))
-        if len(told) < 2:
+        said = dict(re.findall(r"^(Time|Data volume \(Byte\)):\s+([\d.e+-]+)", text, re.MULTILINE))
+        if len(said) < 2:
             raise SystemExit(f"likwid-bench said nothing:\n{text}")
-        seconds = float(told["Time"]) - self._stopped_seconds
+        seconds = float(said["Time"]) - self._stopped_seconds
         late = self._let_seconds - seconds  # part of the last turn, too
-        return float(told["Data volume (Byte)"]) / seconds if late < 2 * self._seconds else None
+        return float(said["Data volume (Byte)"]) / seconds if late < 2 * self._seconds else None
 
 
 class Ours:

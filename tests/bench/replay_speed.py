@@ -27,9 +27,9 @@ def halo(ranks: int, records: int) -> Events:
     x, y = np.arange(ranks) % width, np.arange(ranks) // width
     height = ranks // width
     shifts = [(1, 0), (-1, 0), (0, 1), (0, -1)]
-    neighbours = [((x + dx) % width) + ((y + dy) % height) * width for dx, dy in shifts]
+    neighbors = [((x + dx) % width) + ((y + dy) % height) * width for dx, dy in shifts]
     row = [EventKind.BURST, *[EventKind.IRECV] * 4, *[EventKind.SEND] * 4, *[EventKind.WAIT] * 4]
-    partners = [np.zeros(ranks, int), *neighbours, *neighbours, *neighbours]
+    partners = [np.zeros(ranks, int), *neighbors, *neighbors, *neighbors]
     tags = [0, 0, 1, 2, 3, 1, 0, 3, 2, 0, 1, 2, 3]
     steps = max(10, records // (13 * ranks))
     kinds = np.tile(np.array([*row * 10, EventKind.COLLECTIVE], np.uint8), (ranks, -(-steps // 10)))

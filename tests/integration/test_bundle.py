@@ -35,10 +35,10 @@ def test_a_redacted_bundle_names_neither_folder_nor_arguments(bundled):
     trace = Trace.load(bundled / "out" / "loop.cvt")
     assert trace.header["command"] == ["loop"]
     assert not any("/" in path for path in trace.definitions.paths)
-    told = repr(trace.header) + repr(trace.signature.header) + trace.signature.table.write_csv()
+    said = repr(trace.header) + repr(trace.signature.header) + trace.signature.table.write_csv()
     page = (bundled / "out" / "loop.html").read_text()
     for word in ("hiddenword", "hiddenfolder", str(bundled)):
-        assert word not in told
+        assert word not in said
         assert word not in page
         assert not any(word.encode() in file.read_bytes() for file in (bundled / "out").iterdir())
 

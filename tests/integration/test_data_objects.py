@@ -85,7 +85,7 @@ def test_each_loop_touches_the_objects_that_it_is_given(build, tmp_path, flags, 
     assert places["realloc in make_longer"] == (1, 32 * N)
 
 
-def test_no_count_changes_and_the_wrapper_s_caller_is_told(build, tmp_path, engine):
+def test_no_count_changes_and_the_wrapper_s_caller_is_found(build, tmp_path, engine):
     binary = build("objects", "-fno-tree-vectorize", "-pthread")
     tables = []
     for name, plan in (("a", replace(FULL, engine=engine)), ("b", SamplingPlan(mode="full", engine=engine))):
@@ -97,8 +97,8 @@ def test_no_count_changes_and_the_wrapper_s_caller_is_told(build, tmp_path, engi
     with pytest.raises(UsageError, match="--data-objects"):
         _ = recorded.data_objects
     plan = replace(FULL, engine=engine, allocators=("own_wrapper",))
-    told = loops(trace([str(binary)], output=tmp_path / "c.cvt", sampling=plan))
-    assert told["fill", "own_wrapper in make_wrapped"] == (0, N)
+    found = loops(trace([str(binary)], output=tmp_path / "c.cvt", sampling=plan))
+    assert found["fill", "own_wrapper in make_wrapped"] == (0, N)
 
 
 def test_samples_share_out_the_exact_counts(build, tmp_path, engine):

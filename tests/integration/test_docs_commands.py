@@ -32,13 +32,13 @@ def smaller(command: str) -> str:
 
 def run(page: Path, folder: Path) -> None:
     """Run the commands of a page, and compare what they print with what it shows."""
-    told = []
+    problems = []
     for command in documented.commands(page):
         printed = docs_outputs.run(smaller(command.text), folder)
         shown = [line.replace(documented.HOST, host_name()) for line in command.output]
         if not (command.varies or documented.agree(shown, printed)):
-            told.append("\n".join([f"$ {command.text}", "shown, but not printed:", *documented.missing(shown, printed)]))
-    assert not told, "\n\n".join([*told, "`make docs-outputs` writes what is printed now into the pages."])
+            problems.append("\n".join([f"$ {command.text}", "shown, but not printed:", *documented.missing(shown, printed)]))
+    assert not problems, "\n\n".join([*problems, "`make docs-outputs` writes what is printed now into the pages."])
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +130,12 @@ def test_pages_run_again_when_asked_when_changed_and_after_the_first_one(book, t
     assert (tmp_path / "runs").read_text() == "once\n" * 3
 
 
-def test_a_page_that_fails_is_told_stays_and_does_not_keep_others_from_running(book):
+def test_a_page_that_fails_is_reported_stays_and_does_not_keep_others_from_running(book):
     outputs, start, page = book
     broken = page.with_name("broken.md")
     broken.write_text("    $ no-such-command\n    as it was\n")
-    (told,) = docs_outputs.write_all(outputs, [start, broken, page])
-    assert "no-such-command" in told
+    (problem,) = docs_outputs.write_all(outputs, [start, broken, page])
+    assert "no-such-command" in problem
     assert broken.read_text() == "    $ no-such-command\n    as it was\n"
     assert documented.commands(page)[0].output
 

@@ -129,14 +129,14 @@ def test_the_tables_of_a_page_name_nothing_that_is_not_there(page, written):
     own = (FORMATS / f"{page}.md").read_text()
     tables = re.findall(r"^(?:field|column)\b[^\n]*\|[^\n]*\n[-|]+\n((?:[^\n]+\|[^\n]*\n)+)", own, re.MULTILINE)
     cells = [row.split("|")[0] for table in tables for row in table.splitlines()]
-    told = {
+    listed = {
         word
         for cell in cells
         for word in re.findall(r"[a-z][a-z_]+", re.sub(r"\([^)]*\)", "", cell))
         if not re.search("LEVEL|CAUSE", cell)
     }
-    assert told
-    assert not told - names(written / WRITTEN[page]) - SOMETIMES
+    assert listed
+    assert not listed - names(written / WRITTEN[page]) - SOMETIMES
 
 
 @pytest.mark.parametrize("part", [MachineProfile, Level, Curve, Point, Calibration])

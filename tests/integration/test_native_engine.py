@@ -668,12 +668,12 @@ def test_bursts_and_counts_of_another_run_predict_as_one_trace(tmp_path: Path) -
     totals = recorded.signature.totals
     assert totals["flops"] == Signature.load(signature_path(counts)).totals["flops"] == 2 * 50_000 * 4096
     assert recorded.header["recorded_references"] > 10_000
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "convolver", "predict", bursts, "-b", "cloud-epyc-genoa", "--json"],
         capture_output=True,
         check=True,
     )
-    assert 0.05 < json.loads(told.stdout)["base"]["seconds"] < 0.5  # 200 million additions, one after the other
+    assert 0.05 < json.loads(done.stdout)["base"]["seconds"] < 0.5  # 200 million additions, one after the other
 
 
 CARRY = """

@@ -53,7 +53,7 @@ def branches(folder):
         ("forward", 0.0, 0.01),  # its loads come from its stores
     ],
 )
-def test_references_that_wait_for_each_other_are_told_from_those_that_do_not(chases, function, least, most):
+def test_references_that_wait_for_each_other_are_distinguished_from_those_that_do_not(chases, function, least, most):
     found = _by_function(chases.signature.table)[function]
     assert found["path_references"] > 5000
     assert least <= found["serial_references"] / found["path_references"] <= most

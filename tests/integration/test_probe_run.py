@@ -17,9 +17,9 @@ from convolver.errors import ProbeError, ProbeKilledError, ToolNotFoundError, Us
 from convolver.machine.profile import MachineProfile
 from convolver.probing import moments, runner
 from convolver.probing.core_probe import measure_core
-from convolver.probing.interference import loaded_curves, neighbours
+from convolver.probing.interference import loaded_curves, other_cpus
 from convolver.probing.machine_probe import choose_plan, default_cpu, probe
-from convolver.probing.plan import NEIGHBOURS, Effort, Item, Plan
+from convolver.probing.plan import SECOND_BUSY, Effort, Item, Plan
 from convolver.probing.port_probe import port_samples
 from convolver.probing.runner import run_plan
 from convolver.progress import SILENT
@@ -99,8 +99,8 @@ def test_curves_carry_the_size_of_their_pages(pages, page_bytes):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_a_busy_neighbour_is_measured_but_is_no_instruction_of_its_own():
-    profile = probe(plan_of(Item("instruction", 0), *NEIGHBOURS))
+def test_a_busy_second_cpu_is_measured_but_is_no_instruction_of_its_own():
+    profile = probe(plan_of(Item("instruction", 0), *SECOND_BUSY))
     assert len(profile.floating_point) == 1
     assert profile.provenance["noise"]["neighbour_slowdown"] > 0
 
@@ -252,7 +252,7 @@ def test_other_cpus_stream_beside_a_chase():
 @needs_two_cpus
 def test_every_other_cpu_is_looked_at():
     allowed = sorted(os.sched_getaffinity(0))
-    found = neighbours(default_cpu(), allowed[-2:])
+    found = other_cpus(default_cpu(), allowed[-2:])
     assert [one.cpu for one in found] == [cpu for cpu in allowed[-2:] if cpu != default_cpu()]
     assert all(one.slowdown > 0.2 for one in found)
 

@@ -48,17 +48,17 @@ def test_a_heap_grows_by_more_than_valgrind_gives_it(runner, asks):
     assert more_pages(runner, asks, "heap", 10_000)["anonymous"] == 20_000
 
 
-def test_pages_that_the_kernel_fills_ahead_are_told_apart(runner, asks):
+def test_pages_that_the_kernel_fills_ahead_are_distinguished(runner, asks):
     filled = more_pages(runner, asks, "filled", 300)
     assert (filled["anonymous"], filled["populated"]) == (300, 300)
 
 
-def test_shared_memory_is_told_apart(runner, asks):
+def test_shared_memory_is_distinguished(runner, asks):
     shared = more_pages(runner, asks, "shared", 300)
     assert (shared["shared"], shared["anonymous"]) == (300, 0)
 
 
-def test_regions_of_huge_pages_are_told_where_they_were_asked_for(runner, asks):
+def test_regions_of_huge_pages_are_reported_where_they_were_asked_for(runner, asks):
     pages = more_pages(runner, asks, "advised", 1024)
     assert (pages["anonymous"], pages["advised_pages"], pages["advised_regions"]) == (1024, 1024, 2)
 

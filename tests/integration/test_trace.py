@@ -219,7 +219,7 @@ def test_a_child_that_outlives_the_program_does_not_hold_the_trace_open(tmp_path
     assert Trace.load(tmp_path / "a.cvt").complete
 
 
-def test_references_are_told_apart_by_thread(build, tmp_path):
+def test_references_are_distinguished_by_thread(build, tmp_path):
     recorded = trace([str(build("thread_sums", "-pthread"))], output=tmp_path / "a.cvt", sampling=SamplingPlan(mode="full"))
     assert recorded.header["threads"] == 4
     work = set(recorded.signature.table.filter(pl.col("function") == "work")["block"].to_list())

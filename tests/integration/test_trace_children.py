@@ -251,7 +251,7 @@ def test_ctrl_c_keeps_every_file(build, tmp_path, engine):
     assert {trace.header["reason"] for trace in recorded} == {"interrupted"}
 
 
-def test_programs_that_give_rights_run_natively_and_are_told(tmp_path):
+def test_programs_that_give_rights_run_natively_and_are_reported(tmp_path):
     if (why := refusal()) is not None:
         pytest.skip(f"the native engine cannot run here: {why}")
     program = tmp_path / "with-rights"

@@ -54,7 +54,7 @@ def test_a_forked_child_adds_nothing_to_its_parents_stream_or_counters(runner, e
     assert all(visits[s.id] == forked.executions(s) for s in forked.segments if s.sites)
 
 
-def test_threads_are_told_apart(runner):
+def test_threads_are_distinguished(runner):
     traced = runner.trace([program(runner.folder, PROGRAMS / "own_arrays.c")], "--mode=full")
     assert traced.stdout == b"59940\n"
     stores: dict[int, Counter[int]] = {}

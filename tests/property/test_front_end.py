@@ -237,7 +237,7 @@ def test_a_core_that_foresees_no_end_shows_no_loop_buffer():
 
 
 def test_turns_are_found_after_a_step_that_is_none_and_between_disturbances():
-    """As on a core whose ends after 21 turns take longer, and whose neighbor makes every third look dearer."""
+    """As on a core whose ends after 21 turns take longer, and whose co-runner makes every third look dearer."""
     clean, looks = _buffering(34, 40), itertools.count()
 
     def cycles(kind, count):

@@ -42,10 +42,10 @@ def long_run(intervals):
 
 def thinned(data, budget, pieces, asked=(0, 0)):
     """Return what is kept as (kind, thread, stretch or window, warm, addresses), the header, and what the tracer is sent."""
-    decoder, told = Decoder(), []
+    decoder, sent = Decoder(), []
     decoder.record(units=True)
     plan = SamplingPlan(interval=1000, sample=VISITS, sets=32, budget=budget).check()
-    thinning = Thinning(plan, decoder, lambda *every: told.append(every), lambda: asked)
+    thinning = Thinning(plan, decoder, lambda *every: sent.append(every), lambda: asked)
     defined = b""
     for begin in range(0, len(data), pieces):
         decoder.feed(data[begin : begin + pieces])
@@ -59,7 +59,7 @@ def thinned(data, budget, pieces, asked=(0, 0)):
         again.replay(chunk)
     again.flush()
     batches = [(one.kind, one.thread, one.window, one.warm, one.addresses.tolist()) for one in collector.take()]
-    return batches, thinning.document(), told
+    return batches, thinning.document(), sent
 
 
 def windows(batches):
@@ -73,7 +73,7 @@ def windows(batches):
 
 def test_a_budget_keeps_whole_bursts_evenly_spread_over_the_run():
     data, addresses, _ = long_run(600)
-    batches, document, told = thinned(data, 30_000, 50_000)
+    batches, document, sent = thinned(data, 30_000, 50_000)
     kept = windows(batches)
     numbers = [int(np.flatnonzero((addresses == found).all(axis=1))[0]) for _, found in kept]
     assert [thread for thread, _ in kept] == [1 + number % 2 for number in numbers]
@@ -82,8 +82,8 @@ def test_a_budget_keeps_whole_bursts_evenly_spread_over_the_run():
     assert steps.max() <= 2 * steps.min()
     assert numbers[-1] > 600 - 2 * steps.max()
     assert document["burst_interval"] == round(1000 * 600 / len(numbers))
-    assert told
-    assert told[-1][0] > 1
+    assert sent
+    assert sent[-1][0] > 1
 
 
 def test_a_budget_keeps_half_of_the_sets_before_it_leaves_gaps():
@@ -98,10 +98,10 @@ def test_a_budget_keeps_half_of_the_sets_before_it_leaves_gaps():
 
 def test_stretches_after_gaps_begin_with_a_warm_up():
     data, _, lines = long_run(40 * STRETCH)
-    batches, document, told = thinned(data, 20_000, 50_000)
+    batches, document, sent = thinned(data, 20_000, 50_000)
     found = [(stretch, warm, [a // 64 for a in addresses]) for kind, _, stretch, warm, addresses in batches if kind == SETS]
     interval_of = {line: number for number, row in enumerate(lines.tolist()) for line in row if line % 256 == 21}
-    assert document["sets"] == told[-1][2] == 256
+    assert document["sets"] == sent[-1][2] == 256
     kept = {interval_of[line]: (stretch, warm) for stretch, warm, all_lines in found for line in all_lines}
     assert sorted(kept) != list(range(min(kept), max(kept) + 1))
     for interval, (stretch, warm) in kept.items():

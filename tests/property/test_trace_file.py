@@ -165,7 +165,7 @@ def test_an_unknown_part_is_passed_over_and_an_unknown_critical_one_refused(tmp_
         Trace.load(path)
 
 
-def test_foreign_missing_and_newer_files_are_told_apart(tmp_path):
+def test_foreign_missing_and_newer_files_are_distinguished(tmp_path):
     path = tmp_path / "a.cvt"
     with pytest.raises(FormatError, match=r"There is no file .*`convolver trace"):
         Trace.load(path)

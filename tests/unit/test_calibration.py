@@ -82,7 +82,7 @@ def test_what_a_page_costs_is_found_where_pages_cost_something():
     assert len(begin.names(["L2", "memory"])) == len(vector)
 
 
-def test_rows_on_huge_pages_tell_a_walk_from_what_lies_behind_it():
+def test_rows_on_huge_pages_tell_a_walk_from_what_lies_beyond_it():
     true = msgspec.structs.replace(TRUE, page_entries=2048, walk=9 * NS, walk_latency=100 * NS, huge_walk=0.3)
     small = made_rows(true=true, pages=0.5)
     huge = np.arange(len(small.seconds)) % 2 == 0

@@ -45,7 +45,7 @@ def test_time_that_moves_between_functions_is_no_regression():
     assert checked(BASE, observed(solve=0.5, read=0.399, other=0.1)).verdict == "unchanged"
 
 
-def test_a_change_within_its_errors_cannot_be_told():
+def test_a_change_within_its_errors_cannot_be_distinguished():
     found = checked(BASE, observed(error=0.05, solve=0.65, read=0.3, other=0.1))
     assert (found.verdict, found.passed, found.functions) == ("cannot tell", True, {})
 

@@ -46,13 +46,13 @@ def machine(name, seconds, own=1.0):
     return Times(name, seconds, seconds * COMMON * own)
 
 
-def test_machines_whose_errors_are_common_are_told_apart_although_intervals_overlap():
+def test_machines_whose_errors_are_common_are_distinguished_although_intervals_overlap():
     first, second = choose([machine("b", 1.1), machine("a", 1.0)])
     assert (first.machine, first.verdict, second.verdict) == ("a", BEST, SLOWER)
     assert second.interval[0] < first.interval[1]
 
 
-def test_machines_whose_own_errors_are_larger_cannot_be_told_apart():
+def test_machines_whose_own_errors_are_larger_cannot_be_distinguished():
     _, second = choose([machine("a", 1.0), machine("b", 1.02, OWN)])
     assert second.verdict == CANNOT_TELL
 

@@ -186,10 +186,10 @@ def test_misses_by_pattern_pay_the_price_of_their_pattern():
         random_misses=pl.when(pl.col("level") == "L1").then(10).otherwise(5).cast(pl.UInt64),
         dependent_misses=pl.lit(0, pl.UInt64),
     )
-    told = HitRates.make(table, machines=plain.header["machines"], references=0, inputs={})
+    by_pattern = HitRates.make(table, machines=plain.header["machines"], references=0, inputs={})
     # From L2: 20 lines, 5 of them random; from memory: 40 lines, 5 of them random.
     expected = 800 * 0.5 + 100 * 1.0 + 15 * 4 + 5 * 3 + 35 * 16 + 5 * 40
-    assert convolved(signature(row), told, M).seconds == pytest.approx(expected * NS)
+    assert convolved(signature(row), by_pattern, M).seconds == pytest.approx(expected * NS)
 
 
 def test_loads_and_stores_overlap_as_far_as_the_copy_loop_shows():

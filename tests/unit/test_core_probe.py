@@ -149,7 +149,7 @@ def _pairs(foreseen, late=7.0, stack=1.0, named=1.0):
 
 
 @pytest.mark.parametrize(("stack", "named", "known"), [(1.0, 1.0, 2), (1.0, 7.0, 1), (7.0, 7.0, None)])
-def test_foreseen_loads_are_counted_and_names_told_apart(stack, named, known):
+def test_foreseen_loads_are_counted_and_names_distinguished(stack, named, known):
     found = {one.name: one.value for one in pair_figures(_pairs(24, stack=stack, named=named))}
     assert found == {"forward.pairs": 24, "forward.late": 7.0} | ({"forward.named": known} if known else {})
     used = calibrated_core(SEED, _profile(**found))[1]

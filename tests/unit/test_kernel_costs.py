@@ -60,8 +60,8 @@ def test_a_probed_region_takes_longer_than_its_barrier():
         pytest.skip("needs two CPUs and libgomp.a")
     for binary in (probe_binary(), probe_binary().with_name("convolver-probe-static")):
         command = [binary, "--system", "--cpu", str(default_cpu())]
-        told = [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
-        seconds = {one["name"]: min(one["seconds"]) for one in told if one["seconds"]}
+        costs = [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
+        seconds = {one["name"]: min(one["seconds"]) for one in costs if one["seconds"]}
         assert 0 < seconds["thread.barrier"] < seconds["thread.region"] < 1e-3
 
 

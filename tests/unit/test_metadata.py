@@ -51,7 +51,7 @@ def test_block_times_say_program_machines_and_coverage(tmp_path):
         assert words in text
 
 
-def test_the_method_of_the_rates_is_told(tmp_path):
+def test_the_method_of_the_rates_is_reported(tmp_path):
     chain = make_chain(tmp_path)
     assert chain.prediction.document["method"] == "curves"  # the machines of the test have no calibration
     assert "need a calibration of every machine" in _text(about_times([chain.prediction.base]))

@@ -71,7 +71,7 @@ def test_the_same_input_gives_the_same_bytes_and_dark_differs_from_light(chain, 
 
 
 @pytest.mark.parametrize("look", [style.LIGHT, style.DARK])
-def test_neighbouring_series_differ_in_grey_and_all_stand_out_from_the_paper(look):
+def test_adjacent_series_differ_in_gray_and_all_stand_out_from_the_paper(look):
     def gray(color):
         return sum(w * int(color[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5)))
 

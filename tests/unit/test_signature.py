@@ -42,7 +42,7 @@ def test_id_depends_on_content_and_header_only():
     assert one.id != Signature(block_rows([ROW]), complete=False).id
 
 
-def test_further_columns_are_kept_behind_the_required_ones():
+def test_further_columns_are_kept_after_the_required_ones():
     table = block_rows([ROW]).with_columns(vector_loads=pl.lit(3)).select(pl.col("vector_loads"), pl.exclude("vector_loads"))
     assert Signature(table).table.columns[-1] == "vector_loads"
 

@@ -182,7 +182,7 @@ def test_memory_does_not_grow_with_the_length_of_the_stream():
     assert resident[1] - resident[0] < 20 << 17  # a byte of each reference
 
 
-def test_lines_too_far_for_short_tags_are_told_apart_before_farther_ones_come():
+def test_lines_too_far_for_short_tags_are_distinguished_before_farther_ones_come():
     near = lines(5, 5 + (1 << 31))  # equal in the 31 bits of a short tag
     addresses = np.concatenate([np.tile(near, 4000), np.array([0x7F00_0000_0000], dtype=np.uint64)])
     assert totals(simulate_arrays(addresses, machines=[Level(level="L1", size_bytes=128, ways=2)])) == [(8001, 7998, 3, 0)]

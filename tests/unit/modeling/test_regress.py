@@ -88,7 +88,7 @@ def test_elimination_of_everything_gives_the_empty_model_not_a_crash():
     assert len(fit.steps) == 2
 
 
-def test_terms_that_cannot_be_told_apart_are_an_error_that_names_them():
+def test_terms_that_cannot_be_distinguished_are_an_error_that_names_them():
     x = np.arange(1.0, 6)
     with pytest.raises(ModelError, match="cannot be distinguished"):
         ols(x, np.column_stack([x, 2 * x]), ("a", "b"))

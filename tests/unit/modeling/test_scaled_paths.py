@@ -56,7 +56,7 @@ def test_one_line_scaled_with_p_is_worse(model):
 
 
 @pytest.mark.parametrize(("count", "factor"), [(20, None), (64, 1.17)])
-def test_a_count_that_was_not_swept_is_predicted_and_outside_is_told(model, tmp_path, count, factor):
+def test_a_count_that_was_not_swept_is_predicted_and_outside_is_reported(model, tmp_path, count, factor):
     model.save(tmp_path / "m.model.json")
     point = {"P": count, "L": np.array([2e-6, 9e-5]), "BW": np.array([9e8, 3e7]), **({"LF": factor} if factor else {})}
     if factor:

@@ -70,7 +70,7 @@ def test_on_networks_that_were_not_swept_the_errors_are_alike(sp, tmp_path, conv
     assert every["max_relative_error"] < 0.05
 
 
-def test_coefficients_of_a_real_program_that_are_not_significant_are_told():
+def test_coefficients_of_a_real_program_that_are_not_significant_are_reported():
     model = fitted("linear", EXAMPLES / "sp_sweep.parquet", locality=FACTORS)
     assert {row["P"]: row["not_significant"] for row in model.validation if row["not_significant"]} == {4: "beta", 9: "beta"}
 

@@ -64,7 +64,7 @@ def test_any_damage_is_read_or_refused_in_one_sentence(data):
         assert found is not None or str(path) in message
 
 
-def test_the_program_is_found_behind_the_launchers_options():
+def test_the_program_is_found_after_the_launchers_options():
     program = sys.executable
     assert program_at(["mpirun", "-np", "4", "--bind-to", "core", "-x", "A=sh", program, "x"]) == 7
     assert program_at(["mpiexec", "-n", "2", "-genv", "sh", "sh", program]) == 6
