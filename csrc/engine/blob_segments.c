@@ -3,7 +3,7 @@
 #include "translator.h"
 
 #define REGION_BYTES 0x18000000
-#define REGION_ROOM 0x10000 /* that the largest translation needs */
+#define REGION_ROOM 0x20000 /* that the largest translation needs */
 #define REACH INT64_C(0x50000000)
 
 void fill_lookups(int mode)

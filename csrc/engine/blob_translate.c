@@ -1,14 +1,16 @@
 /* Copies the program's code, with counters, or with visits.
  *
  * Counting code comes in superblocks, which follow the statically predicted path (backward branches taken, direct calls and jumps
- * followed), so that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code
- * comes one segment at a time. Filtering code is counting code with a test before each reference: whether it touches a line of the class of
- * sets that is recorded. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
+ * followed, as well as calls through pointers beside the code and the returns of followed calls, with a look whether they go there), so
+ * that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code comes one
+ * segment at a time. Filtering code is counting code with a test before each reference: whether it touches a line of the class of sets that
+ * is recorded. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
 #include "address_words.h"
 #include "translator.h"
 
-#define MOST_SEGMENTS 24 /* of a superblock */
-#define LONG_ENOUGH 64   /* instructions of a superblock */
+#define MOST_SEGMENTS 40  /* of a superblock */
+#define LONG_ENOUGH 64    /* instructions of a superblock */
+#define LONGER_ENOUGH 128 /* of one along the way that its branches went */
 
 uint8_t *out;
 struct cv_blob_region *region;
@@ -20,14 +22,15 @@ static struct side {
     uint8_t *site;
     uint64_t target;
     uint32_t counter;
-    int away; /* rcx is */
+    int away;     /* rcx is */
+    int indirect; /* where not 0, the indirect branch at `target` goes on, which ends so many segments */
 } sides[64];
 static int n_sides;
 
-static void leave_at(uint64_t target, uint32_t counter, int away)
+static void leave_at(uint64_t target, uint32_t counter, int away, int indirect)
 {
     cv_assert(n_sides < (int)(sizeof sides / sizeof *sides));
-    sides[n_sides++] = (struct side){out, target, counter, away};
+    sides[n_sides++] = (struct side){out, target, counter, away, indirect};
     word(0);
 }
 
@@ -52,20 +55,10 @@ static void branch_to_side(unsigned condition, uint64_t target, uint32_t counter
 {
     byte(0x0f);
     byte(0x80u | condition);
-    leave_at(target, counter, rcx_away);
+    leave_at(target, counter, rcx_away, 0);
 }
 
-static void side_stubs(void)
-{
-    for (int i = 0; i < n_sides; i++) {
-        patch(sides[i].site, out);
-        if (sides[i].away)
-            load(RCX, O_B);
-        count_and_exit(sides[i].counter, sides[i].target);
-    }
-}
-
-static void end_indirectly(const struct cv_x86 *last, int n, uint32_t counter)
+static void end_indirectly(const struct cv_x86 *last, const uint8_t *code, int n, uint32_t counter)
 {
     store(RCX, O_B);
     place(last->address, n - 1, CV_PLACE_RCX);
@@ -74,18 +67,28 @@ static void end_indirectly(const struct cv_x86 *last, int n, uint32_t counter)
         if (last->pops)
             address_of(RSP, RSP, -1, 1, last->pops);
     } else {
-        load_target(last, codes[n_instructions - 1]);
+        load_target(last, code);
         if (last->kind == CV_X86_CALL_INDIRECT)
             push_return(last->address + last->length);
     }
-    if (counter) {
-        store(RCX, O_TARGET);
-        add_one(counter);
-        load(RCX, O_TARGET);
-    }
     if (last->kind == CV_X86_RETURN)
         look_at_return();
-    indirect(head_mode);
+    indirect(head_mode, counter);
+}
+
+static void side_stubs(void)
+{
+    for (int i = 0; i < n_sides; i++) {
+        patch(sides[i].site, out);
+        if (sides[i].away)
+            load(RCX, O_B);
+        if (sides[i].indirect) {
+            const struct decoded *last = decode(sides[i].target);
+            end_indirectly(&last->x, last->code, sides[i].indirect, sides[i].counter);
+        } else {
+            count_and_exit(sides[i].counter, sides[i].target);
+        }
+    }
 }
 
 /* The last instruction of the n-th segment, after which the code ends. A branch's own exit is a side. */
@@ -99,7 +102,7 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
     case CV_X86_LOOP:
         bytes(codes[n_instructions - 1], last->length - 1u);
         CODE_BYTES("\x02\xeb\x05\xe9"); /* over the jump over the jump to the side */
-        leave_at(last->target, exit_counter(first, n), 0);
+        leave_at(last->target, exit_counter(first, n), 0, 0);
         count_and_exit(exit_counter(first, n), next);
         break;
     case CV_X86_JUMP: count_and_exit(counter, last->target); break;
@@ -112,7 +115,7 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
         break;
     case CV_X86_RETURN:
     case CV_X86_JUMP_INDIRECT:
-    case CV_X86_CALL_INDIRECT: end_indirectly(last, n, counter); break;
+    case CV_X86_CALL_INDIRECT: end_indirectly(last, codes[n_instructions - 1], n, counter); break;
     default: /* a system call, or a request */
         if (counter)
             count_kept(counter);
@@ -128,7 +131,53 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
 struct path {
     uint32_t first;
     int segments, instructions;
+    int calls; /* that have not returned yet */
+    uint64_t returns[MOST_SEGMENTS];
 };
+
+/* Where an indirect branch probably goes: to what a pointer beside the code holds now (a procedure linkage table jumps by these), or
+ * behind the call that the superblock has followed, unless it has mostly gone elsewhere; 0: nobody knows. Only superblocks that run often,
+ * those made anew, are worth the longer code. */
+static uint64_t guess(struct path *path, const struct cv_blob_segment *segment)
+{
+    const struct cv_x86 *last = &instructions[n_instructions - 1];
+    const char *why;
+    uint64_t to = 0;
+    uint8_t pointer[16];
+    if (!head_version)
+        return 0;
+    if (last->kind == CV_X86_RETURN && path->calls && !SHARED->objects) {
+        to = path->returns[--path->calls];
+        return segment->prefers == CV_DIRECTION_ON ? 0 : to;
+    }
+    if ((last->kind == CV_X86_JUMP_INDIRECT || last->kind == CV_X86_CALL_INDIRECT) && last->base == CV_X86_RIP && !last->segment &&
+        cv_fetch(last->address + last->length + (uint64_t)last->displacement, pointer) >= (int)sizeof to)
+        memcpy(&to, pointer, sizeof to);
+    return to && cv_mapping_of(to, &why) >= 0 ? to : 0;
+}
+
+/* The indirect branch at the end of the n-th segment, where it goes as guessed; elsewhere it is a side. The flags stay: what it goes to
+ * elsewhere might see them. */
+static void follow_guess(const struct cv_x86 *last, uint64_t guessed, int n, uint32_t counter)
+{
+    const uint64_t negated = -guessed;
+    bring_rcx();
+    spill();
+    place(last->address, n - 1, CV_PLACE_RCX);
+    if (last->kind == CV_X86_RETURN)
+        CODE_BYTES("\x48\x8b\x0c\x24"); /* mov rcx, [rsp] */
+    else
+        load_target(last, codes[n_instructions - 1]);
+    CODE_BYTES("\x48\xb8"); /* mov rax, imm64 */
+    bytes(&negated, 8);
+    address_of(RCX, RCX, RAX, 1, 0);
+    load(RAX, O_A);
+    CODE_BYTES("\xe3\x05\xe9"); /* jrcxz on; jmp; on: */
+    leave_at(last->address, counter, 1, n);
+    load(RCX, O_B);
+    if (last->kind == CV_X86_RETURN)
+        address_of(RSP, RSP, -1, 1, 8 + last->pops);
+}
 
 /* Before which instruction of the segment (its last one included) nobody sees the flags any more; -1: none. */
 static int flags_dead_at(void)
@@ -153,13 +202,13 @@ static int follow(uint64_t target)
 }
 
 /* Where the superblock goes on after the segment that it has copied last; 0: it ends. `inverted`: with the branch taken. */
-static uint64_t next_segment(const struct path *path, const struct cv_blob_segment *segment, int *inverted)
+static uint64_t next_segment(const struct path *path, const struct cv_blob_segment *segment, uint64_t guessed, int *inverted)
 {
     const struct cv_x86 *last = &instructions[n_instructions - 1];
     const uint64_t next = last->address + last->length;
     uint64_t on = 0;
     *inverted = 0;
-    if (path->segments >= MOST_SEGMENTS || path->instructions >= LONG_ENOUGH)
+    if (path->segments >= MOST_SEGMENTS || path->instructions >= (head_version ? LONGER_ENOUGH : LONG_ENOUGH))
         return 0;
     if (last->kind == CV_X86_BRANCH) {
         *inverted = segment->prefers ? segment->prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
@@ -168,6 +217,8 @@ static uint64_t next_segment(const struct path *path, const struct cv_blob_segme
         on = last->target;
     } else if (last->kind == CV_X86_PLAIN) {
         on = next;
+    } else {
+        on = guessed;
     }
     if (on && follow(on))
         return on;
@@ -244,17 +295,23 @@ static uint64_t add_segment(struct path *path, uint64_t address)
     const struct cv_x86 *last = &instructions[n_instructions - 1];
     const uint64_t next = last->address + last->length;
     int inverted;
-    const uint64_t on = next_segment(path, &SEGMENTS[id], &inverted);
-    const int has_one_exit = !on && last->kind != CV_X86_BRANCH && last->kind != CV_X86_LOOP;
+    const uint64_t guessed = guess(path, &SEGMENTS[id]), on = next_segment(path, &SEGMENTS[id], guessed, &inverted);
+    const int has_one_exit = !on && !guessed && last->kind != CV_X86_BRANCH && last->kind != CV_X86_LOOP;
     const uint32_t counter = copy_segment((uint32_t)id, n, has_one_exit ? new_counter(path->first, n, 1) : 0);
     if (last->kind == CV_X86_BRANCH)
         branch_to_side(last->condition ^ (unsigned)inverted, inverted ? next : last->target, new_counter(path->first, n, 1));
-    if (!on) {
+    const uint32_t as_guessed = guessed && !on ? new_counter(path->first, n, 1) : 0; /* before the other one, see add_branches */
+    if (guessed)
+        follow_guess(last, guessed, n, new_counter(path->first, n, 1));
+    else if (!on)
         end_with(last, path->first, n, counter);
-    } else if (last->kind == CV_X86_CALL) {
+    if (last->kind == CV_X86_CALL ? on : guessed && last->kind == CV_X86_CALL_INDIRECT) {
         place(last->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
         push_return(next);
+        path->returns[path->calls++] = next;
     }
+    if (as_guessed)
+        count_and_exit(as_guessed, guessed);
     return on;
 }
 
@@ -443,10 +500,11 @@ uint64_t cv_translate(int mode, uint64_t address)
 
 /* ---- better superblocks ----
  *
- * A superblock that is often left by its sides is made anew, along the way that its branches went so far. */
+ * A superblock that is often left by its sides, or that runs very often, is made anew, along the way that its branches went so far. */
 
 #define MOST_VERSIONS 4
-#define WORTH 4096 /* exits by sides: they cost what a translation costs */
+#define OFTEN 65536 /* runs of one that is made anew in any case, longer and with guesses followed */
+#define WORTH 4096  /* exits by sides: they cost what a translation costs */
 
 /* The way along the superblock at its segment k, as far as its branch goes. */
 static int direction_of(const struct cv_blob_superblock *b, uint32_t k)
@@ -480,7 +538,7 @@ static void add_branches(const struct cv_blob_superblock *b, const uint64_t *cou
     }
 }
 
-/* Is it left so often against what its branches prefer that another one is better? */
+/* Is it left so often against what its branches prefer, or does the first one run so often, that another one is better? */
 static int is_worth(const struct cv_blob_superblock *b, const uint64_t *counters)
 {
     uint64_t all = 0, against = 0;
@@ -492,7 +550,7 @@ static int is_worth(const struct cv_blob_superblock *b, const uint64_t *counters
         if (k < b->listed && direction_of(b, k - 1) != SEGMENTS[LISTED[b->first_listed + k - 1]].prefers)
             against += counters[e];
     }
-    return against > WORTH && 4 * against > all;
+    return (against > WORTH && 4 * against > all) || (!b->version && all > OFTEN);
 }
 
 static int is_current(const struct cv_blob_superblock *b) { return b->listed && *(const uint8_t *)b->start != 0xe9; }
