@@ -165,6 +165,8 @@ def test_slots_are_counted_from_what_most_kinds_take():
     assert {one.name: one.slots for one in port_figures([lines])} == {**{f"one_{number}": 1 for number in range(9)}, "two": 2}
     astray = [_line(f"slots.one_{number}", (AMONG + 0.6 + 0.2 * number) * 0.2) for number in range(9)]
     assert not any(one.slots for one in port_figures([[*lines[:10], *astray]]))
+    two_paces = [_line(f"slots.one_{number}", (AMONG + 1.6 + 0.4 * (number < 2)) * 0.2) for number in range(9)]
+    assert not any(one.slots for one in port_figures([[*lines[:10], *two_paces]]))
 
 
 def test_kinds_whose_mixes_were_disturbed_have_no_ports():
