@@ -15,7 +15,7 @@
 #define DELAYS 1024 /* delays of issue that may be hidden; those before are forgotten, which they are not */
 
 typedef struct {
-    uint64_t line, arrival;
+    uint64_t line, asked, arrival;
     uint32_t level;
 } line_entry;
 
@@ -66,6 +66,7 @@ struct cv_core {
     near_sets targets, code, decoded; /* taken branches by their addresses, lines of code, and those that are decoded */
     near_sets pages;                  /* whose translations are near */
     uint64_t page;                    /* of the last load */
+    uint64_t page_known;              /* cycle in which its translation is there */
     uint64_t code_line;               /* the last one that was fetched */
     uint64_t *cycles, *executions, walked;
     uint32_t *owner; /* of each operation, for its causes; NULL: nobody asks for them */

@@ -4,7 +4,8 @@
 
 #include "core.h"
 
-#define MOST_OWED 16 /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
+#define ASKED_TOGETHER 3 /* cycles within which loads of one line that is far get it at once */
+#define MOST_OWED 16     /* lines that an owner's references have not met yet; more come from shares that do not fit its path */
 
 /* Cycles until a line is there: first the walk that translates its page, then the way from its level. Both 0: the first level's. */
 typedef struct {
@@ -44,20 +45,24 @@ static inline line_way load_way(cv_core *c, const cv_path *path, size_t referenc
     return way;
 }
 
-/* The cycle at which a line that the first level lacks is there: it waits for its page's translation and then for a fill buffer, or comes
- * already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. */
+/* The cycle at which a load has its line that the first level lacks: the line waits for its page's translation and then for a fill
+ * buffer, or comes already. A load whose page is still looked up asks no cache for anything, so it holds no fill buffer. Whoever asks right
+ * after the first has the line soon after it; later ones look into the first level again once it is there (timed on Zen 3 and Raptor Cove).
+ */
 static inline line_origin line_arrival(cv_core *c, uint64_t address, uint64_t start, line_way way)
 {
     const uint64_t line = address >> c->line_shift;
     line_entry *const e = &c->lines[(line ^ line >> 10) & (LINES - 1)];
-    if (e->line == line && e->arrival > start)
-        return (line_origin){e->arrival, e->level};
+    if (e->line == line && e->arrival > start) {
+        const uint32_t near = c->params.load_latency, more = start > e->asked + ASKED_TOGETHER ? near : c->params.met_cycles;
+        return (line_origin){e->arrival + (e->arrival > start + near ? more : 0), e->level};
+    }
     if (!way.latency)
         return (line_origin){0, 0};
     const uint64_t room = queue_room(&c->fills), translated = start + way.walk;
     const uint64_t arrival = (room > translated ? room : translated) + way.latency;
     queue_put(&c->fills, arrival, (blame){0, 0, 0});
-    *e = (line_entry){line, arrival, way.level};
+    *e = (line_entry){line, start, arrival, way.level};
     return (line_origin){arrival, way.level};
 }
 
@@ -131,13 +136,18 @@ static inline int renamable(const cv_core *c, const cv_core_op *op, uint32_t byt
 
 /* Cycles more until the page of a load is translated where the first level of the TLB lacks it. The latencies of levels beyond the second
  * hold that: what was timed there touched more pages. */
-static inline uint32_t translation(cv_core *c, uint64_t address, line_way way)
+static inline uint32_t translation(cv_core *c, uint64_t address, uint64_t start, line_way way)
 {
     const uint64_t page = address >> PAGE_SHIFT;
-    if (page == c->page || c->latency)
+    if (c->latency)
         return 0;
+    if (page == c->page)
+        return start < c->page_known && !way.level ? c->params.page_cycles : 0;
     c->page = page;
-    return near_use(&c->pages, page, page) || way.level ? 0 : c->params.page_cycles;
+    if (near_use(&c->pages, page, page) || way.level)
+        return 0;
+    c->page_known = start + c->params.page_cycles;
+    return c->params.page_cycles;
 }
 
 /* One load whose address is known at `cycle`; returns when its data can be used. */
@@ -150,7 +160,7 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
     const uint32_t near = vector ? p->vector_load_latency : p->load_latency + form;
     uint64_t start = ports_take(&c->ports, ports, 1, cycle);
     waited_for_port(c, start - cycle, (uint32_t)__builtin_ctz(ports));
-    const uint32_t translated = translation(c, address, way);
+    const uint32_t translated = translation(c, address, start, way);
     uint64_t done = start + near + translated;
     if (line + bytes > p->line_bytes) {
         start = ports_take(&c->ports, ports, 1, start);

@@ -240,6 +240,8 @@ def test_what_is_wider_than_a_port_takes_two_turns_of_it(stores, port_bytes):
 EARLY = 6
 """Lines of a stream before a prefetcher follows it."""
 FAR_APART = 1 << 20  # bytes: no stream goes so far
+TOGETHER = 3
+"""Cycles within which loads of one line get it at once."""
 
 
 @given(st.integers(2, 60), st.integers(20, 400))
@@ -248,6 +250,26 @@ def test_a_chain_of_loads_from_farther_away_takes_that_latency_each(length, late
     levels = (np.ones((1, 1)), np.full((1, 1), latency))
     cycles = _walk([chase], length, references=FAR_APART * np.arange(1, length + 1), sites=[(0, 8, False)], levels=levels)
     assert cycles.sum() == length * latency
+
+
+@given(st.integers(0, 60), st.integers(80, 400))
+def test_a_load_that_comes_later_looks_again_for_its_line(steps, latency):
+    """One load brings a line; another needs it so many cycles later, while it is on its way."""
+    first, step = _op(0, addresses=(9,), flags=native.LOAD | native.NO_PORT), _op(reads=(3,), writes=(3,))
+    later = _op(0, addresses=(3,), writes=(3,), flags=native.LOAD | native.NO_PORT)
+    levels = (np.ones((1, 1)), np.full((1, 1), latency))
+    references, sites = np.array([FAR_APART, FAR_APART + 8]), [(0, 8, False), (1 + steps, 8, False)]
+    cycles = _walk([first, *[step] * steps, later], 1, references=references, sites=sites, levels=levels)
+    assert cycles.sum() == latency + PARAMS["load_latency" if steps > TOGETHER else "met_cycles"]
+
+
+@given(st.integers(2, 5), st.integers(1, 9))
+def test_all_loads_of_a_page_wait_for_its_translation(turns, cycles):
+    beside, chase = (_op(0, addresses=(3,), writes=written, flags=native.LOAD | native.NO_PORT) for written in ((), (3,)))
+    params = PARAMS | {"near_pages": 8, "page_cycles": cycles}
+    references = np.tile(np.repeat(4096 * np.arange(1, 17), 2), turns)
+    total = _walk([beside, chase], 16 * turns, params=params, references=references, sites=[(0, 8, False), (1, 8, False)]).sum()
+    assert total == 16 * turns * (PARAMS["load_latency"] + cycles)
 
 
 @given(st.integers(2, 60), st.integers(20, 400), st.integers(1, 400))
@@ -430,7 +452,7 @@ def test_a_second_micro_operation_takes_a_port_of_its_own(count, ports):
 
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_prefetch_costs_what_its_line_needs_longer_than_the_work_before_its_use(chain, latency):
-    """Nothing waits for the prefetch itself."""
+    """Nothing waits for the prefetch itself; what comes later than right after it looks again once the line is there."""
     ask, use = native.LOAD | native.NO_PORT | native.PREFETCH, native.LOAD | native.NO_PORT
     ops = [
         _op(0, addresses=(5,), flags=ask),
@@ -440,4 +462,5 @@ def test_a_prefetch_costs_what_its_line_needs_longer_than_the_work_before_its_us
     sites, near = [(0, 1, 0), (chain + 1, 8, 0)], PARAMS["load_latency"]
     wide = PARAMS | {"issue_width": 1000, "reorder_buffer": 1000, "scheduler": 1000, "queue": 1000}
     cycles = _walk(ops, 1, params=wide, references=[4096, 4096], sites=sites, latencies=np.array([latency, 0]))
-    assert cycles.sum() == max(chain + near, latency)
+    more = PARAMS["met_cycles"] if chain <= TOGETHER else near
+    assert cycles.sum() == (latency + more if latency > chain + near else chain + near)
