@@ -136,7 +136,7 @@ struct path {
 };
 
 /* Where an indirect branch probably goes: to what a pointer beside the code holds now (a procedure linkage table jumps by these), or
- * behind the call that the superblock has followed, unless it has mostly gone elsewhere; 0: nobody knows. Only superblocks that run often,
+ * after the call that the superblock has followed, unless it has mostly gone elsewhere; 0: nobody knows. Only superblocks that run often,
  * those made anew, are worth the longer code. */
 static uint64_t guess(struct path *path, const struct cv_blob_segment *segment)
 {
