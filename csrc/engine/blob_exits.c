@@ -85,17 +85,11 @@ void sever(struct cv_blob_superblock *superblock)
 }
 
 /* Goes to the translation of the address in rcx, which is spilled. A table says where one may be, by the address's low bits; what is
- * there looks whether it is the right one (landing). No instruction changes the flags. `counter` is 0 where this way has been counted. */
-void indirect(int mode, uint32_t counter)
+ * there looks whether it is the right one (landing). No instruction changes the flags. */
+void indirect(int mode)
 {
     store(RCX, O_TARGET);
-    if (counter) {
-        add_one(counter);
-        CODE_BYTES("\x65\x0f\xb7\x0c\x25"); /* movzx ecx, word gs:[target] */
-        word(O_TARGET);
-    } else {
-        CODE_BYTES("\x0f\xb7\xc9"); /* movzx ecx, cx */
-    }
+    CODE_BYTES("\x0f\xb7\xc9");     /* movzx ecx, cx */
     CODE_BYTES("\x65\xff\x24\xcd"); /* jmp gs:[rcx * 8 + lookup] */
     word(CV_SLOT_LOOKUP + (uint32_t)mode * CV_LOOKUP_BYTES);
 }

@@ -71,9 +71,14 @@ static void end_indirectly(const struct cv_x86 *last, const uint8_t *code, int n
         if (last->kind == CV_X86_CALL_INDIRECT)
             push_return(last->address + last->length);
     }
+    if (counter) { /* before the look, from which the thread may go on elsewhere */
+        store(RCX, O_TARGET);
+        add_one(counter);
+        load(RCX, O_TARGET);
+    }
     if (last->kind == CV_X86_RETURN)
         look_at_return();
-    indirect(head_mode, counter);
+    indirect(head_mode);
 }
 
 static void side_stubs(void)
@@ -305,7 +310,8 @@ static uint64_t add_segment(struct path *path, uint64_t address)
         follow_guess(last, guessed, n, new_counter(path->first, n, 1));
     else if (!on)
         end_with(last, path->first, n, counter);
-    if (last->kind == CV_X86_CALL ? on : guessed && last->kind == CV_X86_CALL_INDIRECT) {
+    const int called = last->kind == CV_X86_CALL ? on != 0 : guessed && last->kind == CV_X86_CALL_INDIRECT;
+    if (called) {
         place(last->address, n - 1, rcx_away ? CV_PLACE_RCX : 0);
         push_return(next);
         path->returns[path->calls++] = next;

@@ -127,7 +127,7 @@ uint64_t exit_stub_bytes(void); /* at most */
 void exit_stubs(void);
 void exit_to(uint64_t target, int mode);
 void sever(struct cv_blob_superblock *superblock);
-void indirect(int mode, uint32_t counter);
+void indirect(int mode);
 void look_at_return(void);
 void landing(uint64_t address);
 int is_marked(uint64_t address);
