@@ -139,7 +139,7 @@ def record(
     folder = Path(folder).resolve()
     library = build_interposer(find_mpicc(argv[0], mpicc))
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("rank-*.cvm"):
+    for old in (*folder.glob("rank-*.cvm"), *folder.glob("rank-*.cvm.new")):
         old.unlink()
     handed = {
         "LD_PRELOAD": ":".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
@@ -150,6 +150,8 @@ def record(
     command, environment = _launch(argv, handed)
     done = subprocess.run(command, env=environment, cwd=cwd, check=False, preexec_fn=end_with_parent())
     status = exit_status(done.returncode)
+    for unfinished in folder.glob("rank-*.cvm.new"):
+        unfinished.unlink()
     files = tuple(sorted(folder.glob("rank-*.cvm")))
     if not files:
         why = "is the program linked dynamically with the MPI library of this launcher?"

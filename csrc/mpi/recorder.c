@@ -311,12 +311,18 @@ uint32_t cvm_serial(void) { return ++r.serials; }
 
 /* --- start and end ------------------------------------------------------------------------------------------------------------- */
 
-static bool open_file(const char *folder, int rank)
+/* A recording has its name only once its header and its first communicators are whole: who is killed before leaves none. */
+struct names {
+    char unfinished[4096], whole[4096];
+};
+
+static bool open_file(const char *folder, int rank, struct names *names)
 {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/rank-%05d.cvm", folder, rank) >= (int)sizeof path)
+    int length = snprintf(names->unfinished, sizeof names->unfinished, "%s/rank-%05d.cvm.new", folder, rank);
+    if (length >= (int)sizeof names->unfinished)
         return false;
-    r.file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    snprintf(names->whole, sizeof names->whole, "%.*s", length - (int)strlen(".new"), names->unfinished);
+    r.file = open(names->unfinished, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (r.file < 0 || posix_fallocate(r.file, 0, CVM_HEADER_BYTES) != 0)
         return false;
     r.header = mmap(NULL, CVM_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r.file, 0);
@@ -333,9 +339,10 @@ void cvm_start(void)
     const char *folder = getenv("CONVOLVER_MPI_OUT"), *clock = getenv("CONVOLVER_MPI_CPU_CLOCK");
     char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int rank = 0, size = 0, length = 0, level = MPI_THREAD_SINGLE;
+    struct names names;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (r.on || folder == NULL || !open_file(folder, rank)) {
+    if (r.on || folder == NULL || !open_file(folder, rank, &names)) {
         if (folder && !r.on)
             fprintf(stderr, "convolver: rank %d records no MPI events: %s/rank-%05d.cvm: %s\n", rank, folder, rank, strerror(errno));
         return;
@@ -358,6 +365,8 @@ void cvm_start(void)
     cvm_comm_new(NULL, MPI_COMM_SELF, MPI_COMM_NULL);
     r.cpu = computed();
     r.wall = r.header->begin_ns = r.header->end_ns = clock_ns(CLOCK_MONOTONIC);
+    if (rename(names.unfinished, names.whole) != 0)
+        r.header->lost = 1;
     cvm_bursts_open(folder, rank);
     cvm_bursts_begin();
 }
