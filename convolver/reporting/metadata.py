@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 RATES = {
     "calibrated": "fitted on each machine's own kernels",
-    "curves": "from single curves; fitted ones need a calibration of every machine (`convolver machine calibrate`)",
+    "curves": "from single curves; fitted ones, and intervals that hold their errors, need a calibration of every machine "
+    "(`convolver machine calibrate`)",
     "paper": "the paper's data set locations on the curves",
 }
 """Methods of a prediction in words: a user who asked for none should see that another than the best was taken."""

@@ -54,4 +54,5 @@ def test_block_times_say_program_machines_and_coverage(tmp_path):
 def test_the_method_of_the_rates_is_reported(tmp_path):
     chain = make_chain(tmp_path)
     assert chain.prediction.document["method"] == "curves"  # the machines of the test have no calibration
-    assert "need a calibration of every machine" in _text(about_times([chain.prediction.base]))
+    said = _text(about_times([chain.prediction.base]))
+    assert "intervals that hold their errors, need a calibration of every machine" in " ".join(said.split())
