@@ -61,7 +61,7 @@ static void branch_to_side(unsigned condition, uint64_t target, uint32_t counter
 static void end_indirectly(const struct cv_x86 *last, const uint8_t *code, int n, uint32_t counter)
 {
     store(RCX, O_B);
-    place(last->address, n - 1, CV_PLACE_RCX);
+    place(last->address, counter ? n - 1 : 0, CV_PLACE_RCX);
     if (last->kind == CV_X86_RETURN) {
         byte(0x59); /* pop rcx */
         if (last->pops)
@@ -114,7 +114,7 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
     case CV_X86_CALL:
         if (counter)
             count_to(counter, last->target);
-        place(last->address, n - 1, 0);
+        place(last->address, 0, 0);
         push_return(next);
         exit_to(last->target, head_mode);
         break;
@@ -257,18 +257,19 @@ static uint32_t copy_segment(uint32_t segment, int n, uint32_t counter)
 {
     const int last = n_instructions - 1, ends = instructions[last].kind != CV_X86_PLAIN, dead = counter && ends ? flags_dead_at() : -1;
     uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
-    int reference = 0;
+    int reference = 0, uncounted = n;
     if (head_mode == CV_FILTERING)
         find_dead_flags(flags_dead);
     for (int i = 0; i <= last; i++) {
         if (dead == i) {
             count_free(counter);
             counter = 0;
+            uncounted = 1; /* where an instruction faults from here on, nothing before its segment is still to be counted */
         }
         if (i == last && ends)
             filter_instruction(&instructions[i], segment, &reference, flags_dead[i]);
         else
-            copy_counting(i, segment, n, &reference, flags_dead[i]);
+            copy_counting(i, segment, uncounted, &reference, flags_dead[i]);
     }
     return counter;
 }

@@ -215,6 +215,37 @@ def test_signals_threads_and_forks_work_as_natively(tmp_path: Path) -> None:
         assert counted(tmp_path, [str(program)], *options)[1] == natively
 
 
+FAULTS = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <ucontext.h>
+static int one = 1;
+static void mend(int number, siginfo_t *info, void *context)
+{
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RDI] = (long)&one;
+}
+int add(int *to, int n);
+__asm__(".globl add; .type add, @function; add: test %esi, %esi; js 1f; mov %esi, %eax; cmp $77777777, %eax; je 1f; "
+        "lea 1(%rax), %rax; add (%rdi), %eax; nop; ret; 1: ret; .size add, .-add");
+int main(void)
+{
+    struct sigaction action = {.sa_sigaction = mend, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, 0);
+    long sum = 0;
+    for (int i = 0; i < 3000; i++)
+        sum += add(i % 3 ? &one : 0, i);
+    return sum != 4504500;
+}
+"""
+
+
+def test_what_comes_before_a_fault_is_counted_once(tmp_path: Path) -> None:
+    output = tmp_path / "faults.cvt"
+    trace([str(_compiled(tmp_path, FAULTS))], output=output, sampling=SamplingPlan(engine="native"))
+    blocks = Signature.load(signature_path(output)).table.filter(pl.col("function") == "add").sort("offset")
+    assert blocks["executions"].to_list()[:2] == [3000, 3000]
+
+
 def test_both_engines_count_the_same_loop(tmp_path: Path) -> None:
     program = _compiled(tmp_path, LOOP, "-static", "-no-pie")
     totals = []
