@@ -334,6 +334,11 @@ static bool open_file(const char *folder, int rank, struct names *names)
     return next_window();
 }
 
+static void say_why_not(const char *folder, int rank)
+{
+    fprintf(stderr, "convolver: rank %d records no MPI events: %s/rank-%05d.cvm: %s\n", rank, folder, rank, strerror(errno));
+}
+
 void cvm_start(void)
 {
     const char *folder = getenv("CONVOLVER_MPI_OUT"), *clock = getenv("CONVOLVER_MPI_CPU_CLOCK");
@@ -344,7 +349,7 @@ void cvm_start(void)
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     if (r.on || folder == NULL || !open_file(folder, rank, &names)) {
         if (folder && !r.on)
-            fprintf(stderr, "convolver: rank %d records no MPI events: %s/rank-%05d.cvm: %s\n", rank, folder, rank, strerror(errno));
+            say_why_not(folder, rank);
         return;
     }
     PMPI_Get_library_version(library, &length);
@@ -365,8 +370,11 @@ void cvm_start(void)
     cvm_comm_new(NULL, MPI_COMM_SELF, MPI_COMM_NULL);
     r.cpu = computed();
     r.wall = r.header->begin_ns = r.header->end_ns = clock_ns(CLOCK_MONOTONIC);
-    if (rename(names.unfinished, names.whole) != 0)
-        r.header->lost = 1;
+    if (rename(names.unfinished, names.whole) != 0) {
+        say_why_not(folder, rank);
+        r.on = false;
+        return;
+    }
     cvm_bursts_open(folder, rank);
     cvm_bursts_begin();
 }
