@@ -34,8 +34,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _LONGEST_FIRST = ("tests/integration/mpi", "tests/integration", "tests/property", "tests")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that the workers end together."""
+    """Begin with what takes longest, so that the workers end together; what builds the sanitized core is slow."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "sanitized" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next(at for at, folder in enumerate(_LONGEST_FIRST) if item.nodeid.startswith(folder)))
 
 

@@ -12,7 +12,7 @@ import pytest
 from convolver.simulation.one_pass import simulate_arrays
 from tests.integration.tool_runs import KERNELS, Runner, program, requires_tool
 
-pytestmark = requires_tool
+pytestmark = [requires_tool, pytest.mark.slow]
 
 D1, LL = (4096, 4), (131072, 8)
 MACHINE = {

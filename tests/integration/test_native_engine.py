@@ -518,7 +518,7 @@ def test_what_calls_made_code_stays_traced(options: tuple[str, ...], tmp_path: P
     [
         ("loop.lua", ["luajit"]),
         ("loop.js", ["node"]),
-        ("Loop.java", ["java", "-Xmx64m"]),
+        pytest.param("Loop.java", ["java", "-Xmx64m"], marks=pytest.mark.slow),
     ],
 )
 def test_interpreters_that_make_code_run_unharmed(name: str, command: list[str], tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def test_contradicting_or_impossible_options_are_usage_errors(tmp_path, words):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured_and_exits_130(tmp_path):
     partial = tmp_path / "m.machine.json.partial"
     command = [sys.executable, "-m", "convolver", "probe", "-o", "m.machine.json"]

@@ -20,6 +20,7 @@ FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover",
 )
+pytestmark = pytest.mark.slow
 EFFORT = ("--bytes", "1048576", "--sample", "0.00002", "--limit", "0.0001", "--warmup", "0.001", "--least", "3", "--most", "3")
 
 

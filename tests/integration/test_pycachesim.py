@@ -9,6 +9,7 @@ from convolver.simulation.one_pass import simulate_arrays
 
 cachesim = pytest.importorskip("cachesim", reason="pycachesim is not installed")
 
+pytestmark = pytest.mark.slow
 GEOMETRY = [("L1", 64, 8), ("L2", 512, 8), ("L3", 4096, 16)]
 COUNT = 1_000_000
 

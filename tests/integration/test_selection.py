@@ -108,6 +108,7 @@ def test_phases_that_do_not_belong_together_are_refused(tmp_path):
     assert not (tmp_path / "m.cvt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tool")
 def test_phases_of_a_real_program_join_exactly(build, tmp_path):
     binary = str(build("loop"))

@@ -123,6 +123,7 @@ def test_an_interrupted_run_goes_on_and_doubles_nothing(folder, tmp_path):
     assert table.equals(expected(folder))
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker_gives_the_same_dataset(folder, tmp_path):
     distributed = pytest.importorskip("distributed", reason="dask.distributed is an optional engine")
     with (

@@ -34,6 +34,7 @@ def some_program(seed):
     return events, draw.randint(1, threads)
 
 
+@pytest.mark.slow
 def test_simgrid_says_the_same_of_a_hundred_programs(tmp_path):
     there = tmp_path / "there"
     subprocess.run(["g++", "-std=c++17", "-O1", "-o", there, SOURCE, "-lsimgrid"], check=True)

@@ -239,6 +239,7 @@ def test_a_program_that_execs_another_is_traced_up_to_there_and_that_is_said(tmp
     assert Trace.load(tmp_path / "a.cvt").complete
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_code_that_is_made_while_running_is_counted(tmp_path):
     program = "let s = 0; for (let i = 0; i < 1e6; i++) s += i; console.log(s)"

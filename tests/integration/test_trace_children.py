@@ -68,6 +68,7 @@ def test_what_is_kept_of_children_leaves_their_environment_out(build, tmp_path, 
     assert len(pickle.dumps(children)) < 10_000
 
 
+@pytest.mark.slow
 def test_streams_of_gone_processes_are_removed_while_others_run(tmp_path, monkeypatch):
     listed, list_folder = [], os.listdir
     monkeypatch.setattr(os, "listdir", lambda *folder: listed.append(list_folder(*folder)) or listed[-1])

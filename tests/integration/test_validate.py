@@ -181,6 +181,7 @@ def test_a_program_that_does_not_start_is_named(folder):
         run_once(job, Condition(name="quiet"), 0, default_cpu(), None)
 
 
+@pytest.mark.slow
 def test_half_a_cpu_doubles_the_elapsed_time(folder):
     _, (job, _), _ = prepared(folder)
     long = msgspec.structs.replace(job, command=("./spin", "400000000"))
@@ -212,6 +213,7 @@ def test_more_loads_than_cpus_are_refused():
         pass
 
 
+@pytest.mark.slow
 def test_a_campaign_between_two_other_machines_runs_from_the_command_line(folder):
     command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
@@ -253,6 +255,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 def test_programs_with_threads_get_their_processors_and_elapsed_times(folder):
     (folder / "pair.c").write_text(PAIR)
     pair = '[[program]]\nname = "pair"\nsource = "pair.c"\nflags = ["-O1", "-pthread"]\ncommand = ["./pair"]\nthreads = 2\n'

@@ -41,6 +41,7 @@ def short_plan(monkeypatch):
     monkeypatch.setattr(module, "choose_plan", choose)
 
 
+@pytest.mark.slow
 def test_conditions_are_probed_one_after_another_and_their_visits_merged(tmp_path, short_plan):
     ours = campaign(QUIET, HALF, SMALL)
     made = Visits(ours, tmp_path, default_cpu())
@@ -60,6 +61,7 @@ def test_conditions_are_probed_one_after_another_and_their_visits_merged(tmp_pat
     assert Visits(ours, tmp_path, default_cpu()).conditions == []
 
 
+@pytest.mark.slow
 def test_a_visit_that_is_there_is_not_made_again(tmp_path, short_plan):
     made = Visits(campaign(QUIET), tmp_path, default_cpu())
     made.make(0)

@@ -68,6 +68,7 @@ def test_every_semantics_counts_like_the_slow_model(references, levels, semantic
     _same(references, levels, semantics)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(streams(2), st.integers(0, 2)), min_size=1, max_size=5), any_hierarchy(cores=3))
 def test_cores_that_share_levels_count_like_the_slow_model(turns, levels):
@@ -189,6 +190,7 @@ def _held(cache) -> set[int]:
     return {byte for line in lines for first, end in cache.runs(line.number, line.valid) for byte in range(first, end, 8)}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(streams(5), any_hierarchy())
 def test_inclusive_levels_hold_all_that_is_above_and_exclusive_ones_nothing(references, levels):

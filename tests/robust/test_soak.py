@@ -23,6 +23,7 @@ def _peak(folder, script, count):
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [CHILDREN, TOGETHER], ids=["one after another", "together"])
 def test_each_further_child_takes_little_memory(tmp_path, script):
     assert _peak(tmp_path, script, "26") - _peak(tmp_path, script, "2") < 24 * LARGEST_READER

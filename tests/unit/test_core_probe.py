@@ -260,6 +260,7 @@ def figures():
     return {one.name: one for one in quietest_figures(moments)}
 
 
+@pytest.mark.slow
 def test_the_probe_times_kinds_that_the_tables_know(figures):
     names = {name.partition(".")[2] for name in figures if name.startswith("latency.")} - set(NOT_KINDS)
     known = {kind for table in core_tables().values() for kind in table.kinds}
@@ -273,6 +274,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert not any(name.startswith(("lines.", "pairs.")) for name in figures)
 
 
+@pytest.mark.slow
 def test_every_figure_lies_in_its_interval_and_survives_the_profile(figures, tmp_path):
     assert all(0 < one.low <= one.value <= one.high for one in figures.values())
     profile = msgspec.structs.replace(_profile(), core=tuple(figures.values()))

@@ -53,6 +53,7 @@ def test_the_probe_measures_what_this_kernel_takes():
     assert costs["call.least"].seconds < costs["start.process"].seconds
 
 
+@pytest.mark.slow
 def test_a_probed_region_takes_longer_than_its_barrier():
     """Where there is a second CPU, and GCC's runtime of OpenMP as an archive."""
     archive = subprocess.run(["gcc", "-print-file-name=libgomp.a"], capture_output=True, text=True, check=True).stdout.strip()

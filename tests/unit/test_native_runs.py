@@ -58,6 +58,7 @@ measure(["sh", "-c", "echo $$ > {said}; exec sleep 600"])
     assert not Path(f"/proc/{int(said.read_text())}").exists()
 
 
+@pytest.mark.slow
 def test_runs_that_differ_are_repeated_and_said(tmp_path):
     with pytest.warns(NoiseWarning, match=r"The [4-9] native runs took 0\.\d+ to \d\.\d+ s"):
         found = measure(burning(tmp_path, 0.3))

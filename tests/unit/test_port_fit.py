@@ -238,6 +238,7 @@ def test_measured_cycles_stand_beside_the_published_ones():
     assert (rows["divide_double_32.cycles"]["published"], rows["divide_double_32.cycles"]["used"]) == (5.0, 4.5)
 
 
+@pytest.mark.slow
 def test_the_probe_finds_more_units_for_additions_than_for_products():
     found = {one.name: one for one in port_figures([port_samples(default_cpu())])}
     if not found.get("alu") or not found.get("multiply") or not found["alu"].ports:

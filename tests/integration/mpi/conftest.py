@@ -18,7 +18,7 @@ def _tools(family):
     return None
 
 
-@pytest.fixture(scope="module", params=["openmpi", "mpich"])
+@pytest.fixture(scope="module", params=["openmpi", pytest.param("mpich", marks=pytest.mark.slow)])
 def library(request, tmp_path_factory):
     tools = _tools(request.param)
     if tools is None:

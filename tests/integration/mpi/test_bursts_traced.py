@@ -86,6 +86,7 @@ def test_the_native_engine_attributes_the_inner_loop_exactly(library, tmp_path):
         assert_exact(run)
 
 
+@pytest.mark.slow
 def test_a_run_on_the_base_itself_has_ratio_one_and_the_same_time(run):
     base, _ = machines()
     found = predict_parallel(run, base=base, target=base, base_network=network(), target_network=network())
@@ -94,6 +95,7 @@ def test_a_run_on_the_base_itself_has_ratio_one_and_the_same_time(run):
     assert found.document["attributed_share"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_ratios_by_rank_cluster_and_module_agree_with_their_sums(run):
     base, target = machines()
     found = predict_parallel(run, base=base, target=target, base_network=network(), target_network=network())
@@ -108,6 +110,7 @@ def test_ratios_by_rank_cluster_and_module_agree_with_their_sums(run):
     assert document["interval_seconds"][0] <= found.seconds <= document["interval_seconds"][1]
 
 
+@pytest.mark.slow
 def test_the_command_line_predicts_and_keeps_the_artifacts(run, tmp_path):
     from convolver.mpi.cfg_writer import write_cfg
 

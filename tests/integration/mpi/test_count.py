@@ -29,6 +29,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("smpirun") is None, reason="needs SimGrid: apt install libsimgrid-dev")
 def test_work_is_counted_in_instructions_and_repeats_exactly(tmp_path):
     (tmp_path / "p.c").write_text(PROGRAM)

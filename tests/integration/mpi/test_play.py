@@ -93,6 +93,7 @@ def test_what_cannot_be_performed_is_said_before_the_ranks_start(library):
         play(ring(2), ["no-such-launcher"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_instructions_of_real_ranks_repeat(library, tmp_path):
     launcher, mpicc, program = library

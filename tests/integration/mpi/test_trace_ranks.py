@@ -64,6 +64,7 @@ def test_each_rank_has_a_trace_with_the_counts_of_a_run_alone(library, binary, t
         assert mine.drop("rank", "block").equals(trace.signature.table.drop("block"))
 
 
+@pytest.mark.slow
 def test_a_group_needs_every_rank(library, binary, tmp_path):
     done = convolver(tmp_path, "trace", "--counts-only", "-o", "%r.cvt", "--", binary, launcher=launcher_of(library))
     assert done.returncode == 0, done.stderr
@@ -74,6 +75,7 @@ def test_a_group_needs_every_rank(library, binary, tmp_path):
     assert convolver(tmp_path, "merge", "-o", "all.cvt", "0.cvt", "1.cvt").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_launcher_under_the_tracer_brings_a_trace_for_each_rank(library, binary, tmp_path):
     words = launcher_of(library)
     done = convolver(tmp_path, "trace", "--counts-only", "--trace-children", "--no-scan", "--", *words, binary)

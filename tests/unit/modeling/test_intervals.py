@@ -80,6 +80,7 @@ needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="pyopero
 BASE = {"formula": "a*x^b", "bounds": {"a": (0.1, 10), "b": (0.5, 3)}, "loss": "log", "population": 40, "generations": 4}
 
 
+@pytest.mark.slow
 @needs_operon
 def test_intervals_of_a_correction_hold_their_share_of_fresh_points():
     with warnings.catch_warnings():

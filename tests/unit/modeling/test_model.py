@@ -82,6 +82,7 @@ def test_a_changed_or_foreign_model_file_is_refused(tmp_path):
         Model.load(path)
 
 
+@pytest.mark.slow
 def test_intervals_cover_new_observations_at_about_their_level():
     rng = np.random.default_rng(5)
     hits = []

@@ -273,6 +273,7 @@ def write_ti(trace, folder, name):
     (folder / f"{name}.txt").write_text("\n".join(files) + "\n")
 
 
+@pytest.mark.slow
 def test_scale_sweep_and_fit_work_from_the_command_line(tmp_path, convolver):
     run = functools.partial(convolver, "model", cwd=tmp_path, code=0)
 

@@ -117,6 +117,7 @@ def test_a_sweep_whose_worker_dies_loses_and_doubles_nothing(trace, monkeypatch)
     assert table["predicted_seconds"].to_list() == pytest.approx(expected(network, replayer, plan), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_dask_workers_give_the_same_table_when_one_is_killed(trace):
     distributed = pytest.importorskip("distributed", reason="dask.distributed is an optional engine")
     path, network, replayer = trace
