@@ -6,10 +6,11 @@
 
 enum { BURSTS, SETS };
 
-/* What samples may cost: one part in so many of the processor time, and so many nanoseconds beyond; these halve whenever samples become
+/* What samples of a kind may cost: this part of the processor time, and so many nanoseconds beyond; these halve whenever samples become
  * fewer. Beside sets, which cost more, bursts may have more, too.
  */
-static const uint64_t parts[2] = {8, 16}, beyond[2] = {12000000, 1000000000}, beyond_beside_sets = 300000000;
+#define PART 16
+static const uint64_t beyond[2] = {6000000, 1000000000}, beyond_beside_sets = 300000000;
 
 #define SHORTEST 50000  /* nanoseconds of an interval, whose end costs one or two thousand */
 #define FIRST_BURSTS 16 /* find their code not yet translated */
@@ -52,7 +53,7 @@ static void weigh(int what, uint64_t spent, uint64_t used)
 {
     struct cv_blob_pace *pace = &SHARED->pace;
     const uint64_t more = what == BURSTS && SHARED->sets ? beyond_beside_sets : beyond[what];
-    if (!pace->stretch || spent < used / parts[what] + (more >> pace->halved[what]))
+    if (!pace->stretch || spent < used / PART + (more >> pace->halved[what]))
         return;
     pace->own[what] = 2 * every(what);
     pace->halved[what] += pace->halved[what] < 63;
