@@ -398,10 +398,12 @@ int cv_burst(struct cv_target *target)
     if (!thread || ptrace(PTRACE_SEIZE, thread, 0, 0))
         return 0;
     ptrace(PTRACE_INTERRUPT, thread, 0, 0);
-    if (waitid(P_PID, (id_t)thread, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) || info.si_code != CLD_TRAPPED)
-        return 0; /* it has ended; run() hears of it */
-    if (waitpid(thread, &status, __WALL) != thread)
+    if (waitid(P_PID, (id_t)thread, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL))
         return 0;
+    if (info.si_code != CLD_TRAPPED && thread == target->pid)
+        return 0; /* it has ended; run() hears of it */
+    if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
+        return 0; /* it has ended; until that is heard, the process would not */
     const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
     if (!signal) {
         slot->leaving = 1;

@@ -707,6 +707,28 @@ def test_bursts_and_counts_of_another_run_predict_as_one_trace(tmp_path: Path) -
     assert 0.05 < json.loads(done.stdout)["base"]["seconds"] < 0.5  # 200 million additions, one after the other
 
 
+SHORT_THREADS = """
+#include <pthread.h>
+static void *nothing(void *argument) { return argument; }
+int main(void)
+{
+    pthread_t one;
+    for (int i = 0; i < 20000; i++) {
+        pthread_create(&one, 0, nothing, 0);
+        pthread_join(one, 0);
+    }
+    return 0;
+}
+"""
+
+
+def test_threads_that_end_as_their_burst_begins_are_let_go(tmp_path: Path) -> None:
+    """A thread that was seized while it ended stayed a zombie, and the program with it."""
+    program = _compiled(tmp_path, SHORT_THREADS)
+    engine = [engine_program(), "--bursts-only=0.002", "--sample=3000", f"--log-file={tmp_path / 'log'}", "--", program]
+    assert subprocess.run(engine, timeout=60, check=False).returncode == 0
+
+
 CARRY = """
 #include <stdio.h>
 int main(void)
