@@ -403,7 +403,7 @@ int cv_burst(struct cv_target *target)
     if (info.si_code != CLD_TRAPPED && thread == target->pid)
         return 0; /* it has ended; run() hears of it */
     if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
-        return 0; /* it has ended; until that is heard, the process would not */
+        return 0; /* it has ended: a traced thread and its process stay zombies until it is waited for */
     const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
     if (!signal) {
         slot->leaving = 1;
