@@ -24,7 +24,7 @@ setup: $(STAMP) ## Build everything into .venv/
 run: $(STAMP) ## Predict two real programs on three machines, end to end (artifacts in run/)
 	$(BIN)/python tools/run_demo.py
 
-test: $(STAMP) ## Run the tests, without the slow ones (8 minutes on two cores)
+test: $(STAMP) ## Run the tests, without the slow ones (9 minutes on two cores that others share)
 	$(BIN)/python -m pytest -m "not slow"
 
 test-all: $(STAMP) ## Run all tests

@@ -6,8 +6,8 @@
 
 enum { BURSTS, SETS };
 
-/* What samples of a kind may cost: this part of the processor time, and so many nanoseconds beyond; these halve whenever samples become
- * fewer. Beside sets, which cost more, bursts may have more, too.
+/* What samples of a kind may cost: one part in PART of the processor time, and so many nanoseconds beyond; these halve whenever samples
+ * become fewer. Beside sets, which cost more, bursts may have more, too.
  */
 #define PART 16
 static const uint64_t beyond[2] = {6000000, 1000000000}, beyond_beside_sets = 300000000;

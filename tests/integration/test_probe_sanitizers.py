@@ -9,6 +9,8 @@ import pytest
 from convolver.probing.plan import working_sets
 from probes.build_probe import sources
 
+pytestmark = pytest.mark.slow
+
 FLAGS = (
     "-std=gnu11",
     "-O1",
@@ -20,7 +22,6 @@ FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover",
 )
-pytestmark = pytest.mark.slow
 EFFORT = ("--bytes", "1048576", "--sample", "0.00002", "--limit", "0.0001", "--warmup", "0.001", "--least", "3", "--most", "3")
 
 
