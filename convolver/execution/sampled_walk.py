@@ -113,9 +113,10 @@ def _as_share(one: BlockCycles, beside: Array, last: BlockCycles) -> BlockCycles
     """Return what a walk found, its cycles as the share of the last walk's that they are in the windows which both saw.
 
     ``beside``: cycles of the last walk in those windows. What chance does to them it does to both walks, so the share is known
-    better than either (Cochran, 12.9).
+    better than either (Cochran, 12.9). None is more than the whole: where too much surplus was taken off those windows, the
+    walk's own cycles stay.
     """
-    known = (beside > 0) & (last.executions > 0)
+    known = (beside >= one.cycles) & (beside > 0) & (last.executions > 0)
     each = np.divide(last.cycles, last.executions, out=np.zeros(len(beside)), where=known)
     share = np.divide(one.cycles, beside, out=np.zeros(len(beside)), where=known)
     return one._replace(cycles=np.where(known, one.executions * each * share, one.cycles))

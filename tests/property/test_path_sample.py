@@ -245,8 +245,9 @@ def test_windows_walked_for_rare_blocks_say_nothing_of_others():
 class _Walked:
     """Stands for a walk of a program of one block, whose windows take so many cycles."""
 
-    def __init__(self, cycles):
+    def __init__(self, cycles, surplus=None):
         self.cycles, self.windows = cycles, []
+        self.surplus = np.zeros(len(cycles)) if surplus is None else surplus
 
     def walk(self, windows):
         self.windows += windows.tolist()
@@ -254,6 +255,7 @@ class _Walked:
     def found(self):
         found = np.zeros(len(self.windows), dtype=FOUND)
         found["window"], found["cycles"], found["executions"] = self.windows, self.cycles[self.windows], 10
+        found["surplus"] = self.surplus[self.windows]
         return found
 
 
@@ -267,6 +269,27 @@ def test_a_walk_that_is_known_well_enough_sees_no_more_windows():
     assert set(walks[0].windows) < set(walks[1].windows)
     assert one.cycles[0] / one.executions[0] == pytest.approx(near.mean() / 10, rel=0.016)
     assert last.cycles[0] / last.executions[0] == pytest.approx(walks[1].cycles.mean() / 10, rel=0.016)
+
+
+def _first_windows(windows):
+    """Return the windows that a walk sees of which all take as long."""
+    walk, sample = _Walked(np.ones(windows)), SimpleNamespace(windows=lambda: np.zeros(windows, dtype=[("rare", bool)]))
+    walk_windows(sample, [walk], np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 0.008)
+    return walk.windows
+
+
+@given(st.integers(0, 99), st.integers(1, 3000), st.floats(0.01, 2))
+def test_a_walk_with_near_data_never_takes_longer_than_the_last(seed, least, promised):
+    """Where both look, lines that are promised come to nothing; all other windows wait for every line."""
+    random = np.random.default_rng(seed)
+    lines, here = random.exponential(300, 1000), np.zeros(1000, dtype=bool)
+    here[_first_windows(1000)] = True
+    waited = np.where(here, random.integers(0, 9, 1000), lines).astype(np.int64)
+    surplus = np.where(here, promised * lines, lines - lines[~here].mean())
+    walks = [_Walked(np.full(1000, least)), _Walked(least + waited, surplus)]
+    sample = SimpleNamespace(windows=lambda: np.zeros(1000, dtype=[("rare", bool)]))
+    one, last = walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 1e-9)
+    assert one.cycles / one.executions <= last.cycles / last.executions * (1 + 1e-9)
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 900)), min_size=2, max_size=20), st.integers(1, 20))
