@@ -4,6 +4,15 @@
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* Stores that retired before wait for the first level, as many as fit. Code that makes fewer than enter it soon finds room; code that makes
+ * more would take longer than a window to fill the buffer. */
+static void fill_store_buffer(cv_core *c, uint64_t now)
+{
+    for (uint32_t i = 0; i < c->stores.size; i++)
+        queue_put(&c->stores, now + i, (blame){now, 0, CV_CAUSE_L1});
+    c->committed = 2 * (now + c->stores.size);
+}
+
 /* Time goes on after all that was: what buffers, ports and lines on their way hold of it is past and need not be cleared. */
 static void empty_pipeline(cv_core *c)
 {
@@ -13,7 +22,7 @@ static void empty_pipeline(cv_core *c)
     c->late = (blame){now, 0, CV_CAUSE_WIDTH};
     c->delays_kept = 0;
     c->fetched = c->issued = c->retired = c->block_fetched = now;
-    c->committed = 2 * now;
+    fill_store_buffer(c, now);
     c->serial = 0;
     c->committed_line = UINT64_MAX;
     c->group = c->slots = c->retiring = c->folded = 0;

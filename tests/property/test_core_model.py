@@ -77,6 +77,16 @@ FILES = {
 }
 
 
+@given(st.integers(2, 400), st.integers(1, 3), st.integers(64, 512))
+def test_a_window_begins_with_a_full_store_buffer(turns, stores, entries):
+    """Code that stores to more than a line a cycle is held up from its first turn, any other not at all."""
+    other, store = _op(), _op(flags=native.STORE | native.NO_PORT)
+    params = PARAMS | {"store_buffer": entries, "store_ports": 0b11}
+    ops, sites = [other, other, *[store] * stores], [(2 + k, 8, True) for k in range(stores)]
+    cycles = _walk(ops, turns, params=params, references=64 * np.arange(stores * turns), sites=sites, ports=1).sum()
+    assert abs(cycles - turns * max(2, stores)) <= 4
+
+
 @given(st.integers(1, 300), st.integers(1, 40), st.sampled_from(sorted(FILES)))
 def test_as_many_results_are_underway_as_a_file_has_registers(length, registers, file):
     latency, rounds = 1000, -(-length // registers)

@@ -243,7 +243,7 @@ def test_the_model_takes_as_long_for_a_failed_forward_as_was_measured():
     assert set(used) == {"failed_forward_latency"}
     store = _op(0, reads=(3,), flags=native.STORE | native.NO_PORT)
     load = _op(0, writes=(3,), flags=native.LOAD | native.NO_PORT)
-    turns = 80
+    turns = 800
     references = np.tile([64, 68, 64], turns)
     sites = [(0, 4, True), (1, 4, True), (2, 8, False)]
     cycles = _walk([store, store, load], turns, params=core_parameters(table) | PLAIN, references=references, sites=sites)
