@@ -106,7 +106,8 @@ struct cv_core {
     int decodes;            /* it is not in the cache of decoded code */
     uint32_t line_slots;    /* fetched of the last line of code since control came to it */
     int entered;            /* by a taken branch */
-    uint64_t window;        /* piece of code_window bytes in which the last instruction that was fetched ends */
+    uint64_t ended_line;    /* of code, in which the last segment that was fetched ends */
+    uint64_t predicted;     /* half cycle from which the line of code that is fetched is predicted */
     uint32_t taken;         /* cycles from a branch's fetch to its target's, after a taken branch; 0: after another */
     uint64_t block_fetched; /* cycle in which the last target was fetched */
     uint32_t lines_missing; /* lines of code to wait for before the next instruction */

@@ -2,6 +2,10 @@
 #include "core.h"
 #include "memory.h"
 
+/* Half cycles until the next line of code is predicted: on Raptor Cove none or two, as its predictor learned the branches there (loops at
+ * each offset of a line, timed). */
+#define NEXT_LINE 1
+
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Stores that retired before wait for the first level, as many as fit. Code that makes fewer than enter it soon finds room; code that makes
@@ -22,6 +26,7 @@ static void empty_pipeline(cv_core *c)
     c->late = (blame){now, 0, CV_CAUSE_WIDTH};
     c->delays_kept = 0;
     c->fetched = c->issued = c->retired = c->block_fetched = now;
+    c->predicted = 2 * now;
     fill_store_buffer(c, now);
     c->serial = 0;
     c->committed_line = UINT64_MAX;
@@ -55,6 +60,20 @@ static uint32_t code_cycles(cv_core *c)
     return waited ? c->params.code_latency + (missing - 1) * c->params.code_line_cycles : missing * c->params.code_line_cycles;
 }
 
+/* A line of code is predicted before it is fetched; those that wait for their fetch are in a queue. */
+static void predict_line(cv_core *c, uint32_t half_cycles)
+{
+    const uint64_t ahead = c->params.lines_ahead;
+    if (!ahead)
+        return;
+    c->predicted = later(c->predicted, c->fetched > ahead ? 2 * (c->fetched - ahead) : 0) + half_cycles;
+    const uint64_t cycle = (c->predicted + 1) / 2;
+    if (cycle > c->fetched) {
+        c->fetched = cycle;
+        c->group = 0;
+    }
+}
+
 /* After a taken branch, or at a line of code that is not near. Targets are looked up while the block before is fetched, so a slow one
  * costs what that block was too short to hide. */
 static void follow(cv_core *c, uint32_t late)
@@ -64,17 +83,23 @@ static void follow(cv_core *c, uint32_t late)
     c->fetched += late > least ? late : least;
     if (c->taken && target > c->fetched)
         c->fetched = target;
-    if (c->taken)
-        c->block_fetched = c->fetched;
     c->group = 0;
+    if (c->taken) {
+        predict_line(c, 2);
+        c->block_fetched = c->fetched;
+    }
     c->taken = 0;
     c->line_slots = 0;
     c->entered = 1;
 }
 
-/* The code goes on in the next line: with the second entry of this cycle, where cycles bring two and this one has brought one. */
+/* The code goes on in the next line. Where a fetch group ends there, with the second entry of this cycle, if cycles bring two and this one
+ * has brought one. */
 static void follow_line(cv_core *c)
 {
+    predict_line(c, NEXT_LINE);
+    if (!c->params.code_window)
+        return;
     if (c->line_slots && c->line_slots <= c->params.entry_slots && c->group <= c->params.entry_slots) {
         c->group = c->params.entry_slots;
     } else {
@@ -126,11 +151,11 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
     const int follows = c->taken || late;
     if (follows)
         follow(c, late);
-    if (new_line && c->params.code_window) {
+    if (new_line)
         follow_line(c);
-    } else if (!follows && c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width)) {
+    const int ends = follows || (new_line && c->params.code_window);
+    if (!ends && c->group + slots > (c->decodes ? c->params.decode_width : c->params.fetch_width))
         fetch_more(c);
-    }
     c->group += slots;
     c->line_slots += slots;
     const uint64_t room = queue_room(&c->fetch_queue);
@@ -153,7 +178,7 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
     const uint32_t slots = op->slots;
     blame why = {0, number, CV_CAUSE_FRONT_END};
-    const int by_end = c->params.code_window && !c->params.entry_slots; /* of cores with entries nobody has timed it */
+    const int by_end = !c->params.entry_slots; /* of cores with entries nobody has timed it */
     const uint32_t new_line = op->flags & (by_end ? CV_CORE_NEW_END : CV_CORE_NEW_LINE);
     if (c->decoded.sets)
         look_up_decoded(c, c->decoded_line + (new_line ? 1 : 0), slots);
@@ -347,6 +372,7 @@ static void restart(cv_core *c, uint64_t resolved, uint32_t branch)
         charge_late(c, (blame){0, branch, CV_CAUSE_LEVELS + c->line.level}, line < gap ? line : gap);
         charge_late(c, (blame){0, branch, CV_CAUSE_BRANCHES}, line < gap ? gap - line : 0);
         c->issued = c->fetched = c->block_fetched = cycle;
+        c->predicted = 2 * cycle;
         c->slots = c->group = 0;
     }
 }
@@ -415,10 +441,10 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
     size_t at = path->first_reference[i];
     const size_t end = path->first_reference[i + 1];
     const uint32_t first = c->first_op[segment], last = c->first_op[segment + 1];
-    if (c->params.code_window && first < last) {
-        if (!c->taken && c->window != c->address[segment] / c->params.code_window)
+    if (first < last) {
+        if (!c->taken && !c->repeated && !buffered(c) && c->ended_line != c->address[segment] >> c->line_shift)
             follow_line(c);
-        c->window = (c->next_address[segment] - 1) / c->params.code_window;
+        c->ended_line = (c->next_address[segment] - 1) >> c->line_shift;
     }
     fetch_lines(c, c->address[segment], c->next_address[segment]);
     c->counted = i >= path->warm_visits;

@@ -118,6 +118,7 @@ typedef struct {
     uint32_t entry_slots;        /* of an entry of decoded code, two of which are fetched in a cycle, of one line or the next; 0: no rule */
     uint32_t late_ports;         /* 1: an instruction takes the first of its ports that is free; 0: it is bound to one when it is issued */
     uint32_t met_cycles;         /* more of a load whose line is on its way for another one; 0: it has it with that one */
+    uint32_t lines_ahead;        /* cycles by which the prediction of lines of code may be ahead of their fetch; 0: it takes no time */
     uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
     uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
     uint32_t vector_registers, flag_registers;

@@ -14,7 +14,7 @@ from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.execution.core_parameters import core_parameters
 from convolver.machine.cores import find_core
 
-PLAIN = {"loop_buffer": 0, "folded_period": 0, "fetch_width": 1000, "retire_width": 1000, "near_pages": 0}
+PLAIN = {"loop_buffer": 0, "folded_period": 0, "fetch_width": 1000, "retire_width": 1000, "near_pages": 0, "lines_ahead": 0}
 PARAMS = core_parameters(find_core("golden-cove")) | PLAIN
 ALU, SLOW, FIRST = 1, 2, 3
 

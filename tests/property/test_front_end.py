@@ -96,6 +96,13 @@ def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
     assert steady == (lines if ends else max(1, lines * each / PARAMS["issue_width"]))
 
 
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(2, 40))
+def test_a_predicted_line_takes_half_a_cycle_after_the_one_before(lines, ahead):
+    """On Raptor Cove loops of five slots in two lines take one cycle a turn or two, those of fifteen what their issue takes."""
+    steady = _turn(NEAR | {"near_targets": 1024, "lines_ahead": ahead}, lines)
+    assert abs(steady - max((len(lines) + 1) / 2, sum(lines) / PARAMS["issue_width"])) <= 1 / 6
+
+
 @pytest.mark.parametrize(
     ("lines", "cycles"),
     [
