@@ -8,9 +8,11 @@ LOOP_TURNS = 34
 """Of the core whose loop buffer was measured."""
 TARGET_WAYS = 4
 """Taken branches in a line of code that are near, where no probe says more."""
-_OFF = "code_window lone_vector_stores predicted_pairs named_pairs renamed_moves decoded_ops decode_width port_bytes met_cycles"
-_OTHERS = "index_cycles compound_cycles base_cycles near_pages page_cycles locked_alone entry_slots late_ports lines_ahead string_cycles"
-NO_RULE = dict.fromkeys(f"{_OFF} {_OTHERS} {' '.join(REGISTER_FILES)}".split(), 0)
+_RULES = """
+code_window decoded_ops decode_width entry_slots lines_ahead predicted_pairs named_pairs renamed_moves lone_vector_stores
+port_bytes met_cycles index_cycles compound_cycles base_cycles near_pages page_cycles locked_alone late_ports string_cycles
+"""
+NO_RULE = dict.fromkeys((*_RULES.split(), *REGISTER_FILES), 0)
 """Rules of some cores only: what tables have that do not name them."""
 
 
