@@ -25,7 +25,8 @@ MEASURED = "cloud-server"
 ABOUT = (
     "One CPU of a cloud virtual machine, measured by `convolver probe --full` while nothing else ran on it; other virtual "
     "machines share its last cache and memory (the load average is of the minutes before). Single samples are left out; those "
-    "that were thrown away had a context switch or a clock that moved. Not any product."
+    "that were thrown away had a context switch or a clock that moved. The loop buffer is left out: the probe of that day took "
+    "disturbances for its end (16 turns; 34 were timed by hand). Not any product."
 )
 
 
