@@ -81,10 +81,9 @@ static void follow(cv_core *c, uint32_t late)
     const uint64_t target = c->block_fetched + c->taken;
     const uint32_t least = c->taken ? 1 : 0;
     c->fetched += late > least ? late : least;
-    if (c->taken && target > c->fetched)
-        c->fetched = target;
     c->group = 0;
     if (c->taken) {
+        c->fetched = later(c->fetched, target);
         predict_line(c, 2);
         c->block_fetched = c->fetched;
     }
@@ -143,7 +142,7 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
     c->loop_slots += slots;
     if (buffered(c)) {
         c->taken = c->lines_missing = 0;
-        c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
+        c->fetched = later(c->issued, c->fetched);
         c->group = 0;
         return;
     }
@@ -466,7 +465,7 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
     const int known = next < c->segments;
     if (c->repeated) { /* its turns are no branches, and come from the same front end as what follows */
         c->loop_turns = 0;
-        c->fetched = c->issued > c->fetched ? c->issued : c->fetched;
+        c->fetched = later(c->issued, c->fetched);
         return;
     }
     const int left = known && leaves_buffer(c, after, c->address[next]);

@@ -105,7 +105,7 @@ typedef struct {
     uint32_t index_cycles;       /* more of a load whose address has an index */
     uint32_t compound_cycles;    /* more of a load whose address is COMPOUND */
     uint32_t base_cycles;        /* more of an address computation through the registers in `addresses` */
-    uint32_t code_window;        /* bytes of code at whose multiples a fetch group ends, those of a line; 0: nowhere */
+    uint32_t code_window;        /* not 0: a fetch group ends where a line of code does; tables give its bytes */
     uint32_t predicted_pairs;    /* loads that are renamed to their store's register where it is as many stores away as before; 0: none */
     uint32_t named_pairs;        /* so are those whose store names the same register, unchanged since: 1, the stack pointer; 2, any */
     uint32_t renamed_moves;      /* 1: only loads that are MOVED, have an index or store, of 4 bytes or more; 0: all of general registers */
