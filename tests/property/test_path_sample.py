@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -259,22 +260,28 @@ class _Walked:
         return found
 
 
+def _walked_to(target, *walks):
+    """Walk windows, none of which is rare, until the cycles are known to the target; return what the walks say."""
+    sample = SimpleNamespace(windows=lambda: np.zeros(len(walks[0].cycles), dtype=[("rare", bool)]))
+    return walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, target)
+
+
 def test_a_walk_that_is_known_well_enough_sees_no_more_windows():
     random = np.random.default_rng(6)
     near = 1000 + random.integers(0, 100, 4000)
-    sample = SimpleNamespace(windows=lambda: np.zeros(4000, dtype=[("rare", bool)]))
     walks = [_Walked(near), _Walked(near + random.integers(0, 1200, 4000))]
-    one, last = walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 0.008)
+    one, last = _walked_to(0.008, *walks)
     assert len(walks[0].windows) == 256 < len(walks[1].windows) < 1500
     assert set(walks[0].windows) < set(walks[1].windows)
     assert one.cycles[0] / one.executions[0] == pytest.approx(near.mean() / 10, rel=0.016)
     assert last.cycles[0] / last.executions[0] == pytest.approx(walks[1].cycles.mean() / 10, rel=0.016)
 
 
-def _first_windows(windows):
-    """Return the windows that a walk sees of which all take as long."""
-    walk, sample = _Walked(np.ones(windows)), SimpleNamespace(windows=lambda: np.zeros(windows, dtype=[("rare", bool)]))
-    walk_windows(sample, [walk], np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 0.008)
+@cache
+def _first_windows():
+    """Return the windows that a walk sees of a thousand which all take as long."""
+    walk = _Walked(np.ones(1000))
+    _walked_to(0.008, walk)
     return walk.windows
 
 
@@ -283,12 +290,10 @@ def test_a_walk_with_near_data_never_takes_longer_than_the_last(seed, least, pro
     """Where both look, lines that are promised come to nothing; all other windows wait for every line."""
     random = np.random.default_rng(seed)
     lines, here = random.exponential(300, 1000), np.zeros(1000, dtype=bool)
-    here[_first_windows(1000)] = True
+    here[_first_windows()] = True
     waited = np.where(here, random.integers(0, 9, 1000), lines).astype(np.int64)
     surplus = np.where(here, promised * lines, lines - lines[~here].mean())
-    walks = [_Walked(np.full(1000, least)), _Walked(least + waited, surplus)]
-    sample = SimpleNamespace(windows=lambda: np.zeros(1000, dtype=[("rare", bool)]))
-    one, last = walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, 1e-9)
+    one, last = _walked_to(1e-9, _Walked(np.full(1000, least)), _Walked(least + waited, surplus))
     assert one.cycles / one.executions <= last.cycles / last.executions * (1 + 1e-9)
 
 
