@@ -117,7 +117,7 @@ def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tu
     ordered pair beside one factor and the paper's method."""
     entries = list(pairs)
     own = [row for row in result.rows if row["method"] == "model"]
-    rows = []
+    rows, better = [], 0
     for machine in dict.fromkeys(entry["base"] for entry in entries):
         found = [row["error"] for row in own if row["condition"] == machine]
         rows.append([f"time on `{machine}`", _three(errors(found)), "", ""])
@@ -125,9 +125,10 @@ def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tu
         of = {one["method"]: one["error"] for one in entries if (one["base"], one["target"], one["origin"]) == (*pair, "all")}
         ratio = " / ".join(name.removeprefix("cloud-") for name in pair)
         rows.append([f"ratio {ratio}", *(_three(of.get(name)) for name in ("model", ONE_FACTOR, "paper"))])
+        better += of["model"]["median"] < of[ONE_FACTOR]["median"]
     inside = [row["low"] <= row["measured"] <= row["high"] for row in result.pairs if row["low"] is not None]
     columns = ["what, in %", "Convolver: median/mean/worst", "one factor", "paper"]
-    return columns, rows, {"ratios_covered": f"{100 * sum(inside) / len(inside):.0f} %"}
+    return columns, rows, {"ratios_covered": f"{100 * sum(inside) / len(inside):.0f} %", "ratios_better": str(better)}
 
 
 def _three(found: Any) -> str:
