@@ -83,7 +83,8 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            copied((void **)&c->site_op, code->site_op, c->sites, sizeof *code->site_op) &&
            copied((void **)&c->site_bytes, code->site_bytes, c->sites, sizeof *code->site_bytes) &&
            copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) && (c->odd = calloc(MOST_CLASSES, 1)) &&
-           (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) && (c->executions = calloc(c->ops + 1, sizeof *c->executions));
+           (c->went = calloc(c->segments + 1, sizeof *c->went)) && (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) &&
+           (c->executions = calloc(c->ops + 1, sizeof *c->executions));
 }
 
 static int register_files(cv_core *c)
@@ -148,7 +149,7 @@ void cv_core_free(cv_core *c)
     if (!c)
         return;
     /* clang-format off */
-    void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->op, c->site_op, c->site_bytes, c->site_store,
+    void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->went, c->op, c->site_op, c->site_bytes, c->site_store,
                            c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
                            c->reorder.entry, c->loads.entry, c->stores.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key, c->pages.key};

@@ -5,6 +5,7 @@
 /* Half cycles until the next line of code is predicted: on Raptor Cove none or two, as its predictor learned the branches there (loops at
  * each offset of a line, timed). */
 #define NEXT_LINE 1
+#define SEVERAL UINT64_MAX /* targets */
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -389,13 +390,25 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t after)
     }
 }
 
-/* A taken branch whose bytes end at `after` goes to `target`. */
-static void take(cv_core *c, const cv_core_op *branch, uint64_t after, uint64_t target)
+/* A jump or call that went elsewhere before: its target is chosen by what came before, where the front end looks for far ones. (AMD,
+ * "Software Optimization Guide for AMD Family 19h": "at L2 BTB correction latency".) */
+static int goes_elsewhere(cv_core *c, uint32_t segment, uint64_t target)
 {
-    const int near = near_use(&c->targets, after >> c->line_shift, after);
+    uint64_t *const went = &c->went[segment];
+    if (*went != target)
+        *went = *went ? SEVERAL : target;
+    return *went == SEVERAL;
+}
+
+/* A taken branch, the end of a segment, whose bytes end at `after` goes to `target`. */
+static void take(cv_core *c, const cv_core_op *branch, uint32_t segment, uint64_t target)
+{
+    const uint64_t after = c->next_address[segment];
+    const int returns = branch->flags & CV_CORE_RETURN;
+    const int far = !near_use(&c->targets, after >> c->line_shift, after) || (!returns && goes_elsewhere(c, segment, target));
     const uint32_t called = branch->flags & CV_CORE_CALL ? c->params.call_cycles : c->params.taken_cycles;
-    const uint32_t nearest = branch->flags & CV_CORE_RETURN ? c->params.return_cycles : called;
-    c->taken = near || nearest > c->params.far_taken_cycles ? nearest : c->params.far_taken_cycles;
+    const uint32_t nearest = returns ? c->params.return_cycles : called;
+    c->taken = far && nearest < c->params.far_taken_cycles ? c->params.far_taken_cycles : nearest;
     if (target >= after) {
         c->loop_path = (c->loop_path ^ target) * UINT64_C(0x9e3779b97f4a7c15);
         if (target >= c->loop_after)
@@ -474,7 +487,7 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
     if (c->flags && (left || (c->flags[i] & CV_VISIT_MISPREDICTED)))
         restart(c, done, last - 1);
     else if (known && c->address[next] != after)
-        take(c, &c->op[last - 1], after, c->address[next]);
+        take(c, &c->op[last - 1], segment, c->address[next]);
 }
 
 void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)

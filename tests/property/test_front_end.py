@@ -23,14 +23,14 @@ LINE = 64
 NEAR = PARAMS | {"near_targets": 0, "code_bytes": 0, "taken_cycles": 1}
 
 
-def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0, apart=2 * LINE):
-    """Return the cycles of so many rounds through segments of one instruction, each of which jumps to the next."""
+def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0, apart=2 * LINE, order=None):
+    """Return the cycles of so many rounds through segments of one instruction, each of which jumps to the next of an order."""
     op = np.array([_op(0, flags=native.NO_PORT | op_flags, slots=slots)] * jumps, dtype=native.OP)
     address = LINE + apart * np.arange(jumps, dtype=np.uint64)
     none = np.zeros(0, dtype=np.uint16)
     code = Code(np.arange(jumps + 1), address, address + np.uint64(4), op, none, none, none)
     core = Core(params, [PortClass(0, 0, 0, 1)], code)
-    visits = np.tile(np.arange(jumps), rounds)
+    visits = np.tile(np.arange(jumps) if order is None else order, rounds)
     zero = np.zeros(len(visits) + 1)
     window = PathWindow(0, 1, False, UNKNOWN, 0, visits, zero, none, none)
     core.walk(window, None if flags is None else np.full(len(visits), flags))
@@ -206,6 +206,15 @@ def test_calls_and_returns_end_as_many_cycles_as_the_core_says(jump, more, kind)
     params = NEAR | {"taken_cycles": jump, "far_taken_cycles": jump, name: jump + more}
     assert _steady(params, 8) == 8 * jump
     assert _steady(params, 8, op_flags=flag) == 8 * (jump + more)
+
+
+@given(st.integers(2, 6))
+def test_a_jump_that_went_elsewhere_before_is_a_far_one(far):
+    """One jump goes to two others, which come back; a return is foreseen by where the call was."""
+    params = NEAR | {"near_targets": 64, "far_taken_cycles": far}
+    assert _steady(params, 3, order=[0, 1, 0, 2]) == 2 * far + 2
+    assert _steady(params, 3, order=[0, 1, 0, 1]) == 4
+    assert _steady(params | {"return_cycles": 1}, 3, order=[0, 1, 0, 2], op_flags=native.RETURN) == 4
 
 
 @given(st.integers(1, 7), st.integers(2, 5))
