@@ -23,6 +23,7 @@ struct cv_branches {
     uint32_t *places; /* hash table of edge numbers + 1 */
     size_t place_count;
 
+    cv_history history;
     cv_tage tage;
     cv_targets targets;
     uint32_t thread;
@@ -137,11 +138,11 @@ static unsigned step(cv_branches *b, const cv_segment_end *end, uint64_t next)
     case CV_END_CONDITIONAL:
         if (taken && next != end->target)
             return 0; /* a signal handler ran in between */
-        wrong = cv_tage_step(&b->tage, end->branch, taken != 0);
+        wrong = cv_tage_step(&b->tage, &b->history, end->branch, taken != 0);
         break;
     case CV_END_CALL: cv_targets_call(&b->targets, end->after); break;
     case CV_END_INDIRECT_CALL: cv_targets_call(&b->targets, end->after); /* fall through */
-    case CV_END_INDIRECT_JUMP: wrong = cv_targets_step(&b->targets, end->branch, next); break;
+    case CV_END_INDIRECT_JUMP: wrong = cv_targets_step(&b->targets, &b->history, end->branch, next); break;
     case CV_END_RETURN: wrong = cv_targets_return(&b->targets, next); break;
     default: break;
     }

@@ -12,22 +12,6 @@ void cv_tage_start(cv_tage *tage)
     memset(tage->bimodal, 2, sizeof tage->bimodal);
 }
 
-/* Place in the low and tag in the high bits. */
-static inline uint64_t hash(const cv_tage *tage, int table, uint64_t branch)
-{
-    uint64_t h = (branch + (uint64_t)table) * UINT64_C(0x9e3779b97f4a7c15);
-#pragma GCC unroll 4
-    for (int word = 0; word < 4; word++) {
-        const unsigned before = 64 * (unsigned)word, length = history_length[table];
-        if (length <= before)
-            break;
-        const uint64_t mask = length - before < 64 ? (UINT64_C(1) << (length - before)) - 1 : UINT64_MAX;
-        h = (h ^ (tage->history[word] & mask)) * UINT64_C(0xd6e8feb86659fd93);
-        h ^= h >> 32;
-    }
-    return h;
-}
-
 static int step_counter(int counter, int up, int least, int most)
 {
     if (up)
@@ -36,9 +20,9 @@ static int step_counter(int counter, int up, int least, int most)
 }
 
 /* After a misprediction: a new entry in a table with a longer history, where a useless one can go. */
-static void allocate(cv_tage_entry *const *entry, const uint16_t *tag, int provider, int taken)
+static void allocate(cv_tage *tage, cv_tage_entry *const *entry, const uint16_t *tag, int provider, int taken)
 {
-    for (int table = provider + 1; table < CV_TAGE_TABLES; table++) {
+    for (int table = cv_history_table(&tage->random, provider, CV_TAGE_TABLES); table < CV_TAGE_TABLES; table++) {
         if (entry[table]->useful) {
             entry[table]->useful--;
             continue;
@@ -48,15 +32,7 @@ static void allocate(cv_tage_entry *const *entry, const uint16_t *tag, int provi
     }
 }
 
-static void remember(cv_tage *tage, int taken)
-{
-    uint64_t *h = tage->history;
-    for (int word = 3; word; word--)
-        h[word] = h[word] << 1 | h[word - 1] >> 63;
-    h[0] = h[0] << 1 | (uint64_t)taken;
-}
-
-int cv_tage_step(cv_tage *tage, uint64_t branch, int taken)
+int cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken)
 {
     cv_tage_entry *entry[CV_TAGE_TABLES];
     uint16_t tag[CV_TAGE_TABLES];
@@ -64,7 +40,7 @@ int cv_tage_step(cv_tage *tage, uint64_t branch, int taken)
     int provider = -1, base = *bimodal >= 2, other = base; /* other: what the next shorter history says */
 #pragma GCC unroll 6
     for (int table = 0; table < CV_TAGE_TABLES; table++) {
-        uint64_t h = hash(tage, table, branch);
+        const uint64_t h = cv_history_hash(history, history_length[table], (unsigned)table, branch);
         entry[table] = &tage->tagged[table][h % CV_TAGE_ENTRIES];
         tag[table] = (uint16_t)(1 + (h >> 20) % 1023);
         if (entry[table]->tag == tag[table]) {
@@ -84,7 +60,7 @@ int cv_tage_step(cv_tage *tage, uint64_t branch, int taken)
         *bimodal = (uint8_t)step_counter(*bimodal, taken, 0, 3);
     }
     if (predicted != taken)
-        allocate(entry, tag, provider, taken);
-    remember(tage, taken);
+        allocate(tage, entry, tag, provider, taken);
+    cv_history_add(history, (uint64_t)taken, 1);
     return predicted != taken;
 }

@@ -9,6 +9,7 @@ from tests.oracle.paths_oracle import UNKNOWN, Piece
 
 M64 = (1 << 64) - 1
 LENGTHS = (6, 12, 24, 48, 96, 200)
+TARGET_LENGTHS = (8, 24, 72, 200)
 KNOWN, TAKEN, MISPREDICTED = 1, 2, 4
 
 
@@ -30,28 +31,53 @@ class Entry:
     useful: int = 0
 
 
-class Tage:
-    """A bimodal table and six tagged ones, all dictionaries; ``history`` is one large number."""
+class History:
+    """What branches did before, as one large number."""
 
     def __init__(self) -> None:
-        self.bimodal: dict[int, int] = {}
-        self.tables: list[dict[int, Entry]] = [{} for _ in LENGTHS]
-        self.history = 0
+        self.bits = 0
 
-    def _place(self, table: int, branch: int) -> tuple[int, int]:
+    def add(self, value: int, bits: int) -> None:
+        self.bits = (self.bits << bits | value) & ((1 << 256) - 1)
+
+    def hash(self, length: int, table: int, branch: int) -> int:
         h = (branch + table) * 0x9E3779B97F4A7C15 & M64
-        left, rest = LENGTHS[table], self.history
+        left, rest = length, self.bits
         while left:
             bits = min(left, 64)
             h = (h ^ (rest & ((1 << bits) - 1))) * 0xD6E8FEB86659FD93 & M64
             h ^= h >> 32
             left, rest = left - bits, rest >> 64
-        return h % 2048, 1 + (h >> 20) % 1023
+        return h
 
-    def step(self, branch: int, taken: bool) -> bool:
+
+class Draw:
+    """The table where room for a new entry is looked for first."""
+
+    def __init__(self) -> None:
+        self.state = 0
+
+    def table(self, provider: int, tables: int) -> int:
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) & M64
+        bits, table = self.state >> 32, provider + 1
+        while table + 1 < tables and bits & 1:
+            bits, table = bits >> 1, table + 1
+        return table
+
+
+class Tage:
+    """A bimodal table and six tagged ones, all dictionaries."""
+
+    def __init__(self) -> None:
+        self.bimodal: dict[int, int] = {}
+        self.tables: list[dict[int, Entry]] = [{} for _ in LENGTHS]
+        self.draw = Draw()
+
+    def step(self, history: History, branch: int, taken: bool) -> bool:
         """Return whether the branch was mispredicted, and learn."""
         base = self.bimodal.get(branch % 8192, 2)
-        places = [self._place(table, branch) for table in range(6)]
+        hashes = [history.hash(length, table, branch) for table, length in enumerate(LENGTHS)]
+        places = [(h % 2048, 1 + (h >> 20) % 1023) for h in hashes]
         hits = [t for t in range(6) if (e := self.tables[t].get(places[t][0])) and e.tag == places[t][1]]
         provider = hits[-1] if hits else -1
         predicted = base >= 2
@@ -67,11 +93,11 @@ class Tage:
             self.bimodal[branch % 8192] = min(3, base + 1) if taken else max(0, base - 1)
         if predicted != taken:
             self._allocate(places, provider, taken)
-        self.history = (self.history << 1 | taken) & ((1 << 256) - 1)
+        history.add(taken, 1)
         return predicted != taken
 
     def _allocate(self, places: list[tuple[int, int]], provider: int, taken: bool) -> None:
-        for table in range(provider + 1, 6):
+        for table in range(self.draw.table(provider, 6), 6):
             index, tag = places[table]
             there = self.tables[table].get(index)
             if there and there.useful:
@@ -81,29 +107,50 @@ class Tage:
             return
 
 
+@dataclass
+class Known:
+    key: int
+    target: int
+    sure: int = 0
+
+
 class Targets:
-    """Indirect targets by branch and the last 16 or 4 targets, or by itself; return addresses on a stack of 32."""
+    """Indirect targets by branch and history, or by itself; return addresses on a stack of 32."""
 
     def __init__(self) -> None:
-        self.tables: dict[int, dict[int, tuple[int, int]]] = {16: {}, 64: {}}
+        self.tables: list[dict[int, Known]] = [{} for _ in TARGET_LENGTHS]
         self.last: dict[int, tuple[int, int]] = {}
-        self.history = 0
+        self.draw = Draw()
         self.stack: list[int] = []
         self.lost = 0
 
-    def step(self, branch: int, target: int) -> bool:
+    def step(self, history: History, branch: int, target: int) -> bool:
         known, predicted = self.last.get(branch % 2048, (0, 0))
         predicted = predicted if known == branch else 0
         self.last[branch % 2048] = (branch, target)
-        for bits, table in self.tables.items():
-            past = self.history << (64 - bits) & M64
-            h = (branch + past * 0xD6E8FEB86659FD93) * 0x9E3779B97F4A7C15 & M64
-            key = (h ^ h >> 32) | 1
-            if table.get((key >> 1) % 8192, (0, 0))[0] == key:
-                predicted = table[(key >> 1) % 8192][1]
-            table[(key >> 1) % 8192] = (key, target)
-        self.history = (self.history << 4 & M64) ^ ((target * 0x9E3779B97F4A7C15 & M64) >> 48)
+        keys = [history.hash(length, table, branch) | 1 for table, length in enumerate(TARGET_LENGTHS)]
+        entries = [table.get((key >> 1) % 384) for table, key in zip(self.tables, keys, strict=True)]
+        hits = [t for t, entry in enumerate(entries) if entry and entry.key == keys[t]]
+        if hits:
+            entry = entries[hits[-1]]
+            predicted = entry.target
+            if predicted != target and not entry.sure:
+                entry.target = target
+            else:
+                entry.sure = min(3, entry.sure + 1) if predicted == target else entry.sure - 1
+        if predicted != target:
+            self._allocate(keys, hits[-1] if hits else -1, target)
+        history.add((target * 0x9E3779B97F4A7C15 & M64) >> 60, 4)
         return predicted != target
+
+    def _allocate(self, keys: list[int], provider: int, target: int) -> None:
+        for table in range(self.draw.table(provider, 4), 4):
+            there = self.tables[table].get((keys[table] >> 1) % 384)
+            if there and there.sure:
+                there.sure -= 1
+                continue
+            self.tables[table][(keys[table] >> 1) % 384] = Known(keys[table], target)
+            return
 
     def call(self, after: int) -> None:
         self.stack.append(after)
@@ -133,6 +180,7 @@ class Branches:
 
     ends: list[End]
     addresses: list[int]
+    history: History = field(default_factory=History)
     tage: Tage = field(default_factory=Tage)
     targets: Targets = field(default_factory=Targets)
     counts: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -149,11 +197,11 @@ class Branches:
         if end.kind == "conditional":
             if taken and next_address != end.target:
                 return 0
-            wrong = self.tage.step(end.branch, taken)
+            wrong = self.tage.step(self.history, end.branch, taken)
         if end.kind in ("call", "indirect call"):
             self.targets.call(end.after)
         if end.kind in ("indirect call", "indirect jump"):
-            wrong = self.targets.step(end.branch, next_address)
+            wrong = self.targets.step(self.history, end.branch, next_address)
         if end.kind == "return":
             wrong = self.targets.back(next_address)
         return KNOWN | TAKEN * taken | MISPREDICTED * wrong

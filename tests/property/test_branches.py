@@ -187,6 +187,44 @@ def test_an_interpreters_dispatch_is_learned_when_its_program_repeats():
     assert np.count_nonzero(flags[2400:] & MISPREDICTED) > 1800
 
 
+@pytest.mark.parametrize(("length", "least", "most"), [(2048, 0.0, 0.01), (65_536, 0.4, 0.5)])
+def test_a_random_pattern_is_learned_up_to_a_length(length, least, most):
+    """Timed: Zen 3 learns one of 16,384 outcomes, Raptor Cove one of 4,096."""
+    rng = random.Random(7)
+    pattern = [rng.random() < 0.5 for _ in range(length)]
+    times = max(3, 24_000 // length)
+    assert least <= _mispredicted(pattern * times, (times - 1) * length) <= most
+
+
+def _dispatched(targets, first):
+    """Share of mispredictions of an indirect jump to these targets, from the first on. Before each a branch is taken if its number is
+    odd."""
+    program = Program()
+    branch = program.segment(0x400000, "conditional", b"\x74\x20")
+    sides = [program.segment(at, "jump", b"\xeb\x20") for at in (program.ends[0].after, program.ends[0].target)]
+    dispatch = program.segment(0x410000, "indirect jump", b"\xff\xe0")
+    handlers = [program.segment(0x500000 + 64 * i, "jump", b"\xeb\x20") for i in range(8)]
+    for target in targets:
+        for number in (branch, sides[target % 2], dispatch, handlers[target]):
+            program.stream.visit(number, [])
+    flags = np.array(walked(program.stream.bytes())[1][0][2::4])
+    return np.count_nonzero(flags[first:] & MISPREDICTED) / (len(targets) - first)
+
+
+@pytest.mark.parametrize(("length", "least", "most"), [(512, 0.0, 0.02), (4096, 0.6, 0.9)])
+def test_a_pattern_of_targets_is_learned_up_to_a_length(length, least, most):
+    """Timed: Raptor Cove learns one of 1,024 targets and half of 2,048."""
+    rng = random.Random(11)
+    pattern = [rng.randrange(8) for _ in range(length)]
+    times = max(4, 24_000 // length)
+    assert least <= _dispatched(pattern * times, (times - 1) * length) <= most
+
+
+def test_a_jump_follows_the_branch_before_it():
+    rng = random.Random(13)
+    assert _dispatched([rng.randrange(2) for _ in range(4000)], 1000) < 0.02
+
+
 def _calls(depth):
     """Calls nested so deep, then as many returns; ten times."""
     program = Program()
