@@ -197,8 +197,7 @@ def test_a_random_pattern_is_learned_up_to_a_length(length, least, most):
 
 
 def _dispatched(targets, first):
-    """Share of mispredictions of an indirect jump to these targets, from the first on. Before each a branch is taken if its number is
-    odd."""
+    """Share of mispredictions of an indirect jump to these targets, from the first on; a branch before it is taken if odd."""
     program = Program()
     branch = program.segment(0x400000, "conditional", b"\x74\x20")
     sides = [program.segment(at, "jump", b"\xeb\x20") for at in (program.ends[0].after, program.ends[0].target)]
