@@ -55,7 +55,7 @@ struct cv_core {
     size_t n_classes, segments, ops, sites;
     uint32_t *first_op;
     uint64_t *address, *next_address;
-    uint64_t *went; /* where the branch that ends each segment goes when taken; 0: not seen; several of them */
+    uint64_t *went; /* where the branch that ends each segment goes when taken; 0: not seen, SEVERAL: not always there */
     cv_core_op *op;
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;

@@ -8,6 +8,7 @@
 #define STORES 4096 /* entries; a power of two */
 #define PAIRS 1024  /* most loads whose stores are predicted */
 #define SURE 4      /* times in a row */
+#define USUAL 64    /* times in a row until a load is renamed again */
 
 typedef struct {
     uint64_t word; /* address / 8 + 1; 0: empty */
@@ -28,7 +29,7 @@ typedef struct {
 typedef struct {
     uint32_t tag[STORES]; /* low bits of each entry's word, so that loads of what was not stored need not look at entries */
     store_entry entry[STORES];
-    uint32_t count;         /* of stores */
+    uint32_t count, begun;  /* of stores, and where the path began */
     pair_entry pair[PAIRS]; /* by load */
 } forwarding;
 
@@ -73,6 +74,19 @@ static inline int forwarding_predicted(forwarding *f, uint32_t load, uint32_t en
     const int same = e->load == load && e->distance == distance, sure = same && e->times >= SURE;
     *e = (pair_entry){load, distance, same ? e->times + 1 : 0};
     return sure;
+}
+
+/* Is a load, whose store is NULL if it is not forwarded, renamed to the store that it always reads from? One that was not seen yet is. */
+static inline int forwarding_usual(forwarding *f, uint32_t load, const store_entry *store)
+{
+    pair_entry *const e = &f->pair[load % PAIRS];
+    const int known = e->load == load + 1;
+    if (!store && (!known || f->count - f->begun < e->distance))
+        return 0; /* it may have come before the path */
+    const uint32_t distance = store ? f->count - store->number : 0;
+    const int same = store && (!known || e->distance == distance), usual = same && (!known || e->times >= USUAL);
+    *e = (pair_entry){load + 1, store ? distance : e->distance, !same ? 0 : known ? e->times + 1 : USUAL};
+    return usual;
 }
 
 #endif

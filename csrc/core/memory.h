@@ -181,8 +181,10 @@ static inline uint64_t load(cv_core *c, const cv_core_op *op, uint64_t address, 
         if (named || predicted)
             return store->ready > c->issued + 1 ? store->ready : c->issued + 1;
     }
+    const int plain = op->flags & CV_CORE_PLAIN, renamed = plain && !p->fast_forward_latency;
+    const int usual = !renamed || forwarding_usual(&c->forwards, (uint32_t)(op - c->op), found == FORWARD_WHOLE ? store : NULL);
     if (found == FORWARD_WHOLE) {
-        const uint32_t general = op->flags & CV_CORE_PLAIN ? p->fast_forward_latency : p->forward_latency;
+        const uint32_t general = plain && usual ? p->fast_forward_latency : p->forward_latency;
         const uint64_t after = store->ready + (vector ? p->vector_forward_latency : general);
         return after > done ? after : done;
     }

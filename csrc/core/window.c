@@ -39,6 +39,7 @@ static void empty_pipeline(cv_core *c)
     c->loop_path = c->last_path = 0;
     c->blamed = -1;
     scheduler_clear(&c->waiting, now);
+    c->forwards.begun = c->forwards.count;
     ports_forget_uses(&c->ports);
 }
 
