@@ -47,6 +47,11 @@ typedef struct {
     uint64_t cycles;
 } issue_delay;
 
+/* Where a branch goes when it is taken, SEVERAL: not always there, since a path began. */
+typedef struct {
+    uint64_t target, path;
+} branch_target;
+
 struct cv_core {
     cv_core_params params;
     uint32_t line_shift; /* of line_bytes */
@@ -55,7 +60,8 @@ struct cv_core {
     size_t n_classes, segments, ops, sites;
     uint32_t *first_op;
     uint64_t *address, *next_address;
-    uint64_t *went; /* where the branch that ends each segment goes when taken; 0: not seen, SEVERAL: not always there */
+    branch_target *went; /* of the branch that ends each segment */
+    uint64_t paths;
     cv_core_op *op;
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;

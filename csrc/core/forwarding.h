@@ -35,6 +35,14 @@ typedef struct {
 
 enum forward { FORWARD_NONE, FORWARD_WHOLE, FORWARD_PART };
 
+/* A path begins: renamed loads are learned anew, so that windows take as long in any order. */
+static inline void forwarding_begin(forwarding *f, int renames)
+{
+    f->begun = f->count;
+    if (renames)
+        memset(f->pair, 0, sizeof f->pair);
+}
+
 static inline uint32_t forwarding_slot(uint64_t word) { return (uint32_t)(word ^ word >> 12) & (STORES - 1); }
 
 static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached, uint32_t name)

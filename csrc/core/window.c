@@ -39,7 +39,8 @@ static void empty_pipeline(cv_core *c)
     c->loop_path = c->last_path = 0;
     c->blamed = -1;
     scheduler_clear(&c->waiting, now);
-    c->forwards.begun = c->forwards.count;
+    c->paths++;
+    forwarding_begin(&c->forwards, !c->params.fast_forward_latency);
     ports_forget_uses(&c->ports);
 }
 
@@ -391,14 +392,16 @@ static void fetch_lines(cv_core *c, uint64_t address, uint64_t after)
     }
 }
 
-/* A jump or call that went elsewhere before: its target is chosen by what came before, where the front end looks for far ones. (AMD,
- * "Software Optimization Guide for AMD Family 19h": "at L2 BTB correction latency".) */
+/* A jump or call that went elsewhere since the path began: its target is chosen by what came before, where the front end looks for far
+ * ones. (AMD, "Software Optimization Guide for AMD Family 19h": "at L2 BTB correction latency".) */
 static int goes_elsewhere(cv_core *c, uint32_t segment, uint64_t target)
 {
-    uint64_t *const went = &c->went[segment];
-    if (*went != target)
-        *went = *went ? SEVERAL : target;
-    return *went == SEVERAL;
+    branch_target *const went = &c->went[segment];
+    if (went->path != c->paths)
+        *went = (branch_target){target, c->paths};
+    else if (went->target != target)
+        went->target = SEVERAL;
+    return went->target == SEVERAL;
 }
 
 /* A taken branch, the end of a segment, whose bytes end at `after` goes to `target`. */
