@@ -149,8 +149,8 @@ void cv_core_free(cv_core *c)
     if (!c)
         return;
     /* clang-format off */
-    void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->went, c->op, c->site_op, c->site_bytes, c->site_store,
-                           c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
+    void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->went, c->op, c->site_op, c->site_bytes,
+                           c->site_store, c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
                            c->reorder.entry, c->loads.entry, c->stores.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */

@@ -47,7 +47,9 @@ typedef struct {
     uint64_t cycles;
 } issue_delay;
 
-/* Where a branch goes when it is taken, SEVERAL: not always there, since a path began. */
+#define SEVERAL UINT64_MAX
+
+/* Where a branch went on the last path that it was taken on: an address, or SEVERAL. */
 typedef struct {
     uint64_t target, path;
 } branch_target;
@@ -61,7 +63,7 @@ struct cv_core {
     uint32_t *first_op;
     uint64_t *address, *next_address;
     branch_target *went; /* of the branch that ends each segment */
-    uint64_t paths;
+    uint64_t paths;      /* that began */
     cv_core_op *op;
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;

@@ -84,7 +84,7 @@ static inline int forwarding_predicted(forwarding *f, uint32_t load, uint32_t en
     return sure;
 }
 
-/* Is a load, whose store is NULL if it is not forwarded, renamed to the store that it always reads from? One that was not seen yet is. */
+/* Is a load renamed to the store that it always reads from? So is its first one. `store`: that of its bytes; NULL: it is not forwarded. */
 static inline int forwarding_usual(forwarding *f, uint32_t load, const store_entry *store)
 {
     pair_entry *const e = &f->pair[load % PAIRS];

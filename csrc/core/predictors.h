@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- What branches did before: a bit for each conditional one, four for the target of each indirect one; the latest are the low bits
- * of the first word. ---- */
+/* ---- what branches did before ---- */
 
 #define CV_HISTORY_WORDS 4
 
+/* A bit for each conditional branch, four for the target of each indirect one; the latest are the low bits of the first word. */
 typedef struct {
     uint64_t word[CV_HISTORY_WORDS];
 } cv_history;
@@ -21,7 +21,7 @@ static inline void cv_history_add(cv_history *history, uint64_t value, unsigned 
     history->word[0] = history->word[0] << bits | value;
 }
 
-/* Of a branch and the last `length` bits, for the table of that length. */
+/* Hash of a branch and the last `length` bits, for the table of that length. */
 static inline uint64_t cv_history_hash(const cv_history *history, unsigned length, unsigned table, uint64_t branch)
 {
     uint64_t h = (branch + table) * UINT64_C(0x9e3779b97f4a7c15);
@@ -33,8 +33,8 @@ static inline uint64_t cv_history_hash(const cv_history *history, unsigned lengt
     return h;
 }
 
-/* The table from which to look for room for a new entry: the next longer history, or half of the time the one after, and so on: branches
- * that share a place would drive each other out for ever. */
+/* The table from which to look for room for a new entry: that of the next longer history, half of the time the one after, and so on.
+ * Otherwise branches that share an entry would drive each other out forever. */
 static inline int cv_history_table(uint64_t *random, int provider, int tables)
 {
     int table = provider + 1;

@@ -5,7 +5,6 @@
 /* Half cycles until the next line of code is predicted: on Raptor Cove none or two, as its predictor learned the branches there (loops at
  * each offset of a line, timed). */
 #define NEXT_LINE 1
-#define SEVERAL UINT64_MAX /* targets */
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 

@@ -108,7 +108,7 @@ class Tage:
 
 
 @dataclass
-class Known:
+class TargetEntry:
     key: int
     target: int
     sure: int = 0
@@ -118,7 +118,7 @@ class Targets:
     """Indirect targets by branch and history, or by itself; return addresses on a stack of 32."""
 
     def __init__(self) -> None:
-        self.tables: list[dict[int, Known]] = [{} for _ in TARGET_LENGTHS]
+        self.tables: list[dict[int, TargetEntry]] = [{} for _ in TARGET_LENGTHS]
         self.last: dict[int, tuple[int, int]] = {}
         self.draw = Draw()
         self.stack: list[int] = []
@@ -149,7 +149,7 @@ class Targets:
             if there and there.sure:
                 there.sure -= 1
                 continue
-            self.tables[table][(keys[table] >> 1) % 384] = Known(keys[table], target)
+            self.tables[table][(keys[table] >> 1) % 384] = TargetEntry(keys[table], target)
             return
 
     def call(self, after: int) -> None:
