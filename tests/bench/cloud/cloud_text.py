@@ -1,5 +1,5 @@
-"""The text that the cloud's compression jobs pack: 10,192,446 bytes of Dickens from the Silesia corpus where it can be fetched,
-else as many bytes of generated text that pack about as well.
+"""The text that the cloud's compression jobs pack: 10,192,446 bytes of Dickens from the Silesia corpus where they are there or can
+be fetched, else as many bytes of generated text that pack about as well.
 
 The generated text draws words by Zipf's law from invented ones, with a memory of one word; its parameters were chosen so that
 gzip -6, bzip2 -9, lz4 -1 and lz4 -9 leave about as much of it as of the original (38, 27, 63 and 44 %).
@@ -8,6 +8,7 @@ gzip -6, bzip2 -9, lz4 -1 and lz4 -9 leave about as much of it as of the origina
 from __future__ import annotations
 
 import bz2
+import hashlib
 import itertools
 import random
 import urllib.request
@@ -15,6 +16,8 @@ from pathlib import Path
 
 URL = "http://sun.aei.polsl.pl/~sdeor/corpus/dickens.bz2"
 SIZE = 10_192_446
+DIGEST = "b24c37886142e11d0ee687db6ab06f936207aa7f2ea1fd1d9a36763c7a507e6a"
+"""SHA-256 of the original."""
 PATIENCE = 5.0
 """Seconds to wait for the corpus."""
 WORDS = 40_000
@@ -31,7 +34,12 @@ def fetched() -> bytes | None:
             text = bz2.decompress(answer.read())
     except (OSError, ValueError):
         return None
-    return text if len(text) == SIZE else None
+    return text if original(text) else None
+
+
+def original(text: bytes) -> bool:
+    """Say whether a text is the corpus's."""
+    return hashlib.sha256(text).hexdigest() == DIGEST
 
 
 def vocabulary(draw: random.Random) -> list[str]:
@@ -74,10 +82,7 @@ def generated(size: int = SIZE, seed: int = 1) -> bytes:
 
 
 def write_text(path: Path) -> bool:
-    """Write the text where it is missing; returns whether it is the original, as a note beside it says."""
-    note = path.with_suffix(".source")
-    if not (path.exists() and note.exists()):
-        original = fetched()
-        path.write_bytes(original if original is not None else generated())
-        note.write_text("fetched" if original is not None else "generated")
-    return note.read_text() == "fetched"
+    """Write the text where it is missing; returns whether it is the original."""
+    if not path.exists():
+        path.write_bytes(fetched() or generated())
+    return original(path.read_bytes())

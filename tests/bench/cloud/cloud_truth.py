@@ -8,6 +8,8 @@ unpacks, 0.16 none):
     python -m venv run/cloud/venv && run/cloud/venv/bin/pip install brotli==1.1.0 pyzstd==0.16.2 lz4==4.3.3
     python tests/bench/cloud/cloud_truth.py --truth throughput.csv --python run/cloud/venv/bin/python -o run/cloud
 
+The text is fetched; where that is not possible, a copy of the corpus's `dickens` at `run/cloud/text.txt` serves.
+
 Rows whose interquartile range is above `--most-range` of the median say little and are left out. The table has the better of two
 times in one process, so what a first time takes alone (the interpreter, its imports, reading the file, new pages of the heap) is
 predicted from a trace of one time and subtracted. Workloads and CPU models are
