@@ -106,12 +106,6 @@ class Core:
         self._ops = sizes[1]
         self._owners = 0
 
-    def learn(self, classes: Sequence[PortClass], op: NDArray[Any]) -> None:
-        """Replace the operations by as many of which more is known; classes may have come to those known before."""
-        table, ops = ffi.new("cv_core_class[]", [tuple(one) for one in classes]), _typed(op, OP)
-        assert len(ops) == self._ops
-        check(lib.cv_core_learn(self.handle, table, len(classes), _pointer(ops, "const cv_core_op *")), "Making a core model")
-
     def levels(
         self, owners: NDArray[np.uint32], rates: NDArray[np.float32], latencies: NDArray[np.uint16], walks: NDArray[np.uint16]
     ) -> None:

@@ -68,13 +68,6 @@ class PathSample:
         count = lib.cv_path_sample_visits(self.handle, window, pointer)
         return copied(pointer[0], count, np.dtype(np.uint32))
 
-    def segments(self, windows: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
-        """Return which of so many segments are in some of these windows."""
-        numbers, there = np.ascontiguousarray(windows, dtype=np.uint32), np.zeros(count, dtype=np.uint8)
-        pointers = [ffi.cast(kind, array.ctypes.data) for kind, array in (("uint32_t *", numbers), ("uint8_t *", there))]
-        lib.cv_path_sample_segments(self.handle, pointers[0], len(numbers), pointers[1], count)
-        return there.astype(bool)
-
 
 class SampleWalk:
     """Walks of a sample's windows through a core. ``blocks``: that of each operation; ``counted``: whether its executions are."""

@@ -151,7 +151,7 @@ class _CoreWalks:
         own = np.divide(blocks.counts["instructions"], self.executions, out=np.ones(len(blocks)), where=self.executions > 0)
         self.length = np.maximum(own, 1.0)
         self.code = DecodedCode(trace.definitions)
-        self._made: list[tuple[CoreTable, int, tuple[Operations, Code]]] = []
+        self._made: list[tuple[CoreTable, tuple[Operations, Code]]] = []
 
     def of_machine(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:
         walked = self._walked(walks, progress) or [self._nothing() for _ in walks]
@@ -166,32 +166,25 @@ class _CoreWalks:
         definitions, blocks = self.trace.definitions, self.trace.blocks
         if self.sample is None or not len(self.sample):
             return []
-        sample, of_segment = self.sample, definitions.segment_of_instruction
         ops, code = self._on(walks[0].table)
         counted = (definitions.instructions["flags"] & CONTINUED) == 0
-        models = [self._model(walk, ops, code) for walk in walks]
-        native = [SampleWalk(sample, model, blocks.instruction_blocks, counted, len(blocks)) for model in models]
+        native = [
+            SampleWalk(self.sample, self._model(walk, ops, code), blocks.instruction_blocks, counted, len(blocks))
+            for walk in walks
+        ]
         first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
         segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
-
-        def decode(windows: NDArray[np.uint32]) -> None:
-            if self.code.need(sample.segments(windows, len(definitions.segments))[of_segment]):
-                ops, code = self._on(walks[0].table)
-                for model in models:
-                    model.learn(ops.classes, code.op)
-
-        found = walk_windows(sample, native, segment_blocks, self.executions, self.length, decode, walks[0].target, progress)
+        found = walk_windows(self.sample, native, segment_blocks, self.executions, self.length, walks[0].target, progress)
         return [(one, walk.causes.astype(float)) for one, walk in zip(found, native, strict=True)]
 
     def _on(self, table: CoreTable) -> tuple[Operations, Code]:
-        """Return the operations of what is decoded so far on a core, and the program's code of these: many machines have one."""
-        for known, asked, made in self._made:
-            if asked == self.code.asked and known == table:
+        """Return the program's operations on a core, and its code of these: many machines have one."""
+        for known, made in self._made:
+            if known == table:
                 return made
-        self._made = [one for one in self._made if one[1] == self.code.asked]
         ops = operations(self.code, table)
-        self._made.append((table, self.code.asked, (ops, program_code(self.trace.definitions, ops))))
-        return self._made[-1][2]
+        self._made.append((table, (ops, program_code(self.trace.definitions, ops))))
+        return self._made[-1][1]
 
     def _static(self, table: CoreTable, unseen: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
         """Return the cycles of an execution of blocks that no window shows, and whether their dependences take longest, from
@@ -205,7 +198,6 @@ class _CoreWalks:
         chosen, alike = _chosen_static(work, float((self.executions * self.length).sum()))
         if not len(chosen):
             return np.where(unseen, self.length, 0.0), np.zeros(len(blocks), dtype=bool)
-        self.code.need(np.isin(blocks.instruction_blocks, chosen))
         cycles, chained = static_cycles(definitions, blocks, self._on(table)[0], table, chosen)
         each = (cycles[alike] * self.executions[alike]).sum() / max(work[alike].sum(), 1e-300)
         cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])

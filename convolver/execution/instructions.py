@@ -39,7 +39,7 @@ class Instruction(NamedTuple):
     ``move``: copies a register ("general", "vector" or ""). ``branch``: conditional, jump, indirect, call, return or "".
     ``fuses``: becomes one with a conditional branch right after. ``plain``: its address is one register and a displacement.
     ``moved``: only copies what it loads. ``prefetches``: asks for a line, and nothing waits for it.
-    ``target``: where a direct branch goes, counted from its own first byte; 0 for all others.
+    ``relative``: of a direct branch, how many bytes at its end say where it goes, counted from what follows it; 0 for all others.
     """
 
     mnemonic: str
@@ -59,7 +59,7 @@ class Instruction(NamedTuple):
     constant: bool = False
     plain: bool = False
     moved: bool = False
-    target: int = 0
+    relative: int = 0
     prefetches: bool = False
     compound: bool = False
 
@@ -82,11 +82,49 @@ def _register_name(register: int) -> str:
     return str(_capstone().reg_name(register) or "")
 
 
-@lru_cache(maxsize=1 << 16)
+class _Form(NamedTuple):
+    """What follows the bytes that instructions of one form have in common: where the displacement stands, and an immediate that
+    says more than a number."""
+
+    displacement: slice
+    immediate: slice
+
+
+_forms: dict[bytes, _Form] = {}
+_decoded: dict[tuple[bytes, bool, bytes], Instruction] = {}
+"""By the bytes of a form, whether there is a displacement, and the immediate."""
+
+
 def decode(code: bytes) -> Instruction:
-    """Return the instruction that these bytes begin with; :data:`UNKNOWN` when they are none."""
+    """Return the instruction that these bytes begin with; :data:`UNKNOWN` when they are none.
+
+    Instructions that differ in their displacement or in a number alone are one, so most are known from another one: no form's
+    bytes are the beginning of another's (Intel, "Software Developer's Manual", volume 2, 2.1).
+    """
+    for end in range(1, len(code) + 1):
+        common = code[:end]
+        if form := _forms.get(common):
+            key = (common, any(code[form.displacement]), code[form.immediate])
+            if known := _decoded.get(key):
+                return known
+            break
     found = next(_capstone().disasm(code, 0x1000, 1), None)
-    return UNKNOWN if found is None else _Reading(found).instruction()
+    one = UNKNOWN if found is None else _Reading(found).instruction()
+    common, form = _form(code, found, one)
+    _forms[common] = form
+    return _decoded.setdefault((common, any(code[form.displacement]), code[form.immediate]), one)
+
+
+def _form(code: bytes, found: Any, one: Instruction) -> tuple[bytes, _Form]:
+    """Return an instruction's form, and the bytes that all of this form begin with."""
+    nothing = slice(0, 0)
+    if found is None:
+        return code, _Form(nothing, nothing)
+    places = found.encoding
+    displacement = slice(places.disp_offset, places.disp_offset + places.disp_size) if places.disp_offset else nothing
+    immediate = slice(places.imm_offset, places.imm_offset + places.imm_size) if places.imm_offset else nothing
+    first = min((part.start for part in (displacement, immediate) if part.start), default=len(code))
+    return code[:first], _Form(displacement, immediate if one.vector else nothing)
 
 
 class _Reading:
@@ -282,5 +320,5 @@ class _Reading:
             prefetches=self.mnemonic.startswith("prefetch"),
             moved=loads and bool(_MOVED.fullmatch(self.mnemonic)),
             compound=self._parts() > 2 or (self.address is not None and self.address.scale > 1),
-            target=self.operands[0].imm - self.found.address if self._branch() in ("conditional", "jump", "call") else 0,
+            relative=self.found.encoding.imm_size if self._branch() in ("conditional", "jump", "call") else 0,
         )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convolver._native import core_walk as native
 from convolver._native.core_walk import Code, PortClass
-from convolver.execution.instructions import UNKNOWN, Instruction, decode
+from convolver.execution.instructions import Instruction, decode
 from convolver.execution.registers import FLAGS, is_integer, is_vector_file
 from convolver.machine.cores import CoreTable
 from convolver.tracing.definitions import STORE, Definitions, starts
@@ -99,29 +99,24 @@ def _row(one: Instruction) -> tuple[object, ...]:
 
 
 class DecodedCode:
-    """The distinct instructions of a program that were needed so far; the others are unknown. No core matters here."""
+    """The distinct instructions of a program. No core matters here.
+
+    ``which``: of each instruction of the definitions, its place in ``decoded``; what the tracer did not send is unknown.
+    ``target``: where it goes if it is a direct branch, counted from its own first byte; else 0.
+    """
 
     def __init__(self, definitions: Definitions) -> None:
-        self._definitions = definitions
-        self.which = np.zeros(len(definitions.instructions), dtype=np.int64)
-        self.decoded = [UNKNOWN]
-        self.rows = np.array([_row(UNKNOWN)], dtype=native.OP)
-        self.asked = 0
-        """How often more was needed: what was made of the code before is out of date then."""
-        self._known = {b"": 0}
+        codes = _codes(definitions)
+        found = {code: decode(code) for code in dict.fromkeys(codes)}
+        self.decoded = list(dict.fromkeys(found.values()))
+        self.rows = np.array([_row(one) for one in self.decoded], dtype=native.OP)
+        place = {one: number for number, one in enumerate(self.decoded)}
+        about = {code: (place[one], _target(code, one)) for code, one in found.items()}
+        self.which, self.target = np.array([about[code] for code in codes], dtype=np.int64).reshape(-1, 2).T
 
-    def need(self, chosen: NDArray[np.bool_] | None = None) -> bool:
-        """Decode the chosen instructions, too (None: all); returns whether more of the program is known now."""
-        wanted = np.flatnonzero((self.which == 0) if chosen is None else chosen & (self.which == 0))
-        codes = _codes(self._definitions, wanted)
-        fresh = [code for code in dict.fromkeys(codes) if code not in self._known]
-        self._known |= {code: number for number, code in enumerate(fresh, len(self._known))}
-        more = [decode(code) for code in fresh]
-        self.decoded += more
-        self.rows = np.concatenate([self.rows, np.array([_row(one) for one in more], dtype=native.OP)])
-        self.which[wanted] = [self._known[code] for code in codes]
-        self.asked += bool(len(wanted))
-        return bool(self.which[wanted].any())
+
+def _target(code: bytes, one: Instruction) -> int:
+    return len(code) + int.from_bytes(code[-one.relative :], "little", signed=True) if one.relative else 0
 
 
 def operations(code: DecodedCode, table: CoreTable) -> Operations:
@@ -140,7 +135,7 @@ def operations(code: DecodedCode, table: CoreTable) -> Operations:
         classes=[_class(table, name) for name in names],
         fuses=_each(decoded, which, lambda one: one.fuses),
         conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
-        target=np.array([one.target for one in decoded], dtype=np.int64)[which],
+        target=code.target,
         unknown=_each(decoded, which, lambda one: one.kind == "unknown"),
         branch_class=1,
     )
@@ -150,10 +145,10 @@ def _each(decoded: list[Instruction], which: NDArray[np.int64], holds: Callable[
     return np.array([holds(one) for one in decoded], dtype=np.bool_)[which]
 
 
-def _codes(definitions: Definitions, chosen: NDArray[np.int64]) -> list[bytes]:
-    """Return the bytes of some instructions, empty where the tracer did not send them."""
-    code = definitions.code.tobytes()
-    segment, rows = definitions.segment_of_instruction[chosen], definitions.instructions[chosen]
+def _codes(definitions: Definitions) -> list[bytes]:
+    """Return the bytes of all instructions, empty where the tracer did not send them."""
+    code, rows = definitions.code.tobytes(), definitions.instructions
+    segment = definitions.segment_of_instruction
     begin = definitions.first_code[segment] + rows["offset"]
     end = begin + rows["length"]
     after = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]

@@ -13,7 +13,7 @@ beyond it (``surplus``) are taken off, as far as each block is seen to wait for 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,22 +60,20 @@ def walk_windows(
     segment_blocks: NDArray[np.int64],
     executions: Array,
     length: Array,
-    prepare: Callable[[NDArray[np.uint32]], None],
     target: float,
     progress: Progress = SILENT,
 ) -> list[BlockCycles]:
     """Return what windows say of blocks, for each walk of one machine's core.
 
-    ``prepare`` is called with windows before they are walked. ``segment_blocks``: block of each segment's first instruction;
-    ``executions`` and ``length``: exact executions of each block and its instructions an execution; ``target``: relative standard
-    error of the program's cycles at which walking ends. Each walk ends there for itself, but the last one sees all windows.
+    ``segment_blocks``: block of each segment's first instruction; ``executions`` and ``length``: exact executions of each block
+    and its instructions an execution; ``target``: relative standard error of the program's cycles at which walking ends. Each
+    walk ends there for itself, but the last one sees all windows.
     """
     about = sample.windows()
     rounds, stratum = _rounds(about["rare"] == 0)
     walked = np.zeros((len(walks), len(about)), dtype=bool)
 
     def walk(numbers: Sequence[int], windows: NDArray[np.uint32]) -> None:
-        prepare(windows)
         for number in numbers:
             new = windows[~walked[number, windows]]
             walks[number].walk(new)

@@ -129,21 +129,6 @@ cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes
     return CV_OK;
 }
 
-cv_status cv_core_learn(cv_core *c, const cv_core_class *classes, size_t n_classes, const cv_core_op *op)
-{
-    if (n_classes < c->n_classes || !valid_ops(classes, n_classes, op, c->ops))
-        return CV_ERROR_ARGUMENT;
-    void *known;
-    if (!copied(&known, classes, n_classes, sizeof *classes))
-        return CV_ERROR_MEMORY;
-    free(c->classes);
-    c->classes = known;
-    c->n_classes = n_classes;
-    if (c->ops)
-        memcpy(c->op, op, c->ops * sizeof *op);
-    return CV_OK;
-}
-
 void cv_core_free(cv_core *c)
 {
     if (!c)

@@ -360,16 +360,6 @@ size_t cv_path_sample_visits(const cv_path_sample *s, size_t number, const uint3
     return w->visits - w->warm_visits;
 }
 
-void cv_path_sample_segments(const cv_path_sample *s, const uint32_t *windows, size_t window_count, uint8_t *there, size_t count)
-{
-    for (size_t number = 0; number < window_count; number++) {
-        const window *const w = window_of(s, windows[number]);
-        for (uint32_t i = 0; i < w->visits; i++)
-            if (w->segments[i] < count)
-                there[w->segments[i]] = 1;
-    }
-}
-
 /* ---- walks ---- */
 
 struct cv_sample_walk {

@@ -141,8 +141,6 @@ typedef struct cv_core cv_core;
 /* CV_ERROR_ARGUMENT for widths or buffers of 0, a class with unknown ports, an operation with an unknown class or register. */
 cv_status cv_core_new(const cv_core_params *params, const cv_core_class *classes, size_t n_classes, const cv_core_code *code,
                       cv_core **core);
-/* Replace the operations by as many, of which more is known; to the classes others may have come. Errors as above. */
-cv_status cv_core_learn(cv_core *core, const cv_core_class *classes, size_t n_classes, const cv_core_op *op);
 void cv_core_free(cv_core *core);
 
 /* Where lines that come out of order are found: of the references of owner o the share rates[o * levels + k] brings one from level k

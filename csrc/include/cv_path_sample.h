@@ -55,9 +55,6 @@ void cv_path_sample_window(const cv_path_sample *sample, size_t window, cv_sampl
 /* The visits of one window that count; returns their number. */
 size_t cv_path_sample_visits(const cv_path_sample *sample, size_t window, const uint32_t **segments);
 
-/* Mark (1) which of the first `count` segments are in one of so many windows, before it included. */
-void cv_path_sample_segments(const cv_path_sample *sample, const uint32_t *windows, size_t window_count, uint8_t *there, size_t count);
-
 /* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction.
  * `surplus`: cycles on the way of the lines that they brought out of order, beyond what their shares of all references would bring. Blocks
  * are the owners of cv_core_levels. */

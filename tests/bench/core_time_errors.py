@@ -89,7 +89,6 @@ def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str,
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
     code = DecodedCode(trace.definitions)
-    code.need()
     static, _ = static_cycles(trace.definitions, blocks, operations(code, table), table, every)
     return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), speed
 

@@ -172,7 +172,6 @@ def walked(loops: Loops, table: CoreTable) -> list[float]:
     """Return the cycles of one turn of each loop in the window model."""
     definitions = loops.definitions
     decoded = DecodedCode(definitions)
-    decoded.need()
     known = operations(decoded, table)
     code = program_code(definitions, known)
     core = Core(core_parameters(table), known.classes, code)

@@ -45,9 +45,12 @@ def gathered(visits, plan, max_visits=1 << 20, lines=()):
     return sample, collector.take()
 
 
-def _core(rates=()):
+ADDITION = _op(reads=(3,), writes=(3,))
+
+
+def _core(rates=(), op=ADDITION):
     """Return a core of chained additions; ``rates``: of the loads of both segments, share of lines from the one farther level."""
-    ops = np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
+    ops = np.array([op] * 2 * LENGTH, dtype=native.OP)
     address = np.array([0x401000, 0x401040], dtype=np.uint64)
     sites = np.zeros(len(rates), dtype=np.uint16)
     classes = [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)]
@@ -138,30 +141,9 @@ def test_the_surplus_is_what_lines_take_beyond_their_share(visits, rate):
         assert brought == pytest.approx(rate * loads, abs=1.01)
 
 
-@given(_VISITS)
-def test_code_learned_before_its_window_is_as_good_as_known_at_first(visits):
-    sample, _ = gathered([segment for segment, _ in visits], SamplePlan(50, 20, 8, 2))
-    blocks, counted = np.repeat(np.arange(2, dtype=np.uint32), LENGTH), np.ones(2 * LENGTH, dtype=bool)
-    late, ops = _core(), np.array([_op(reads=(3,), writes=(3,))] * 2 * LENGTH, dtype=native.OP)
-    nothing = np.array([_op(0)] * 2 * LENGTH, dtype=native.OP)
-    late.learn([PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1)], nothing)
-    walks = [SampleWalk(sample, core, blocks, counted, 2) for core in (_core(), late)]
-    seen = np.zeros(2, dtype=bool)
-    for window in np.arange(len(sample), dtype=np.uint32):
-        seen |= sample.segments(np.array([window]), 2)
-        late.learn(
-            [PortClass(0, 0, 0, 1), PortClass(1, 1, 1, 1), PortClass(0, 9, 9, 1)], np.where(np.repeat(seen, LENGTH), ops, nothing)
-        )
-        for walk in walks:
-            walk.walk(np.array([window]))
-    assert walks[0].found().tolist() == walks[1].found().tolist()
-
-
-def test_a_core_learns_no_fewer_classes_and_no_unknown_ones():
-    core, ops = _core(), np.array([_op()] * 2 * LENGTH, dtype=native.OP)
-    for classes, op in (([PortClass(0, 0, 0, 1)], ops), ([PortClass(1, 1, 1, 1)] * 2, np.array([_op(2)] * 20, dtype=native.OP))):
-        with pytest.raises(ConvolverError, match="core model"):
-            core.learn(classes, op)
+def test_a_core_has_no_operations_of_unknown_classes():
+    with pytest.raises(ConvolverError, match="core model"):
+        _core(op=_op(2))
 
 
 def test_what_fills_the_pipeline_is_not_counted():
@@ -263,7 +245,7 @@ class _Walked:
 def _walked_to(target, *walks):
     """Walk windows, none of which is rare, until the cycles are known to the target; return what the walks say."""
     sample = SimpleNamespace(windows=lambda: np.zeros(len(walks[0].cycles), dtype=[("rare", bool)]))
-    return walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), lambda _: None, target)
+    return walk_windows(sample, walks, np.zeros(1, np.int64), np.ones(1), np.ones(1), target)
 
 
 def test_a_walk_that_is_known_well_enough_sees_no_more_windows():

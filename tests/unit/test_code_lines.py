@@ -18,17 +18,21 @@ NOP, LONG_NOP, LEA = b"\x90", b"\x0f\x1f\x80\0\0\0\0", b"\x48\x8d\x40\0"
 DECREMENT, BRANCH = b"\x48\xff\xcf", b"\x75\xf0"
 
 
-def _turn(instructions, address):
-    """Return the cycles of a turn of a loop of these instructions, the last of which jumps back to the first."""
+def _definitions(instructions, address=4096):
+    """Return the definitions of a program of one segment."""
     rows = np.zeros(len(instructions), INSTRUCTION)
     rows["length"] = [len(one) for one in instructions]
     rows["offset"] = np.cumsum(rows["length"]) - rows["length"]
     segment = np.zeros(1, SEGMENT)
     segment["instructions"], segment["address"], segment["code_bytes"] = len(rows), address, rows["length"].sum()
     code = np.frombuffer(b"".join(instructions), dtype=np.uint8)
-    definitions = Definitions(np.zeros(0, MODULE), [], segment, rows, np.zeros(0, SITE), code)
+    return Definitions(np.zeros(0, MODULE), [], segment, rows, np.zeros(0, SITE), code)
+
+
+def _turn(instructions, address):
+    """Return the cycles of a turn of a loop of these instructions, the last of which jumps back to the first."""
+    definitions = _definitions(instructions, address)
     decoded = DecodedCode(definitions)
-    decoded.need()
     known = operations(decoded, TABLE)
     core = Core(core_parameters(TABLE), known.classes, program_code(definitions, known))
     none, turns = np.zeros(0, dtype=np.uint64), 100
@@ -53,3 +57,8 @@ def _turn(instructions, address):
 )
 def test_an_instruction_belongs_to_the_line_in_which_it_ends(instructions, offset, cycles):
     assert _turn(instructions, 4096 + offset) == cycles
+
+
+def test_direct_branches_go_where_their_bytes_say():
+    code = [b"\x75\xfe", b"\x75\x10", b"\x0f\x84\x00\x01\x00\x00", b"\xe8\xfb\xff\xff\xff", b"\xff\xe0", NOP]
+    assert DecodedCode(_definitions(code)).target.tolist() == [0, 18, 262, 0, 0, 0]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from convolver.execution import instructions
 from convolver.execution.instructions import UNKNOWN, decode
 
 RAX, RCX, RBX, RSI, FLAGS = 0, 1, 3, 6, 80
@@ -91,12 +94,33 @@ def test_prefetches_are_distinguished_from_loads():
     assert not decode(bytes.fromhex("8b0c8b")).prefetches
 
 
-def test_branches_say_what_they_are_and_where_they_go():
-    known = {"75fe": ("conditional", 0), "7510": ("conditional", 18), "eb10": ("jump", 18), "ffe0": ("indirect", 0)}
+def test_branches_say_what_they_are_and_how():
+    known = {"75fe": ("conditional", 1), "0f8510000000": ("conditional", 4), "eb10": ("jump", 1), "ffe0": ("indirect", 0)}
     found = {code: decode(bytes.fromhex(code)) for code in known}
-    assert {code: (one.branch, one.target) for code, one in found.items()} == known
+    assert {code: (one.branch, one.relative) for code, one in found.items()} == known
     assert decode(bytes.fromhex("c3")).branch == "return"
 
 
 def test_what_is_no_instruction_is_unknown():
     assert decode(bytes.fromhex("06")) == UNKNOWN
+
+
+NUMBERED = (
+    "48 8b 43 |d; 48 8b 83 |dddd; 8b 04 25 |dddd; 48 8b 05 |dddd; 48 8d 44 88 |d; 83 c0 |i; 81 7b |d|iiii; c7 83 |dddd|iiii; "
+    "48 b8 |iiiiiiii; 75 |i; 0f 84 |iiii; e8 |iiii; c1 e0 |i; 6b c0 |i; f2 0f c2 c1 |i; c5 f1 c2 c2 |i; c4 e3 69 4a cb |i; "
+    "68 |iiii; a8 |i; 62 f1 75 48 c2 ca |i; 66 0f 3a 0f c1 |i; 66 0f 70 c1 |i; c5 f9 70 43 |d|i; c8 |ii|i; 0f ba e0 |i"
+)
+"""Instructions with displacements (d) and immediates (i), of which any bytes may stand there."""
+
+
+@given(st.sampled_from(NUMBERED.split("; ")), st.lists(st.binary(min_size=12, max_size=12), min_size=2, max_size=4))
+def test_what_is_known_of_a_form_is_what_decoding_says(form, numbers):
+    """Three of the vector comparisons and the blend say by their immediate what they do, or with which register."""
+    fixed, *parts = form.split("|")
+    lengths = sum(len(part) for part in parts)
+    codes = [bytes.fromhex(fixed) + (bytes(12) if number[0] < 64 else number)[:lengths] for number in numbers]
+    known = [decode(code) for code in codes]
+    for code, one in zip(codes, known, strict=True):
+        instructions._forms.clear()
+        instructions._decoded.clear()
+        assert decode(code) == one
