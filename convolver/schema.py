@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PARQUET_KEY = "convolver"
 """Key of the artifact header in a Parquet file's own metadata."""
+MANY_TEXTS = 50_000
 
 
 def _instead(path: str | Path, found: str, schema: str) -> str:
@@ -60,7 +61,7 @@ def table_digest(table: pl.DataFrame) -> str:
         whole = not column.null_count()
         digest.update(bytes(len(column)) if whole else column.is_null().to_numpy().tobytes())
         if column.dtype == pl.String:
-            digest.update("\0".join(column.to_list() if whole else (value or "" for value in column.to_list())).encode())
+            digest.update(_joined(column).encode())
         elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
             filled = column if whole else column.fill_null(0 if column.dtype.is_numeric() else False)
             digest.update(filled.to_numpy().tobytes())
@@ -70,6 +71,13 @@ def table_digest(table: pl.DataFrame) -> str:
             except (TypeError, ValueError) as error:
                 raise SchemaError(f"The column '{column.name}' is of the type {column.dtype}, which no artifact has.") from error
     return digest.hexdigest()
+
+
+def _joined(texts: pl.Series) -> str:
+    """Return texts with a zero character between them, nulls as empty ones; polars joins many in a fourth of the time."""
+    if len(texts) > MANY_TEXTS:
+        return str(texts.fill_null("").str.join("\0")[0])
+    return "\0".join(text or "" for text in texts.to_list())
 
 
 def check_header(header: Any, schema: str, where: str) -> None:

@@ -57,6 +57,13 @@ def test_table_round_trip_keeps_values_and_header(tmp_path):
     assert found == header
 
 
+def test_many_texts_have_the_digest_of_few(monkeypatch):
+    table = pl.DataFrame({"a": ["x", None, "", "\u00e9"], "b": ["", "y", "y", "z"]})
+    few = schema.table_digest(table)
+    monkeypatch.setattr(schema, "MANY_TEXTS", 3)
+    assert schema.table_digest(table) == few
+
+
 def test_changed_table_is_refused(tmp_path):
     path = tmp_path / "t.parquet"
     table = pl.DataFrame({"block": [1, 2]})
