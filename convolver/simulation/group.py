@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -169,21 +171,32 @@ class BlockSums:
     def __init__(self, owner_blocks: NDArray[np.uint32] | None, owners: int) -> None:
         """``owner_blocks``: block of each owner; None where owners are blocks and there are ``owners`` of them."""
         blocks = np.arange(owners, dtype=np.uint32) if owner_blocks is None else owner_blocks[:owners]
-        self._owners = len(blocks)
-        self._by_block: NDArray[np.intp] | None = None
-        """The owners by block; None where they are."""
-        if (blocks[1:] < blocks[:-1]).any():
-            self._by_block = np.argsort(blocks, kind="stable")
-            blocks = blocks[self._by_block]
-        self.numbers, self._first = np.unique(blocks, return_index=True)
+        self.numbers, self._place = np.unique(blocks, return_inverse=True)
+        """``_place``: of each owner, where its block stands in ``numbers``."""
+
+    def _sums(self, arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[np.intp], list[NDArray[Any]]]:
+        """Return which blocks have something counted, as places in ``numbers``, and the arrays' sums over their owners.
+
+        Of a program with much code most owners have nothing; of the farther levels nearly all.
+        """
+        owners = len(self._place)
+        counted = np.array([array[:owners].reshape(len(array[:owners]), -1).any(axis=1) for array in arrays]).any(axis=0)
+        rows = np.flatnonzero(counted)
+        rows = rows[np.argsort(self._place[rows], kind="stable")]
+        places = self._place[rows]
+        first = np.flatnonzero(np.diff(places, prepend=-1))
+        return places[first], [np.add.reduceat(array[rows], first, axis=0) for array in arrays]
+
+    def _of_all(self, places: NDArray[np.intp], values: NDArray[Any], other: float = 0) -> NDArray[Any]:
+        """Return the values of these blocks, and of all others the one given."""
+        found = np.full((len(self.numbers), *values.shape[1:]), other, dtype=values.dtype)
+        found[places] = values
+        return found
 
     def fold(self, by_owner: NDArray[Any]) -> NDArray[Any]:
         """Return the sums over the owners of each block; further axes stay. Owners beyond the array count for nothing."""
-        if missing := self._owners - len(by_owner):
-            by_owner = np.concatenate([by_owner, np.zeros((missing, *by_owner.shape[1:]), dtype=by_owner.dtype)])
-        if len(self._first) == self._owners and self._by_block is None:
-            return by_owner
-        return np.add.reduceat(by_owner if self._by_block is None else by_owner[self._by_block], self._first, axis=0)
+        places, (sums,) = self._sums([by_owner])
+        return self._of_all(places, sums)
 
     def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
@@ -194,9 +207,10 @@ class BlockSums:
 
         ``error`` is the standard error of all of them (0: exact, nan: unknown); None: the groups tell it.
         """
-        accesses, misses, write_backs = (self.fold(array) for array in counts)
-        error_of = ratio_error(misses, accesses) if error is None else np.full(len(accesses), error)
-        return BlockCounts(accesses.sum(axis=1), misses.sum(axis=1), write_backs.sum(axis=1), error_of)
+        places, sums = self._sums(counts)
+        accesses, misses, write_backs = (self._of_all(places, array.sum(axis=1)) for array in sums)
+        errors = np.full(len(places), error) if error is not None else ratio_error(sums[1], sums[0])
+        return BlockCounts(accesses, misses, write_backs, self._of_all(places, errors, math.nan if error is None else error))
 
 
 def ratio_error(misses: NDArray[np.uint64], accesses: NDArray[np.uint64]) -> NDArray[np.float64]:
