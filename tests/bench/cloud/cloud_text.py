@@ -1,5 +1,5 @@
-"""The text that the cloud's compression jobs pack: 10,192,446 bytes of Dickens from the Silesia corpus where they are there or can
-be fetched, else as many bytes of generated text that pack about as well.
+"""The text that the cloud's compression jobs pack: 10,192,446 bytes of Dickens from the Silesia corpus where they are there or
+can be fetched, else as many bytes of generated text that pack about as well.
 
 The generated text draws words by Zipf's law from invented ones, with a memory of one word; its parameters were chosen so that
 gzip -6, bzip2 -9, lz4 -1 and lz4 -9 leave about as much of it as of the original (38, 27, 63 and 44 %).
