@@ -111,8 +111,10 @@ class DecodedCode:
         self.decoded = list(dict.fromkeys(found.values()))
         self.rows = np.array([_row(one) for one in self.decoded], dtype=native.OP)
         place = {one: number for number, one in enumerate(self.decoded)}
-        about = {code: (place[one], _target(code, one)) for code, one in found.items()}
-        self.which, self.target = np.array([about[code] for code in codes], dtype=np.int64).reshape(-1, 2).T
+        number = {code: number for number, code in enumerate(found)}
+        numbers = np.fromiter((number[code] for code in codes), np.intp, len(codes))
+        self.which = np.array([place[one] for one in found.values()], dtype=np.intp)[numbers]
+        self.target = np.array([_target(code, one) for code, one in found.items()], dtype=np.int64)[numbers]
 
 
 def _target(code: bytes, one: Instruction) -> int:

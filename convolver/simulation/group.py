@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -174,29 +173,20 @@ class BlockSums:
         self.numbers, self._place = np.unique(blocks, return_inverse=True)
         """``_place``: of each owner, where its block stands in ``numbers``."""
 
-    def _sums(self, arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[np.intp], list[NDArray[Any]]]:
-        """Return which blocks have something counted, as places in ``numbers``, and the arrays' sums over their owners.
-
-        Of a program with much code most owners have nothing; of the farther levels nearly all.
-        """
-        owners = len(self._place)
-        counted = np.array([array[:owners].reshape(len(array[:owners]), -1).any(axis=1) for array in arrays]).any(axis=0)
-        rows = np.flatnonzero(counted)
-        rows = rows[np.argsort(self._place[rows], kind="stable")]
-        places = self._place[rows]
-        first = np.flatnonzero(np.diff(places, prepend=-1))
-        return places[first], [np.add.reduceat(array[rows], first, axis=0) for array in arrays]
-
-    def _of_all(self, places: NDArray[np.intp], values: NDArray[Any], other: float = 0) -> NDArray[Any]:
-        """Return the values of these blocks, and of all others the one given."""
-        found = np.full((len(self.numbers), *values.shape[1:]), other, dtype=values.dtype)
-        found[places] = values
-        return found
+    def of(self, owners: NDArray[np.intp]) -> BlockSums:
+        """Return the sums over these owners alone; arrays are then of them."""
+        part = copy(self)
+        part._place = self._place[owners]
+        return part
 
     def fold(self, by_owner: NDArray[Any]) -> NDArray[Any]:
         """Return the sums over the owners of each block; further axes stay. Owners beyond the array count for nothing."""
-        places, (sums,) = self._sums([by_owner])
-        return self._of_all(places, sums)
+        found = np.zeros((len(self.numbers), *by_owner.shape[1:]), dtype=by_owner.dtype)
+        order = np.argsort(self._place[: len(by_owner)], kind="stable")
+        places = self._place[order]
+        first = np.flatnonzero(np.diff(places, prepend=-1))
+        found[places[first]] = np.add.reduceat(by_owner[order], first, axis=0)
+        return found
 
     def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return the counts of the blocks, each owner's weighted with its share, rounded down."""
@@ -207,10 +197,9 @@ class BlockSums:
 
         ``error`` is the standard error of all of them (0: exact, nan: unknown); None: the groups tell it.
         """
-        places, sums = self._sums(counts)
-        accesses, misses, write_backs = (self._of_all(places, array.sum(axis=1)) for array in sums)
-        errors = np.full(len(places), error) if error is not None else ratio_error(sums[1], sums[0])
-        return BlockCounts(accesses, misses, write_backs, self._of_all(places, errors, math.nan if error is None else error))
+        accesses, misses, write_backs = (self.fold(array) for array in counts)
+        error_of = ratio_error(misses, accesses) if error is None else np.full(len(accesses), error)
+        return BlockCounts(accesses.sum(axis=1), misses.sum(axis=1), write_backs.sum(axis=1), error_of)
 
 
 def ratio_error(misses: NDArray[np.uint64], accesses: NDArray[np.uint64]) -> NDArray[np.float64]:

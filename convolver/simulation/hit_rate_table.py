@@ -208,14 +208,11 @@ class SimulatedRuns:
 
     def _level(self, machine: Target, level: int, touched: NDArray[np.intp] | None = None) -> _Level:
         """Return a level of the caches; ``touched`` are its blocks, without them those with an access."""
-        grouped = self._grouped(machine, level)
-        counts, more = self.blocks.level(grouped, self._error(machine, level)), self._pattern_misses(grouped)
+        counts, more = self._by_block(self._grouped(machine, level), self._error(machine, level))
         other = self._other(machine, level)
         if other is not None:
-            windows = self._windows.grouped_counts(machine, level)
-            ordered = self.blocks.level(windows, self._window_error)
+            ordered, misses = self._by_block(self._windows.grouped_counts(machine, level), self._window_error)
             counts = BlockCounts(*(np.where(other, there, here) for here, there in zip(counts, ordered, strict=True)))
-            misses = self._pattern_misses(windows)
             more = {name: np.where(other, misses[name], here) for name, here in more.items()}
         more |= {name: self.blocks.fold(array) for name, array in self._windows.more_counts(machine, level).items()}
         touched = np.flatnonzero(counts.accesses) if touched is None else touched
@@ -229,11 +226,18 @@ class SimulatedRuns:
     def _window_error(self) -> float | None:
         return {ALL: 0.0, BURSTS: None}.get(str(self.sampled.windows), math.nan)
 
-    def _pattern_misses(self, counts: Counts) -> dict[str, NDArray[np.uint64]]:
-        if self._line_shares is None:
-            return {}
-        misses = counts.misses.sum(axis=1, dtype=np.uint64)
-        return {name: self.blocks.fold_shares(misses, self._line_shares[:, number]) for number, name in enumerate(LINE_MISSES, 1)}
+    def _by_block(self, counts: Counts, error: float | None) -> tuple[BlockCounts, dict[str, NDArray[np.uint64]]]:
+        """Return the counts of a level per block, and the misses by pattern.
+
+        Of a program with much code most owners have nothing, of the farther levels nearly all.
+        """
+        owners = np.flatnonzero(counts.accesses.any(axis=1) | counts.write_backs.any(axis=1))
+        blocks, some = self.blocks.of(owners), Counts(*(array[owners] for array in counts))
+        more = {}
+        if self._line_shares is not None:
+            misses, shares = some.misses.sum(axis=1, dtype=np.uint64), self._line_shares[owners]
+            more = {name: blocks.fold_shares(misses, shares[:, number]) for number, name in enumerate(LINE_MISSES, 1)}
+        return blocks.level(some, error), more
 
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""
@@ -249,7 +253,7 @@ class SimulatedRuns:
     def _tlb_level(self, machine: Target, level: int) -> _Level:
         """Return the rows of a level of the TLB, whose name no cache level has."""
         counts = self._windows.grouped_counts(machine, len(machine.hierarchy) + level)
-        folded = self.blocks.level(counts, self._window_error)
+        folded, _ = self._by_block(counts, self._window_error)
         name, sample = machine.system.tlb[level].level, str(self.sampled.windows)
         return _Level(name, sample, np.flatnonzero(folded.accesses), folded, {})
 

@@ -1,6 +1,7 @@
 """How long programs of very many blocks take to trace and to predict: ``python tests/bench/many_blocks.py 100000 500000``.
 
-Each program is generated assembly: functions of twenty blocks; all run three times. Processor seconds of whole commands.
+First a compiler, which compiles a file of ours; then generated assembly of so many blocks, functions of twenty each, all run
+three times. Processor seconds of whole commands.
 """
 
 import resource
@@ -11,8 +12,19 @@ from pathlib import Path
 
 from result_file import write_result
 
-COLUMNS = ["blocks", "trace s", "predict s"]
+from convolver.tracing.reader import Trace
+
+COLUMNS = ["program", "blocks", "trace s", "predict s"]
 TARGET = "cloud-server"
+CSRC = Path(__file__).resolve().parents[2] / "csrc"
+
+
+def compiler(folder: Path) -> list[str | Path]:
+    """Return the command of a compiler at work."""
+    source = folder / "window.i"
+    subprocess.run(["gcc", "-E", f"-I{CSRC / 'include'}", CSRC / "core" / "window.c", "-o", source], check=True)
+    found = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, capture_output=True, text=True).stdout.strip()
+    return [found, "-quiet", "-O2", "-fpreprocessed", source, "-o", folder / "window.s"]
 
 
 def program(blocks: int, folder: Path) -> Path:
@@ -38,18 +50,20 @@ def seconds(*words: object) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def row(blocks: int, folder: Path) -> list[object]:
+def row(name: str, command: list[str | Path], folder: Path) -> list[object]:
     """Trace and predict one program."""
-    traced, trace = program(blocks, folder), folder / f"{blocks}.cvt"
-    took = seconds("trace", "-o", trace, "--", traced)
-    predicted = seconds("predict", trace, "--base", TARGET, "-o", folder / f"predicted{blocks}")
-    return [f"{blocks:,}", round(took, 1), round(predicted, 1)]
+    trace = folder / f"{name}.cvt"
+    took = seconds("trace", "--force", "-o", trace, "--", *command)
+    predicted = seconds("predict", trace, "--base", TARGET, "--force", "-o", folder / name)
+    return [name, f"{len(Trace.load(trace).blocks):,}", round(took, 1), round(predicted, 1)]
 
 
 def main() -> None:
     """Measure all programs, and write the result file."""
-    with tempfile.TemporaryDirectory(prefix="many-blocks-") as folder:
-        found = [row(int(word), Path(folder)) for word in sys.argv[1:] or ("100000", "500000")]
+    with tempfile.TemporaryDirectory(prefix="many-blocks-") as name:
+        folder = Path(name)
+        found = [row("cc1 -O2", compiler(folder), folder)]
+        found += [row("generated", [program(int(word), folder)], folder) for word in sys.argv[1:] or ("100000", "500000")]
     print(*found, sep="\n")
     write_result("many-blocks", COLUMNS, found)
 
