@@ -3,8 +3,8 @@
 #include "translator.h"
 
 #define REGION_BYTES 0x18000000
-#define REGION_ROOM 0x20000 /* that the largest translation needs */
-#define REACH INT64_C(0x50000000)
+#define REGION_ROOM 0x20000       /* that the largest translation needs */
+#define REACH INT64_C(0x64000000) /* with a cache above the code and 64 MiB of module below it, less than 2 GiB */
 
 void fill_lookups(int mode)
 {

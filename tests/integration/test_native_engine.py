@@ -846,6 +846,20 @@ def test_ten_thousand_children_end_as_natively(tmp_path: Path) -> None:
     assert counted(tmp_path, [str(_compiled(tmp_path, source))])[1] == b"0 wrong"
 
 
+@pytest.mark.slow
+def test_a_compiler_is_traced_to_its_end(tmp_path: Path) -> None:
+    """Its translations fill a code cache; at its low address there must be room for another."""
+    source, csrc = tmp_path / "decode.i", HERE.parent / "csrc"
+    subprocess.run(["gcc", "-E", f"-I{csrc / 'include'}", csrc / "trace" / "decode.c", "-o", source], check=True)
+    compiler = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, capture_output=True, text=True).stdout.strip()
+    command = [compiler, "-quiet", "-O2", "-fpreprocessed", source, "-o", tmp_path / "out.s"]
+    subprocess.run(command, check=True)
+    natively = (tmp_path / "out.s").read_bytes()
+    words = [sys.executable, "-m", "convolver", "trace", "--engine", "native", "-o", tmp_path / "cc1.cvt", "--", *command]
+    assert "untraced" not in subprocess.run(words, check=True, capture_output=True, text=True).stderr
+    assert (tmp_path / "out.s").read_bytes() == natively
+
+
 TURNS = 3_000_000
 RUNS = 20
 PHASES = """
