@@ -34,8 +34,8 @@ PLAN = SamplePlan(counted=2000, warm=1000, most=4096, shown=8)
 """Windows of 2000 instructions after 1000 that fill the pipeline take as long as within the path, to some 0.1 %."""
 LEAST_EXECUTIONS = 3
 """A block that the windows show more rarely is estimated from its code: the first execution in a window fills the pipeline."""
-
-
+UNDECODED = 0.0001
+"""Share of the program's instructions in blocks whose code is not decoded: mostly what starts it."""
 MOST_STATIC = 4096
 """Blocks estimated from their code, at most."""
 
@@ -141,6 +141,14 @@ def _chosen_static(work: Array, total: float) -> tuple[NDArray[np.intp], NDArray
     return np.sort(np.concatenate([most, some])), some
 
 
+def _worth_decoding(work: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return all blocks but those with least work, which together have :data:`UNDECODED` of it; ``work``: their instructions."""
+    order = np.argsort(work, kind="stable")
+    found = np.zeros(len(work), dtype=bool)
+    found[order] = work[order].cumsum(dtype=float) > UNDECODED * work.sum(dtype=float)
+    return found
+
+
 class _CoreWalks:
     """The walks of one program."""
 
@@ -150,7 +158,7 @@ class _CoreWalks:
         self.executions = blocks.counts["executions"].astype(float)
         own = np.divide(blocks.counts["instructions"], self.executions, out=np.ones(len(blocks)), where=self.executions > 0)
         self.length = np.maximum(own, 1.0)
-        self.code = DecodedCode(trace.definitions)
+        self.code = DecodedCode(trace.definitions, _worth_decoding(blocks.counts["instructions"])[blocks.instruction_blocks])
         self._made: list[tuple[CoreTable, tuple[Operations, Code]]] = []
 
     def of_machine(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:

@@ -105,8 +105,9 @@ class DecodedCode:
     ``target``: where it goes if it is a direct branch, counted from its own first byte; else 0.
     """
 
-    def __init__(self, definitions: Definitions) -> None:
-        codes = _codes(definitions)
+    def __init__(self, definitions: Definitions, wanted: NDArray[np.bool_] | None = None) -> None:
+        """``wanted``: the instructions to decode, those of the definitions; None: all. The others are unknown."""
+        codes = _codes(definitions, wanted)
         found = {code: decode(code) for code in dict.fromkeys(codes)}
         self.decoded = list(dict.fromkeys(found.values()))
         self.rows = np.array([_row(one) for one in self.decoded], dtype=native.OP)
@@ -147,14 +148,14 @@ def _each(decoded: list[Instruction], which: NDArray[np.int64], holds: Callable[
     return np.array([holds(one) for one in decoded], dtype=np.bool_)[which]
 
 
-def _codes(definitions: Definitions) -> list[bytes]:
-    """Return the bytes of all instructions, empty where the tracer did not send them."""
+def _codes(definitions: Definitions, wanted: NDArray[np.bool_] | None) -> list[bytes]:
+    """Return the bytes of all instructions, empty where the tracer did not send them or they are not wanted."""
     code, rows = definitions.code.tobytes(), definitions.instructions
     segment = definitions.segment_of_instruction
     begin = definitions.first_code[segment] + rows["offset"]
     end = begin + rows["length"]
     after = definitions.first_code[segment] + definitions.segments["code_bytes"][segment]
-    end = np.where(end <= after, end, begin)
+    end = np.where(end <= after if wanted is None else wanted & (end <= after), end, begin)
     return [code[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]
 
 

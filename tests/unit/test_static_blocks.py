@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from convolver.execution.core_time import MOST_STATIC, _chosen_static
+from convolver.execution.core_time import MOST_STATIC, _chosen_static, _worth_decoding
 
 
 def test_few_blocks_are_all_estimated_from_their_code() -> None:
@@ -27,3 +27,9 @@ def test_very_many_blocks_stand_for_one_another(blocks: int) -> None:
     estimate = (cycles * work)[known].sum() + each * work[~known].sum()
     spread = 0.5 * np.sqrt((work[alike] ** 2).sum()) / work[alike].sum() * work[~known].sum()  # gamma: half its mean
     assert abs(estimate - (cycles * work).sum()) < 4 * spread + 0.001 * (cycles * work).sum()
+
+
+def test_code_that_hardly_runs_is_not_decoded() -> None:
+    work = np.array([60, 999_800, 30, 200, 9], dtype=np.uint64)
+    assert _worth_decoding(work).tolist() == [False, True, False, True, False]
+    assert _worth_decoding(work[:0]).tolist() == []
