@@ -16,7 +16,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import DecodedCode, Operations, operations, program_code
-from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, walk_windows
+from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, heaviest, walk_windows
 from convolver.execution.static import static_cycles
 from convolver.machine.cores import WIDTHS, CoreTable, choose_core
 from convolver.machine.siblings import CORE_THREADS
@@ -131,21 +131,18 @@ def _chosen_static(work: Array, total: float) -> tuple[NDArray[np.intp], NDArray
     ``work``: instructions of each block that no window shows, of ``total``. Of very many those with most work,
     and some of the rest, evenly by their work, which stand for the rest.
     """
-    order = np.argsort(-work, kind="stable")
-    after = work[order][::-1].cumsum()[::-1]
-    wanted = order[(after > NEGLIGIBLE * total) & (work[order] > 0)]
+    wanted = heaviest(work, NEGLIGIBLE * total)
     if len(wanted) <= MOST_STATIC:
         return np.sort(wanted), wanted
-    most, rest = np.split(wanted, [MOST_STATIC // 2])
+    first, rest = np.split(wanted, [MOST_STATIC // 2])
     some = rest[:: -(-len(rest) // (MOST_STATIC // 2))]
-    return np.sort(np.concatenate([most, some])), some
+    return np.sort(np.concatenate([first, some])), some
 
 
-def _worth_decoding(work: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _worth_decoding(work: Array) -> NDArray[np.bool_]:
     """Return all blocks but those with least work, which together have :data:`UNDECODED` of it; ``work``: their instructions."""
-    order = np.argsort(work, kind="stable")
     found = np.zeros(len(work), dtype=bool)
-    found[order] = work[order].cumsum(dtype=float) > UNDECODED * work.sum(dtype=float)
+    found[heaviest(work, UNDECODED * work.sum())] = True
     return found
 
 
@@ -158,7 +155,8 @@ class _CoreWalks:
         self.executions = blocks.counts["executions"].astype(float)
         own = np.divide(blocks.counts["instructions"], self.executions, out=np.ones(len(blocks)), where=self.executions > 0)
         self.length = np.maximum(own, 1.0)
-        self.code = DecodedCode(trace.definitions, _worth_decoding(blocks.counts["instructions"])[blocks.instruction_blocks])
+        wanted = _worth_decoding(self.executions * self.length)[blocks.instruction_blocks]
+        self.code = DecodedCode(trace.definitions, wanted)
         self._made: list[tuple[CoreTable, tuple[Operations, Code]]] = []
 
     def of_machine(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:

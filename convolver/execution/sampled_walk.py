@@ -54,6 +54,12 @@ class BlockCycles(NamedTuple):
     slope: Array
 
 
+def heaviest(work: Array, left_out: float) -> NDArray[np.intp]:
+    """Return the places of all work but the least, which together is no more than ``left_out``; the most comes first."""
+    order = np.argsort(-work, kind="stable")
+    return order[work[order][::-1].cumsum()[::-1] > left_out]
+
+
 def walk_windows(
     sample: PathSample,
     walks: Sequence[SampleWalk],
@@ -146,10 +152,8 @@ def _rare_windows(
     instructions: Array,
 ) -> NDArray[np.uint32]:
     """Return windows out of those left that show rare blocks, so that each is seen :data:`ENOUGH` times where that can be."""
-    order = np.flatnonzero(rare)[np.argsort(-instructions[rare], kind="stable")]
-    after = instructions[order][::-1].cumsum()[::-1]
     wanted = np.zeros(len(rare), dtype=bool)
-    wanted[order[after > NEGLIGIBLE * instructions.sum()]] = True
+    wanted[np.flatnonzero(rare)[heaviest(instructions[rare], NEGLIGIBLE * instructions.sum())]] = True
     if not wanted.any():
         return np.zeros(0, dtype=np.uint32)
     seen = np.zeros(len(rare))

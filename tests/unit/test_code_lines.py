@@ -60,5 +60,5 @@ def test_an_instruction_belongs_to_the_line_in_which_it_ends(instructions, offse
 
 
 def test_direct_branches_go_where_their_bytes_say():
-    code = [b"\x75\xfe", b"\x75\x10", b"\x0f\x84\x00\x01\x00\x00", b"\xe8\xfb\xff\xff\xff", b"\xff\xe0", NOP]
-    assert DecodedCode(_definitions(code)).target.tolist() == [0, 18, 262, 0, 0, 0]
+    code = [b"\x75\xfe", b"\x75\x10", b"\xeb\x10", b"\x0f\x84\x00\x01\x00\x00", b"\xe8\xfb\xff\xff\xff", b"\xff\xe0", NOP]
+    assert DecodedCode(_definitions(code)).target.tolist() == [0, 18, 18, 262, 0, 0, 0]

@@ -30,6 +30,6 @@ def test_very_many_blocks_stand_for_one_another(blocks: int) -> None:
 
 
 def test_code_that_hardly_runs_is_not_decoded() -> None:
-    work = np.array([60, 999_800, 30, 200, 9], dtype=np.uint64)
+    work = np.array([60, 999_800, 30, 200, 9], dtype=float)
     assert _worth_decoding(work).tolist() == [False, True, False, True, False]
     assert _worth_decoding(work[:0]).tolist() == []
