@@ -48,9 +48,11 @@ def polars_source(path: str | Path) -> str | Path | BytesIO:
     return path if visible(str(path)) == str(path) else BytesIO(Path(path).read_bytes())
 
 
-def json_text(document: Any, **options: Any) -> str:
+def json_text(document: Any, *, indent: int | None = None, **options: Any) -> str:
     """Return JSON; bytes that are not UTF-8 are escapes. Raises :class:`ValueError` for what JSON cannot hold."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, **options)
+    if indent is not None:  # as json.dumps would, which leaves its fast encoder for that
+        text = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=indent).decode("utf-8", "surrogatepass")
     return text if text.isascii() else _BYTES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -60,15 +60,26 @@ def test_only_files_are_read_that_a_file_names(tmp_path, name):
             read(tmp_path / file)
 
 
-@given(st.lists(st.binary(max_size=8)))
-def test_names_of_any_bytes_survive_documents(names):
+@given(st.lists(st.binary(max_size=8)), st.none() | st.just(1))
+def test_names_of_any_bytes_survive_documents(names, indent):
     words = [os.fsdecode(name) for name in names]
-    text = json_text({"command": words})
+    text = json_text({"command": words}, indent=indent)
     assert [os.fsencode(word) for word in decode_json(text.encode(), "here")["command"]] == names
     assert json.loads(text)["command"] == words
     canonical(words)
     for word in words:
         visible(word).encode()
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(_values, st.integers(1, 4))
+def test_indented_json_is_that_of_the_standard_library(value, indent):
+    assert json_text(value, indent=indent) == json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def test_a_name_is_shown_with_escapes():
