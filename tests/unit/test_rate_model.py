@@ -4,13 +4,15 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.falls import fold, with_scattered
 from convolver.convolution.convolve import convolve
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
-from convolver.convolution.paper import kernel_hit_rates
+from convolver.convolution.paper import distinct_rows, kernel_hit_rates
 from convolver.convolution.rates import joined
 from convolver.convolution.uncertainty import OWN_WALK
 from convolver.errors import ProvenanceError, UsageError
@@ -221,6 +223,14 @@ def test_the_papers_method_reads_the_nearest_point_of_the_curves():
     inside = [p.seconds_per_reference for p in curve.points if 4096 < p.working_set_bytes <= 65536]
     assert times.seconds == pytest.approx(1000 * np.median(inside))
     assert kernel_hit_rates(curve, one.hierarchy)[0] == pytest.approx([1.0, 1.0])
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 3), max_size=30))
+def test_rows_that_differ_are_kept_once_each(rows):
+    every = np.array(rows).reshape(-1, 3)
+    kept, of_row = distinct_rows(every)
+    assert len(kept) == len(set(rows))
+    assert (kept[of_row] == every).all()
 
 
 def test_predictions_tell_the_papers_time_and_the_anchored_one():
