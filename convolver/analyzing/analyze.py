@@ -179,9 +179,10 @@ def _found(
     if not wanted:
         return []
     every: dict[str, Target] = {}  # by memory system, under the name of the first machine that has it
+    in_full = {system.id for _, systems, _ in wanted for system in (systems.caches, systems.pages) if system is not None}
     for machine, systems, _ in wanted:
         for what, system in systems.named():
-            every.setdefault(system.id, Target(machine.name + what, system))
+            every.setdefault(system.id, Target(machine.name + what, system, last_alone=system.id not in in_full))
     samples: list[PathSample] = []
     gather = None
     if has_paths(trace) and any(cycle_seconds(machine) is not None for machine, _, _ in wanted):

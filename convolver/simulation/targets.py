@@ -25,15 +25,22 @@ class HasHierarchy(Protocol):
 
 
 class Target(NamedTuple):
-    """One machine to simulate."""
+    """One machine to simulate; ``last_alone``: only what its last level counts is wanted."""
 
     name: str
     system: MemorySystem
+    last_alone: bool = False
 
     @property
     def hierarchy(self) -> tuple[Level, ...]:
         """Its cache levels, nearest first."""
         return self.system.hierarchy
+
+    @property
+    def wanted(self) -> range:
+        """The numbers of the levels whose counts are wanted."""
+        levels = len(self.hierarchy)
+        return range(levels - 1 if self.last_alone else 0, levels)
 
     @property
     def hierarchy_id(self) -> str:
@@ -54,6 +61,8 @@ def _target(machine: MachineLike, number: int) -> Target:
         from convolver.machine.catalog import find_machine
 
         machine = find_machine(machine)
+    if isinstance(machine, Target):
+        return machine
     if isinstance(machine, Mapping):
         name = str(machine.get("name") or f"machine-{number}")
         return Target(name, parse_system(machine, name))

@@ -15,6 +15,7 @@ from convolver.progress import SILENT
 from convolver.simulation.group import ratio_error
 from convolver.simulation.one_pass import simulate, simulate_arrays
 from convolver.simulation.parallel import shares
+from convolver.simulation.targets import targets
 
 MACHINE = {
     "name": "m",
@@ -69,6 +70,17 @@ def test_the_first_level_comes_from_the_bursts_and_the_others_from_the_sets():
     assert rates.totals("m")[0]["accesses"] == 8000
     assert rates.table["block"].unique().sort().to_list() == [4, 9]
     assert rates.table.filter(pl.col("level") == "L1")["standard_error"].null_count() == 2  # one burst, as nobody set them apart
+
+
+@pytest.mark.parametrize("plan", [HYBRID, {"mode": "full", "sample": 1}])
+def test_a_last_level_alone_counts_as_beside_the_others(plan):
+    whole, alone = (targets(MACHINE)[0]._replace(name=name, last_alone=name == "alone") for name in ("m", "alone"))
+    both = simulate(recorded(program(), plan), [whole, alone])
+    last = simulate(recorded(program(), plan), alone)
+    rows = both.table.filter(machine="m", level="L3").drop("machine")
+    for rates in (both, last):
+        assert rates.table.filter(machine="alone").drop("machine").equals(rows)
+    assert [[one["level"] for one in document["samples"]] for document in both.header["machines"]] == [["L1", "L2", "L3"], ["L3"]]
 
 
 def hammered(count: int = 400_000) -> tuple[dict[str, np.ndarray], np.ndarray]:
