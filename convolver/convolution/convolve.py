@@ -22,7 +22,7 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.limit_shares import LIMIT, calibrated_limits, of_rates, ordered, simple_limits
 from convolver.convolution.lookup import MachineCosts, machine_costs
-from convolver.convolution.memory import carry_over, memory_time
+from convolver.convolution.memory import carry_over, located, memory_time
 from convolver.convolution.paper import memory_seconds
 from convolver.convolution.rates import combine, joined, parts
 from convolver.convolution.system_time import system_document
@@ -115,7 +115,8 @@ def convolve(
 def paper_seconds(analysis: Analysis, machine: MachineProfile, overlap: str) -> float:
     """Return the sum of what :func:`convolve` makes of the paper's method, alone; raises what that does for the machine."""
     table, where = analysis.signature.table, analysis.of(machine).falls
-    return float(_paper(table, where, machine_costs(machine), machine, overlap, None).seconds.sum())
+    random_share = located(table, where, machine.hierarchy[0].line_bytes).random_share
+    return float(_paper_seconds(table, where, machine_costs(machine), machine, overlap, random_share)[2].sum())
 
 
 def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list[str]:
@@ -157,7 +158,9 @@ class Times(NamedTuple):
 def _from_curves(
     table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
-    memory = memory_time(table, where, costs, machine.hierarchy[0].line_bytes, near=core is None)
+    line_bytes = machine.hierarchy[0].line_bytes
+    memory = memory_time(table, where, costs, line_bytes, near=core is None)
+    location = located(table, where, line_bytes)
     points = floating_point_seconds(table, costs)
     issue = instruction_seconds(table, costs) if core is None else core.near
     known = [memory.seconds, points, issue] if core is None else [memory.seconds, core.near]
@@ -166,7 +169,7 @@ def _from_curves(
     if core is not None:
         causes = [core.near_causes or {WIDTH: core.near}]
     limits = simple_limits(seconds, memory.by_level, _levels(machine), causes, OVERLAPS[overlap])
-    return Times(memory.seconds, points, issue, seconds, memory.errors, memory.random_share, memory.lines, limits)
+    return Times(memory.seconds, points, issue, seconds, memory.errors, *location, limits)
 
 
 def _calibrated(
@@ -190,15 +193,13 @@ def _calibrated(
     in_other_state = np.where(bistable, as_streams / np.where(bistable, whole, 1.0), 1.0)
     known = _known(where, machine, core, in_other_state)
     drawn = draw(shares, exponents, machine.calibration, levels, known, functions_of(table))
-    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
     return Times(
         joined(np.vstack([rates.ports, shares[1:-1], np.zeros_like(whole)]), *exponents),
         rates.floating_point,
         rates.instructions if core is None else core.near,
         whole,
         drawn.widths,
-        other.random_share,
-        other.lines,
+        *located(table, where, machine.hierarchy[0].line_bytes),
         calibrated_limits(work, machine.calibration, _levels(machine), exponents, *_causes(rates, core)),
         drawn,
         bistable,
@@ -237,15 +238,24 @@ def _paper(
     table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, core: CoreSeconds | None
 ) -> Times:
     """The paper's rates, with floating-point work beside memory; nothing else counts there."""
-    other = memory_time(table, where, costs, machine.hierarchy[0].line_bytes)
+    line_bytes = machine.hierarchy[0].line_bytes
+    location = located(table, where, line_bytes)
+    memory, points, whole = _paper_seconds(table, where, costs, machine, overlap, location.random_share)
+    by_level = memory_time(table, where, costs, line_bytes).by_level
+    limits = simple_limits(whole, by_level, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])
+    none = np.zeros_like(points)
+    return Times(memory, points, none, whole, none, *location, limits)
+
+
+def _paper_seconds(
+    table: pl.DataFrame, where: Falls, costs: MachineCosts, machine: MachineProfile, overlap: str, random_share: Array
+) -> tuple[Array, Array, Array]:
+    """Return each block's seconds of memory, of floating-point work, and of both."""
     memops = table["memops"].to_numpy().astype(float)
-    seconds = memory_seconds(memops, other.random_share, where, machine)
+    seconds = memory_seconds(memops, random_share, where, machine)
     (memory,) = carry_over(table.select("module", "function"), memops, where.sampled, seconds)
     points = floating_point_seconds(table, costs)
-    whole = combine(np.stack([memory, points]), OVERLAPS[overlap])
-    limits = simple_limits(whole, other.by_level, _levels(machine), [{DEPENDENT: points}], OVERLAPS[overlap])
-    none = np.zeros_like(points)
-    return Times(memory, points, none, whole, none, other.random_share, other.lines, limits)
+    return memory, points, combine(np.stack([memory, points]), OVERLAPS[overlap])
 
 
 _TIMES = {"calibrated": _calibrated, "curves": _from_curves, "paper": _paper}

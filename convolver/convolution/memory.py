@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
 
 class MemoryTime(NamedTuple):
-    """Per block: memory seconds, their error, the share of random references, the shares of lines by level (adding up to 1).
-    ``by_level``: the seconds by level, shape (blocks, levels)."""
+    """Per block: memory seconds and their error. ``by_level``: the seconds by level, shape (blocks, levels)."""
 
     seconds: Array
     errors: Array
+    by_level: Array
+
+
+class Location(NamedTuple):
+    """Per block: the share of random references, and the shares of lines by level, which add up to 1."""
+
     random_share: Array
     lines: Array
-    by_level: Array
 
 
 class Patterns(NamedTuple):
@@ -81,6 +85,17 @@ def _pick(costs: Mapping[int, PatternCost], wanted: Array, value: str) -> Array:
     return np.array([getattr(costs[width], value) for width in widths])[nearest_width(widths, wanted)]
 
 
+def located(table: pl.DataFrame, where: Falls, line_bytes: int) -> Location:
+    """Return where each block's data lie, and how it goes through them."""
+    shares = patterns(table)
+    return Location(shares.random + shares.chased, _line_shares(where, _possible(table, shares, line_bytes).sum(axis=1)))
+
+
+def _possible(table: pl.DataFrame, shares: Patterns, line_bytes: int) -> Array:
+    """Return how many lines a reference could bring by pattern, shape (blocks, 4)."""
+    return np.asarray(line_capacities(shares.costed, mean_width(table, "bytes", "memops"), line_bytes))
+
+
 def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_bytes: int, *, near: bool = True) -> MemoryTime:
     """Return the memory time of each block; see docs/theory.md for the rules. Not ``near``: without what the references take in
     the first level, which is part of a core time that is known from elsewhere."""
@@ -88,9 +103,8 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
     load_width = mean_width(table, "load_bytes", "loads")
     store_width = mean_width(table, "store_bytes", "stores")
     shares = patterns(table)
-    possible = line_capacities(shares.costed, mean_width(table, "bytes", "memops"), line_bytes)
-    total = np.maximum(possible.sum(axis=1), 1e-12)
-    split = _split(where.brought, possible / total[:, None], shares)
+    possible = _possible(table, shares, line_bytes)
+    split = _split(where.brought, possible / np.maximum(possible.sum(axis=1, keepdims=True), 1e-12), shares)
 
     loads = table["loads"].to_numpy() / np.maximum(memops, 1)
     reference, reference_error = (
@@ -106,8 +120,7 @@ def memory_time(table: pl.DataFrame, where: Falls, costs: MachineCosts, line_byt
 
     names = table.select("module", "function")
     by_level, errors = carry_over(names, memops, where.sampled, memops[:, None] * per_reference, memops * error)
-    lines = _line_shares(where, total)
-    return MemoryTime(by_level.sum(axis=1), errors, shares.random + shares.chased, lines, by_level)
+    return MemoryTime(by_level.sum(axis=1), errors, by_level)
 
 
 def mean_width(table: pl.DataFrame, size: str, count: str) -> Array:
@@ -150,7 +163,7 @@ def _by_level(costs: MachineCosts, split: Array, load_width: Array, field: str) 
 
 def _line_shares(where: Falls, possible: Array) -> Array:
     """Return by level the share of the lines that a block's references could touch; what never missed is in the first level."""
-    far = np.minimum(where.served[:, 1:] / possible[:, None], 1.0)
+    far = np.minimum(where.served[:, 1:] / np.maximum(possible[:, None], 1e-12), 1.0)
     far = far / np.maximum(far.sum(axis=1, keepdims=True), 1.0)
     return np.hstack([1 - far.sum(axis=1, keepdims=True), far])
 
