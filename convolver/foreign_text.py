@@ -51,7 +51,7 @@ def polars_source(path: str | Path) -> str | Path | BytesIO:
 def json_text(document: Any, *, indent: int | None = None, **options: Any) -> str:
     """Return JSON; bytes that are not UTF-8 are escapes. Raises :class:`ValueError` for what JSON cannot hold."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, **options)
-    if indent is not None:  # as json.dumps would, which leaves its fast encoder for that
+    if indent is not None:  # the same layout as json.dumps, which leaves its fast encoder to indent
         text = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=indent).decode("utf-8", "surrogatepass")
     return text if text.isascii() else _BYTES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -38,9 +38,9 @@ def nearest_points(hit_rates: Array, curve: Curve, levels: Sequence[Level]) -> A
 
 
 def distinct_rows(rows: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the rows that differ, and for each row the number of its like among them.
+    """Return the distinct rows, and the number of each row among them.
 
-    What ``numpy.unique`` does along an axis, which compares rows byte by byte and takes five times as long.
+    ``numpy.unique`` along an axis does the same, but compares rows as bytes and takes five times as long.
     """
     order = np.lexsort(rows.T)
     ordered = rows[order]

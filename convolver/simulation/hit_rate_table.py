@@ -143,7 +143,7 @@ class SimulatedRuns:
         self._totals: dict[tuple[str, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         """Misses and accesses of a machine's level by group."""
         self._touched: dict[tuple[Level, bool], NDArray[np.intp]] = {}
-        """Places of the blocks with an access to a first level, by that, and whether the sets hold its machine."""
+        """Places of the blocks with an access to the first level, by that level and by whether the sets hold its machine."""
         self._block_of = blocks.numbers
 
     def regrouped(self, blocks: BlockSums, block_of: NDArray[np.uint32]) -> SimulatedRuns:

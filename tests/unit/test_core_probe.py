@@ -251,7 +251,7 @@ def test_the_model_takes_as_long_for_a_failed_forward_as_was_measured():
 
 
 TIMED_ALONE = {"front.near", *(f"throughput.{name}" for name in UNITS if name != "root_double_32")}
-"""Figures that a moment lacks at which others shared the core while they were timed."""
+"""Figures that a moment lacks if others shared the core while these were timed."""
 
 
 @pytest.fixture(scope="module")
