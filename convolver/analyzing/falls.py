@@ -94,12 +94,16 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
     """Fold a table of hit rates into shares per block.
 
     Levels may have been sampled differently, so that the accesses of one need not be the misses of the one before: local miss
-    rates are multiplied. A block that a level's own sample missed takes that level's rate over the whole program.
+    rates are multiplied. A block that a level's own sample missed takes that level's rate over the whole program. One that the
+    sample of the first level missed counts nowhere.
     """
     import polars as pl
 
     counts = _counts(table.filter(pl.col("machine") == machine), levels, blocks)
     accesses, misses = counts["accesses"], counts["misses"]
+    missed = np.flatnonzero((accesses[:, 0] == 0) & accesses.any(axis=1))
+    for array in counts.values():
+        array[missed] = 0.0
     whole = misses.sum(axis=0) / np.maximum(accesses.sum(axis=0), 1)
     local = np.where(accesses > 0, misses / np.maximum(accesses, 1), whole)
     reach = np.cumprod(np.hstack([np.ones((len(local), 1)), local]), axis=1)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
-from convolver.machine.hierarchy import Level
 from convolver.simulation.group import BlockCounts, BlockSums, Group, ratio_error
 from convolver.simulation.hit_rates import LINE_MISSES, HitRates
 from convolver.simulation.level_samples import ALL, BURSTS, EXACT_CLASSES, Sampled
@@ -142,8 +141,6 @@ class SimulatedRuns:
         self._shares: dict[str, _Shares | None] = {}
         self._totals: dict[tuple[str, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         """Misses and accesses of a machine's level by group."""
-        self._touched: dict[tuple[Level, bool], NDArray[np.intp]] = {}
-        """Places of the blocks with an access to the first level, by that level and by whether the sets hold its machine."""
         self._block_of = blocks.numbers
 
     def regrouped(self, blocks: BlockSums, block_of: NDArray[np.uint32]) -> SimulatedRuns:
@@ -209,8 +206,8 @@ class SimulatedRuns:
         self._totals[machine.name, level] = (counts.misses.sum(axis=0), counts.accesses.sum(axis=0))
         return counts
 
-    def _level(self, machine: Target, level: int) -> _Level:
-        """Return a level of the caches, of the blocks with an access to the first one."""
+    def _level(self, machine: Target, level: int, touched: NDArray[np.intp] | None = None) -> _Level:
+        """Return a level of the caches; ``touched`` are its blocks, without them those with an access."""
         counts, more = self._by_block(self._grouped(machine, level), self._error(machine, level))
         other = self._other(machine, level)
         if other is not None:
@@ -218,12 +215,8 @@ class SimulatedRuns:
             counts = BlockCounts(*(np.where(other, there, here) for here, there in zip(counts, ordered, strict=True)))
             more = {name: np.where(other, misses[name], here) for name, here in more.items()}
         more |= {name: self.blocks.fold(array) for name, array in self._windows.more_counts(machine, level).items()}
-        first = machine.hierarchy[0], self._sets is not None and machine in self._sets
-        if level == 0:
-            self._touched[first] = np.flatnonzero(counts.accesses)
-        elif first not in self._touched:
-            self._level(machine, 0)
-        return _Level(machine.hierarchy[level].level, self.sample(machine, level), self._touched[first], counts, more, other)
+        touched = np.flatnonzero(counts.accesses) if touched is None else touched
+        return _Level(machine.hierarchy[level].level, self.sample(machine, level), touched, counts, more, other)
 
     def _error(self, machine: Target, level: int) -> float | None:
         """Return the standard error of a level whose sample has none or an unknown one; None: its groups tell."""
@@ -247,10 +240,13 @@ class SimulatedRuns:
         return blocks.level(some, error), more
 
     def rows(self, machine: Target) -> pl.DataFrame:
-        """Return the rows of a machine: every block with an access to the first level, level by level, and those of its TLB."""
+        """Return the rows of a machine: every block with an access to the first level that is wanted, level by level, and those
+        of its TLB."""
         import polars as pl
 
-        caches = [self._level(machine, level) for level in machine.wanted]
+        nearest, *farther = machine.wanted
+        first = self._level(machine, nearest)
+        caches = [first, *(self._level(machine, level, first.touched) for level in farther)]
         tlb = [self._tlb_level(machine, level) for level in range(len(machine.system.tlb))]
         windows = str(self.sampled.windows)
         frames = [_frame(machine.name, self.blocks.numbers, levels, windows) for levels in (caches, tlb) if levels]
