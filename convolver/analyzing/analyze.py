@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
-import numpy as np
 
 from convolver._native.path_builder import Paths
 from convolver._native.path_sample import PathSample
@@ -17,8 +16,8 @@ from convolver._native.trace_decoder import Decoder
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
-from convolver.analyzing.falls import Falls, fold, mixed, page_misses, with_scattered
-from convolver.analyzing.kept import asked_of_last, assumed_seconds, kept_lines, miss_ratio
+from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_scattered
+from convolver.analyzing.kept import asked_of_last, assumed_seconds, miss_ratio, size_shares
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
@@ -258,13 +257,9 @@ def _kept(
     seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle) / busy
     if not seconds:
         return where
-    asked = asked_of_last(references, where) / seconds * lives.seconds / systems.caches.placed[0]
-    kept = kept_lines(asked, sizes, [miss_ratio(references, one) for one in every])
-    larger = min(int(np.searchsorted(sizes, kept)), len(sizes) - 1)
-    if not larger:
-        return replace(every[0], pages=where.pages)
-    share = (kept - sizes[larger - 1]) / (sizes[larger] - sizes[larger - 1])
-    return replace(mixed(every[larger - 1], every[larger], share), pages=where.pages)
+    rate = asked_of_last(references, where) / seconds / systems.caches.placed[0]
+    shares = size_shares(rate, lives.lives, sizes, [miss_ratio(references, one) for one in every])
+    return replace(blended(every, shares), pages=where.pages)
 
 
 def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
@@ -277,7 +272,7 @@ def _key(machine: MachineProfile, systems: _Systems, core_error: float) -> str:
     known, cycle = machine.calibration, cycle_seconds(machine)
     core = None if cycle is None else [core_table(machine)[0], machine.hierarchy[0].line_bytes, cycle]
     far = None if known is None or cycle is None else [known.latency, known.walk_latency]
-    lives = [machine.residency.seconds, machine.cpu.get("cpus")] if systems.left and machine.residency else None
+    lives = [machine.residency.lives, machine.cpu.get("cpus")] if systems.left and machine.residency else None
     known_systems = [system.id for _, system in systems.named()]
     document = {"systems": known_systems, "core": core, "far": far, "lives": lives, "error": core_error}
     return document_id(msgspec.to_builtins(document))

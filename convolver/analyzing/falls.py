@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -127,21 +128,23 @@ def with_scattered(where: Falls, other: Falls) -> Falls:
     return replace(where, scattered=other.lines(np.ones(len(other.sampled)))) if other.brought.any() else where
 
 
-def mixed(one: Falls, other: Falls, share: float) -> Falls:
-    """Return shares between those of two last levels, so much of the way from one to the other (0..1)."""
+def blended(falls: Sequence[Falls], shares: Sequence[float]) -> Falls:
+    """Return the mean of where references fall with several last levels, weighted by ``shares``, which add up to 1; what streams
+    did is that of the level with the largest share."""
+    parts = [(one, share) for one, share in zip(falls, shares, strict=True) if share]
 
-    def between(first: Array, second: Array) -> Array:
-        return np.asarray((1 - share) * first + share * second)
+    def mean(arrays: Iterable[Array]) -> Array:
+        return np.asarray(sum(share * array for array, (_, share) in zip(arrays, parts, strict=True)))
 
-    lines = between(one.served[:, 1:, None] * one.brought, other.served[:, 1:, None] * other.brought)
+    lines = mean(one.served[:, 1:, None] * one.brought for one, _ in parts)
     sums = lines.sum(axis=2, keepdims=True)
     return replace(
-        one,
-        served=between(one.served, other.served),
-        hit_rates=between(one.hit_rates, other.hit_rates),
-        written_back=between(one.written_back, other.written_back),
-        errors=between(one.errors, other.errors),
-        brought=np.where(sums > 0, lines / np.where(sums > 0, sums, 1.0), between(one.brought, other.brought)),
+        max(parts, key=lambda part: part[1])[0],
+        served=mean(one.served for one, _ in parts),
+        hit_rates=mean(one.hit_rates for one, _ in parts),
+        written_back=mean(one.written_back for one, _ in parts),
+        errors=mean(one.errors for one, _ in parts),
+        brought=np.where(sums > 0, lines / np.where(sums > 0, sums, 1.0), mean(one.brought for one, _ in parts)),
     )
 
 

@@ -1,10 +1,10 @@
 """How much of a last level that others use, too, a program keeps.
 
-Other VMs push a line out that is unused for longer than the machine's residency (a probe measures it). So of the lines that a
-program asks of the last level, it keeps those that it asks for again in that time: as many different ones as it asks for in it.
-Probes walk as fast as they can and find nearly all of the level; a program that computes between its misses finds less. How many
-different lines are among the next n is a sum of miss ratios, as each of them is new to the level where it misses in one as large
-as what came before (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality", ASPLOS 2013).
+Other VMs push out a line that stays unused for longer than lines live there; a probe measures which share of them lives how long.
+So of the lines that a program asks of the last level, it keeps those that it asks for again in that time: as many different ones
+as it asks for in it. Probes walk as fast as they can and find nearly all of the level; a program that computes between its misses
+finds less. How many different lines are among the next n is a sum of miss ratios, as each of them is new to the level where it
+misses in one as large as what came before (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality", ASPLOS 2013).
 """
 
 from __future__ import annotations
@@ -56,3 +56,16 @@ def kept_lines(asked: float, sizes: Sequence[float], ratios: Sequence[float]) ->
         more = min(left * slope, larger - size)
         kept, left = kept + more, left - more / slope
     return kept
+
+
+def size_shares(
+    rate: float, lives: Sequence[tuple[float, float]], sizes: Sequence[float], ratios: Sequence[float]
+) -> list[float]:
+    """Return how much of last levels of so many lines a program finds that asks for ``rate`` lines a second.
+
+    One share for each size, adding up to 1. ``lives`` pairs seconds with the share of lines that live so long; ``ratios`` as in
+    :func:`kept_lines`.
+    """
+    kept = np.array([kept_lines(rate * seconds, sizes, ratios) for seconds, _ in lives])
+    between = np.array([np.interp(kept, sizes, one) for one in np.eye(len(sizes))])
+    return [float(share) for share in between @ np.array([share for _, share in lives])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,17 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     at_least: bool
     working_set_bytes: int
     points: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def lives(self) -> tuple[tuple[float, float], ...]:
+        """Pairs of a time in seconds and the share of lines that live so long, shares adding up to 1: those that went between two
+        pauses live for their mean. All live for ``seconds`` where the points show no loss."""
+        worst = [*accumulate((seconds for _, seconds in self.points), max)]
+        lost = worst[-1] - worst[0] if worst else 0.0
+        if not lost:
+            return ((self.seconds, 1.0),)
+        steps = zip(pairwise(self.points), pairwise(worst), strict=True)
+        return tuple(((before[0] + after[0]) / 2, (more - less) / lost) for (before, after), (less, more) in steps if more > less)
 
 
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

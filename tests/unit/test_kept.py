@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from convolver._native.sinks import Decoded
 from convolver._native.thread_replay import RECORD
 from convolver.analyzing.analyze import analyze
-from convolver.analyzing.falls import Falls, mixed
-from convolver.analyzing.kept import asked_of_last, kept_lines, miss_ratio
+from convolver.analyzing.falls import Falls, blended
+from convolver.analyzing.kept import asked_of_last, kept_lines, miss_ratio, size_shares
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Residency
 from convolver.tracing.thread_log import ThreadLog
@@ -39,6 +39,30 @@ def test_lines_that_a_smaller_level_holds_are_not_counted_again():
     assert kept_lines(1e6, SIZES, [0.5, 0.0, 0.0, 0.0]) < 2100
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 1)), min_size=1, max_size=5), ratios)
+def test_what_lines_of_several_lives_find_is_their_mean(lives, found):
+    whole = sum(share for _, share in lives)
+    lives = [(seconds, share / whole) for seconds, share in lives]
+    shares = size_shares(1e5, lives, SIZES, found)
+    kept = sum(share * max(kept_lines(1e5 * seconds, SIZES, found), SIZES[0]) for seconds, share in lives)
+    assert sum(shares) == pytest.approx(1)
+    assert np.dot(shares, SIZES) == pytest.approx(kept)
+
+
+def _lives(*points):
+    return Residency(seconds=0.004, at_least=False, working_set_bytes=1 << 20, points=points).lives
+
+
+def test_lines_live_until_between_the_pauses_where_they_went():
+    found = [*_lives((0.0, 1e-8), (0.002, 1e-8), (0.004, 6e-8), (0.008, 11e-8), (0.016, 10e-8))]
+    assert found == [pytest.approx((0.003, 0.5)), pytest.approx((0.006, 0.5))]
+
+
+@pytest.mark.parametrize("points", [(), ((0.0, 1e-8), (0.008, 1e-8))])
+def test_lines_live_as_long_as_stated_where_points_lack(points):
+    assert _lives(*points) == ((0.004, 1.0),)
+
+
 def _falls(served, brought):
     share = np.array([served])
     return Falls(np.ones(1, bool), share, 1 - share, share[:, :-1], share, np.array([brought]))
@@ -47,11 +71,11 @@ def _falls(served, brought):
 def test_shares_between_two_levels_run_from_one_to_the_other():
     one = _falls([0.5, 0.3, 0.2], [[1.0, 0, 0, 0], [0, 0, 1.0, 0]])
     other = _falls([0.5, 0.1, 0.4], [[0, 0, 1.0, 0], [0, 0, 1.0, 0]])
-    for share, end in ((0.0, one), (1.0, other)):
-        found = mixed(one, other, share)
+    for shares, end in (((1, 0), one), ((0, 1), other)):
+        found = blended([one, other], shares)
         assert np.allclose(found.served, end.served)
         assert np.allclose(found.brought, end.brought)
-    half = mixed(one, other, 0.5)
+    half = blended([one, other], [0.5, 0.5])
     assert np.allclose(half.served, [[0.5, 0.2, 0.3]])
     assert np.allclose(half.brought.sum(axis=2), 1)
     assert asked_of_last(np.array([10.0]), half) == pytest.approx(5)
