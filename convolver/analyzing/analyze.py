@@ -246,8 +246,8 @@ def _kept(
 ) -> Falls:
     """Return where the references fall in the part of the last level that other VMs leave the program, which keeps so many CPUs
     busy."""
-    cycle, lives, known = cycle_seconds(machine), machine.residency, machine.calibration
-    if not systems.left or cycle is None or lives is None or known is None:
+    cycle, residency, known = cycle_seconds(machine), machine.residency, machine.calibration
+    if not systems.left or cycle is None or residency is None or known is None:
         return where
     references = counts["memops"].to_numpy().astype(float)
     smaller = [_with_last(table, machine, systems, named, system, counts.height) for system in systems.left]
@@ -258,7 +258,7 @@ def _kept(
     if not seconds:
         return where
     rate = asked_of_last(references, where) / seconds / systems.caches.placed[0]
-    shares = size_shares(rate, lives.lives, sizes, [miss_ratio(references, one) for one in every])
+    shares = size_shares(rate, residency.lives, sizes, [miss_ratio(references, one) for one in every])
     return replace(blended(every, shares), pages=where.pages)
 
 
