@@ -194,6 +194,14 @@ static void note_call(struct cv_slot *slot, const uint64_t *registers, uint64_t 
     }
 }
 
+/* Where the thread goes on after the call. Those that do not return need no code after them. */
+static uint64_t after(struct cv_slot *slot)
+{
+    const uint64_t number = slot->call_number;
+    const int returns = number != SYS_exit && number != SYS_exit_group && number != SYS_sigreturn;
+    return returns ? cv_find(slot, slot->target) : slot->target;
+}
+
 static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
 {
     const uint64_t number = registers[RAX_];
@@ -204,7 +212,7 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         cv_system(SYS_exit_group, 0, 0, 0, 0, 0, 0);
     if (SHARED->leave || SHARED->bursts_only)
         return cv_go_native(slot, slot->target - 2);
-    slot->next = cv_find(slot, slot->target);
+    slot->next = after(slot);
     if (slot->mode == CV_NATIVE)
         return slot->target - 2;
     const uint64_t taken = before_taken(slot, registers, number);
@@ -269,6 +277,6 @@ uint64_t cv_interrupted(struct cv_slot *slot, uint64_t *registers)
     if (slot->flag & CV_WANT_NATIVE)
         return cv_go_native(slot, slot->target - 2);
     cv_do_requests(slot);
-    slot->next = cv_find(slot, slot->target);
+    slot->next = after(slot);
     return slot->again;
 }

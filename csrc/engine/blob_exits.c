@@ -110,16 +110,21 @@ static void poll_at(uint64_t target, int spilled)
     word(0);
 }
 
+/* Counting by dec, which keeps the carry: loops that end by dec never set it, and would never count. */
+static int counts_heads(void) { return SHARED->pace.heads != 0; }
+
 static void poll_with_flags(uint64_t target)
 {
-    const int counts = SHARED->pace.heads != 0;
-    CODE_BYTES("\x65\x48\x83"); /* sub qword gs:[heads], 1; jle; or cmp qword gs:[flag], 0; jne */
-    byte(counts ? 0x2c : 0x3c);
-    byte(0x25);
-    word(counts ? O_HEADS : O_FLAG);
-    byte((unsigned)counts);
+    if (counts_heads()) {
+        CODE_BYTES("\x90\x65\x48\xff\x0c\x25"); /* dec qword gs:[heads]; jle; as long as the other way */
+        word(O_HEADS);
+    } else {
+        CODE_BYTES("\x65\x48\x83\x3c\x25"); /* cmp qword gs:[flag], 0; jne */
+        word(O_FLAG);
+        byte(0);
+    }
     byte(0x0f);
-    byte(counts ? 0x8e : 0x85);
+    byte(counts_heads() ? 0x8e : 0x85);
     poll_at(target, 0);
 }
 
@@ -132,7 +137,7 @@ static void poll_with_rcx(uint64_t target)
 
 static void poll(uint64_t target)
 {
-    if (flags_live(target, 1)) { /* the carry, too: inc keeps it, sub does not */
+    if (flags_live(target, !counts_heads())) {
         store(RCX, O_B);
         poll_with_rcx(target);
         load(RCX, O_B);
@@ -175,7 +180,7 @@ static uint8_t *landing_missed;
  * follow 32. (Whatever has others above does not exist.) rcx is spilled; the flags stay, since what is wanted may be elsewhere. */
 void landing(uint64_t address)
 {
-    const int polls_here = head_mode != CV_RECORDING, live = flags_live(address, 1);
+    const int polls_here = head_mode != CV_RECORDING, live = flags_live(address, !counts_heads());
     uint8_t *const begin = out;
     nothing(LANDING_BYTES - (polls_here ? 48 : 32));
     CODE_BYTES("\x65\x8b\x0c\x25"); /* mov ecx, gs:[target + 2] */

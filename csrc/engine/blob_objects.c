@@ -176,8 +176,8 @@ void cv_memory_goes(struct cv_slot *slot, uint64_t number, const uint64_t *regis
 /* The controller looks for allocation functions in code before it runs. */
 static void note_file(struct cv_slot *slot, uint64_t file, uint64_t protection, uint64_t at, uint64_t size, uint64_t offset)
 {
-    char link[32] = "/proc/self/fd/", path[PATH_BYTES];
-    int n = 14, digits = 1;
+    char link[40] = "/proc/thread-self/fd/", path[PATH_BYTES];
+    int n = 21, digits = 1;
     for (uint64_t rest = file; rest >= 10; rest /= 10)
         digits++;
     for (int i = digits; i-- > 0; file /= 10)

@@ -61,8 +61,9 @@ static int copy(int64_t call, uint64_t there, uint64_t here, uint64_t bytes)
     const uint64_t local[2] = {here, bytes};
     const uint64_t split = (there | 4095) + 1, first = split - there < bytes ? split - there : bytes;
     const uint64_t remote[4] = {there, first, split, bytes - first};
+    /* of this thread: the first one may have ended */
     const int64_t done =
-        cv_system(call, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)local, 1, (uint64_t)remote, first < bytes ? 2 : 1, 0);
+        cv_system(call, (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0), (uint64_t)local, 1, (uint64_t)remote, first < bytes ? 2 : 1, 0);
     return done < 0 ? 0 : (int)done;
 }
 
@@ -162,7 +163,7 @@ static void take_line(const char *at, const char *end)
 
 static int each_line(void (*line)(const char *, const char *))
 {
-    const int64_t file = cv_system(SYS_open, (uint64_t)"/proc/self/maps", 0, 0, 0, 0, 0);
+    const int64_t file = cv_system(SYS_open, (uint64_t)"/proc/thread-self/maps", 0, 0, 0, 0, 0);
     if (file < 0)
         return 0;
     uint64_t have = 0;

@@ -1067,6 +1067,21 @@ def test_threads_begin_their_bursts_while_the_controller_sleeps(tmp_path: Path) 
     assert 0.8 * references < len(bursts) < 1.25 * references
 
 
+def test_loops_that_keep_the_carry_are_sampled(tmp_path: Path) -> None:
+    loop = """
+    int main(void)
+    {
+        static double x = 1;
+        long turns = 20000000;
+        asm volatile("1: mulsd %2, %%xmm0\\n movsd %%xmm0, %1\\n dec %0\\n jne 1b" : "+r"(turns), "=m"(x) : "x"(0.5));
+        return 0;
+    }
+    """
+    recorded = trace([str(_compiled(tmp_path, loop))], output=tmp_path / "t.cvt", sampling=SamplingPlan(engine="native"))
+    assert recorded.signature.totals["memops"] > 20_000_000
+    assert recorded.header["recorded_references"] > 200_000
+
+
 def test_samples_of_a_longer_run_cost_little_and_lie_evenly(tmp_path: Path) -> None:
     program = _compiled(tmp_path, WALK.replace("4000", "30000"), "-fno-tree-vectorize")
     recorded = trace([str(program)], output=tmp_path / "t.cvt", sampling=SamplingPlan(engine="native"))
