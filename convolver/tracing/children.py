@@ -215,17 +215,12 @@ class _Family:
         return code if code >= 0 else 128 - code
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
-        options = [f"--streams={self._folder}", f"--log-file={self.log}"]
+        options, waiting = [f"--streams={self._folder}", f"--log-file={self.log}"], passive_waiting(self._argv[0])
         if self.native:
-            return [
-                str(engine_program()),
-                *options,
-                *engine_options(self.plan, self._argv[0]),
-                "--",
-                *self._argv,
-            ], inherited_environment()
+            command = [str(engine_program()), *options, *engine_options(self.plan, self._argv[0]), "--"]
+            return [*command, *self._argv], {**inherited_environment(), **waiting}
         options = ["--trace-children=yes", *options, *self.plan.options(self._argv[0]), "--command-line-only=yes"]
-        return [*tool_command(options), *self._argv], {**tool_environment(), **passive_waiting(self._argv[0])}
+        return [*tool_command(options), *self._argv], {**tool_environment(), **waiting}
 
     def _process(self, pid: int, program: int) -> Process:
         return Process.of_engine(pid, program, self._folder / f"{pid}.{program}") if self.native else Process.of(pid, program)

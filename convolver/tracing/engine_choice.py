@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from convolver.tracing.measure import Measurement
     from convolver.tracing.reader import Trace
 
-LONGEST_SECONDS = 60.0
-"""Programs that run longer natively keep Valgrind busy for ten minutes and more."""
-LONGEST_ALONE_SECONDS = 5.0
-"""The same for programs of one thread, of which the native engine records as much in half the time."""
+LONGEST_SECONDS = 5.0
+"""Programs that run longer natively keep Valgrind busy for a minute and more; the native engine records as much in half the time.
+Of shorter ones Valgrind's samples are the same at each run, and its processor is one that all machines have."""
+LONGEST_MADE_SECONDS = 60.0
+"""Programs that run longer are not traced again for the code that they made themselves."""
 HOT_SHARE = 0.1
 """Share of the instructions that a module must have for its choice of code to matter."""
 CHOICES = frozenset(["avx512f", "sha_ni"])
@@ -71,8 +72,7 @@ def _native_can(plan: SamplingPlan) -> bool:
 
 def too_long(plan: SamplingPlan, measured: Measurement) -> str | None:
     """Return why a program that was measured natively is none for Valgrind, as a sentence's end; None: it is one."""
-    longest = LONGEST_ALONE_SECONDS if measured.one_thread else LONGEST_SECONDS
-    if measured.seconds <= longest or not _native_can(plan):
+    if measured.seconds <= LONGEST_SECONDS or not _native_can(plan):
         return None
     return f"the program runs for {measured.seconds:.0f} s natively, and Valgrind makes it about ten times slower"
 
@@ -81,7 +81,7 @@ def uncounted(argv: Sequence[str], plan: SamplingPlan, traced: Trace, seconds: f
     """Return what the native engine left out of a program that Valgrind can run in the same way, as a sentence's end; None: less
     than :data:`HOT_SHARE`. ``seconds``: what the program takes natively, where that is known."""
     share = made_code_share(traced.header, seconds)
-    if plan.engine != "native" or share < HOT_SHARE or (seconds or 0.0) > LONGEST_SECONDS or _before(argv):
+    if plan.engine != "native" or share < HOT_SHARE or (seconds or 0.0) > LONGEST_MADE_SECONDS or _before(argv):
         return None
     if other_code(replace(plan, engine="valgrind"), traced.signature):
         return None

@@ -31,14 +31,9 @@ _START_SECONDS = 0.001
 """Elapsed time that the start of a process takes on its own."""
 
 
-_ALONE_SHARE = 0.98
-"""Share of the processor time from which on a main thread counts as the only one."""
-
-
 class _Run(NamedTuple):
     wall: float
     processor: float
-    main: float
     queued: float
     status: int
 
@@ -54,13 +49,6 @@ class Measurement:
     """How many runs were asked for; there are more where those differed."""
     queued_seconds: tuple[float, ...] = ()
     """How long the main thread of each run was ready while others had the processor; empty where the kernel does not tell."""
-    main_seconds: tuple[float, ...] = ()
-    """Processor seconds of the main thread of each run; empty as above."""
-
-    @property
-    def one_thread(self) -> bool:
-        """Whether the main thread is known to have done nearly all of the work."""
-        return bool(self.main_seconds) and sum(self.main_seconds) >= _ALONE_SHARE * sum(self.processor_seconds)
 
     @property
     def seconds(self) -> float:
@@ -136,9 +124,9 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
 
 
 def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
-    wall, processor, main, queued, status = zip(*runs, strict=True)
+    wall, processor, queued, status = zip(*runs, strict=True)
     known = not any(math.isnan(one) for one in queued)
-    return Measurement(wall, processor, status[-1], wanted, queued if known else (), main if known else ())
+    return Measurement(wall, processor, status[-1], wanted, queued if known else ())
 
 
 def _once(argv: Sequence[str]) -> _Run:
@@ -157,20 +145,19 @@ def _once(argv: Sequence[str]) -> _Run:
         process.wait()
         raise
     wall = time.perf_counter() - before
-    main, queued = _main_thread(process.pid)
+    queued = _queued(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return _Run(wall, processor_seconds(usage), main, queued, process.returncode)
+    return _Run(wall, processor_seconds(usage), queued, process.returncode)
 
 
-def _main_thread(pid: int) -> tuple[float, float]:
-    """Return for how long the main thread of a process that ended, but was not waited for, had a processor, and stood in a queue
-    for one; nan where the kernel does not tell."""
+def _queued(pid: int) -> float:
+    """Return for how long the main thread of a process that ended, but was not waited for, stood in a queue for a processor; nan
+    where the kernel does not tell."""
     try:
-        had, queued = Path(f"/proc/{pid}/schedstat").read_text().split()[:2]
-        return int(had) * 1e-9, int(queued) * 1e-9
-    except (OSError, ValueError):
-        return math.nan, math.nan
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return math.nan
 
 
 def processor_seconds(usage: resource.struct_rusage) -> float:

@@ -125,7 +125,8 @@ class Session:
             program = self._argv[0] if self._attachment is None else self._attachment.program
             command = [str(engine_program()), *options, f"--log-file={self._log}", *engine_options(self._plan, program)]
             command += ["--", *self._argv] if self._attachment is None else self._attachment.options()
-            return subprocess.Popen(command, env=inherited_environment(), pass_fds=(wire, *descriptors()))
+            environment = {**inherited_environment(), **passive_waiting(self._argv[0])}
+            return subprocess.Popen(command, env=environment, pass_fds=(wire, *descriptors()))
         options = [*options, *self._plan.options(self._argv[0])]
         options += ["--command-line-only=yes", f"--log-file={self._log}"]
         environment = {**tool_environment(), **passive_waiting(self._argv[0])}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from convolver._native.thread_replay import CLASS_RECORD, NAME_RECORD, RECORD
 from convolver.errors import FormatError
 
-THREAD_START, THREAD_EXIT = 1, 2
-"""Kinds of records (``enum cv_thread_event``)."""
+THREAD_START = 1
+"""A kind of record (``enum cv_thread_event``)."""
 PIECE = 1 << 26
 """Bytes of a chunk's content: a whole log may be longer than a chunk may be."""
 _LOOKED_AT = 1 << 16
@@ -62,7 +62,15 @@ class ThreadLog:
             if len(special):
                 at = log._special(records[plain], data, at + RECORD.itemsize, where)
         log.records = np.concatenate(parts) if parts else log.records
+        log._demangle()
         return log
+
+    def _demangle(self) -> None:
+        """Make C++ and Rust names readable: the native engine leaves them as they are."""
+        if any(name.startswith(("_Z", "_R")) for name in self.places.values()):
+            from convolver.tracing.symbols import demangle  # only here: it needs what reads object files
+
+            self.places = dict(zip(self.places, demangle(list(self.places.values())), strict=True))
 
     def _special(self, record: Any, data: bytes, at: int, where: str) -> int:
         """Take what follows a record that is no event; return where the next one begins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
 from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
-from convolver.tracing.thread_log import THREAD_EXIT, THREAD_START
+from convolver.tracing.thread_log import THREAD_START
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,19 +91,11 @@ def _piece(parts: Sequence[Batch]) -> pl.DataFrame:
 
 
 def _serials(records: Any) -> dict[int, list[int]]:
-    """Return the threads that each number stood for: numbers of ended threads are used again, the least first."""
-    free, last, number = list(range(2, 3)), 2, {0: 1}
-    found: dict[int, list[int]] = {1: [0]}
-    for record in records[np.isin(records["kind"], (THREAD_START, THREAD_EXIT))]:
-        serial = int(record["thread"])
-        if int(record["kind"]) == THREAD_START and serial not in number:
-            if not free:
-                last += 1
-                free.append(last)
-            number[serial] = heapq.heappop(free)
-            found.setdefault(number[serial], []).append(serial)
-        elif int(record["kind"]) == THREAD_EXIT and number.get(serial, 1) > 1:
-            heapq.heappush(free, number[serial])
+    """Return the threads that each number in the stream stood for: numbers of ended threads are used again."""
+    found = {1: [0]}
+    for record in records[records["kind"] == THREAD_START]:
+        serial, number = int(record["thread"]), int(record["argument"]) >> 1
+        found.setdefault(number or serial + 1, []).append(serial)  # traces before 2026-11-28 have no numbers
     return found
 
 

@@ -71,6 +71,7 @@ void cv_link(uint64_t site, uint64_t code);
 uint64_t cv_known(int mode, uint64_t address);                  /* its translation; 0: none */
 void cv_enter_lookup(int mode, uint64_t target, uint64_t code); /* for indirect branches; without the lock */
 int cv_forget(uint64_t low, uint64_t high);                     /* takes the lock itself; 1: there was code of files */
+void cv_anew(uint64_t address);                                 /* what has a head there, or goes through it; 0: all code */
 /* The program's address and state at an address of the code cache; 0: not there. */
 const struct cv_blob_place *cv_place_of(uint64_t code, const struct cv_blob_superblock **block, int exact);
 int cv_in_cache(uint64_t address);
@@ -125,7 +126,27 @@ int cv_marks_at(uint64_t address); /* enum cv_blob_mark of a place in a file */
 void cv_come_by(struct cv_slot *slot, int marks);
 void cv_follow_part(struct cv_slot *slot); /* of the run, which has begun or ended */
 
+/* blob_follow.c, nothing where threads are not followed: what they wait for (../threads/thread_calls.h) */
+int cv_is_followed(uint64_t address);
+void cv_follow(struct cv_slot *slot, const uint64_t *registers); /* at an address that is */
+void cv_follow_thread(struct cv_slot *slot, struct cv_slot *child);
+void cv_follow_end(struct cv_slot *slot);                                             /* of its thread */
+int cv_follow_call(struct cv_slot *slot, uint64_t number, const uint64_t *registers); /* 1: its end, too */
+int cv_follow_waits(const struct cv_slot *slot, uint64_t number); /* the call is part of one that waits, which replays give a time */
+void cv_follow_called(struct cv_slot *slot, const uint64_t *registers);
+void cv_follow_file(uint64_t file, uint64_t at, uint64_t offset); /* code of it has been mapped */
+
+/* blob_log.c: the log of threads */
+static inline struct cv_followed *cv_followed_by(const struct cv_slot *slot)
+{
+    return (struct cv_followed *)(slot->self + CV_SLOT_FOLLOWED);
+}
+void cv_log_begin(struct cv_slot *first); /* with the lock held */
+int cv_log_room(struct cv_slot *slot);    /* without it: waits until there is; 0: nobody reads */
+void cv_log_settle(struct cv_slot *slot, int always);
+
 /* blob_objects.c; nothing without data objects */
+const struct cv_blob_watched *cv_watched_at(uint64_t address);
 int cv_is_watched(uint64_t address);
 void cv_allocation_begins(struct cv_slot *slot, const uint64_t *registers);
 int cv_changes_memory(uint64_t number);

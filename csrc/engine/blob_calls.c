@@ -188,6 +188,7 @@ static void note_call(struct cv_slot *slot, const uint64_t *registers, uint64_t 
         break;
     case SYS_exit:
         cv_end_part(slot, slot->mode == CV_RECORDING);
+        cv_follow_end(slot);
         slot->in_use = 2;
         break;
     default: break;
@@ -220,11 +221,13 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         return taken;
     note_call(slot, registers, number);
     cv_memory_goes(slot, number, registers);
-    if (moves_bytes(number) || slot->close_after || cv_changes_memory(number)) {
+    const int seen = cv_follow_call(slot, number, registers);
+    if (moves_bytes(number) || slot->close_after || cv_changes_memory(number) || seen) {
         slot->call_target = moves_bytes(number) ? target_of(registers[RDI_]) : NO_TARGET;
         return (uint64_t)cv_watched_call;
     }
-    count_call(number, 0, 0);
+    if (!cv_follow_waits(slot, number))
+        count_call(number, 0, 0);
     return (uint64_t)cv_plain_call;
 }
 
@@ -252,6 +255,7 @@ static void after_call(struct cv_slot *slot, const uint64_t *registers)
         const int64_t moved = moves_bytes(slot->call_number) ? (int64_t)registers[RAX_] : 0;
         count_call(slot->call_number, slot->call_target, moved > 0 ? (uint64_t)moved : 0);
         cv_memory_changed(slot, slot->call_number, registers);
+        cv_follow_called(slot, registers);
     }
     }
 }

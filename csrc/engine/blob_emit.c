@@ -160,26 +160,60 @@ uint32_t new_counter(uint32_t first, int segments, int sign)
     return CV_SLOT_COUNTERS + 8 * (uint32_t)SHARED->exits++;
 }
 
-void add_one(uint32_t counter)
+/* Instructions that ran where a counter is incremented; 0: nobody asks. */
+static int32_t counted(uint32_t counter)
 {
-    load(RCX, counter);
-    address_of(RCX, RCX, -1, 1, 1);
-    store(RCX, counter);
+    const struct cv_blob_exit *e = &EXITS[(counter - CV_SLOT_COUNTERS) / 8];
+    int32_t all = 0;
+    for (uint32_t i = 0; SHARED->following && i < e->segments; i++)
+        all += SEGMENTS[LISTED[e->first + i]].instructions;
+    return all;
 }
 
-void count_free(uint32_t counter) /* changes the flags */
+static void add_to(int reg, uint32_t offset, int32_t n)
+{
+    load(reg, offset);
+    address_of(reg, reg, -1, 1, n);
+    store(reg, offset);
+}
+
+void add_one(uint32_t counter)
+{
+    add_to(RCX, counter, 1);
+    if (SHARED->following)
+        add_to(RCX, O_TOTAL, counted(counter));
+}
+
+void count_free(uint32_t counter) /* changes the flags, the carry where instructions are counted */
 {
     CODE_BYTES("\x65\x48\xff\x04\x25");
     word(counter);
+    if (!SHARED->following)
+        return;
+    CODE_BYTES("\x65\x48\x81\x04\x25"); /* add qword gs:[total], imm32 */
+    word(O_TOTAL);
+    word((uint32_t)counted(counter));
 }
 
 void count_kept(uint32_t counter)
 {
     store(RAX, O_A);
-    load(RAX, counter);
-    address_of(RAX, RAX, -1, 1, 1);
-    store(RAX, counter);
+    add_to(RAX, counter, 1);
+    if (SHARED->following)
+        add_to(RAX, O_TOTAL, counted(counter));
     load(RAX, O_A);
+}
+
+/* Those left over are taken off: ~rcx + 1 is -rcx, and neither changes the flags. */
+static void add_turns_to_total(int sign)
+{
+    if (sign < 0)
+        CODE_BYTES("\x48\xf7\xd1"); /* not rcx */
+    load(RAX, O_TOTAL);
+    address_of(RAX, RAX, RCX, 1, sign < 0);
+    store(RAX, O_TOTAL);
+    if (sign < 0)
+        CODE_BYTES("\x48\xf7\xd1");
 }
 
 void add_turns(uint32_t counter)
@@ -188,12 +222,14 @@ void add_turns(uint32_t counter)
     load(RAX, counter);
     address_of(RAX, RAX, RCX, 1, 0);
     store(RAX, counter);
+    if (SHARED->following)
+        add_turns_to_total(EXITS[(counter - CV_SLOT_COUNTERS) / 8].sign);
     load(RAX, O_A);
 }
 
 void count_to(uint32_t counter, uint64_t target)
 {
-    if (flags_live(target, 0))
+    if (flags_live(target, SHARED->following != 0))
         count_kept(counter);
     else
         count_free(counter);

@@ -204,10 +204,10 @@ static void landing_stub(void)
     jump((uint64_t)cv_lookup_miss);
 }
 
-int is_marked(uint64_t address) { return cv_marks_at(address) || cv_is_watched(address); }
+int is_marked(uint64_t address) { return cv_marks_at(address) || cv_is_watched(address) || cv_is_followed(address); }
 
-/* Where a traced part may begin or end, and where an allocation function does, the thread looks into the engine first, which comes back
- * after this. */
+/* Where a traced part may begin or end, where an allocation function does, and where one that synchronizes begins or has returned, the
+ * thread looks into the engine first, which comes back after this. */
 void mark_at(uint64_t address)
 {
     if (!is_marked(address))

@@ -7,6 +7,7 @@
 
 #define FILE_SIZE 1 /* a limit of the process */
 #define UNLIMITED UINT64_MAX
+#define MOST_INHERITED 512 /* functions that synchronize */
 
 static int is_alone(void) { return cv_system(SYS_kill, (uint64_t)FAMILY->controller, 0, 0, 0, 0, 0) == -3; }
 
@@ -73,7 +74,10 @@ int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate)
 {
     static struct cv_blob_region regions[CV_MOST_REGIONS]; /* the stack may be small */
     static struct cv_blob_setup setup;
-    const uint64_t n = SHARED->regions;
+    static struct cv_blob_watched watched[MOST_INHERITED];
+    struct cv_blob_watched *const list = (struct cv_blob_watched *)(CV_SHARED_BASE + CV_OFF_WATCHED);
+    const uint64_t n = SHARED->regions, n_watched = SHARED->watched < MOST_INHERITED ? SHARED->watched : MOST_INHERITED;
+    memcpy(watched, list, n_watched * sizeof *watched);
     memcpy(regions, SHARED->region, sizeof regions);
     memcpy(&setup, &SHARED->setup, sizeof setup);
     setup.inside = SHARED->inside;
@@ -89,6 +93,8 @@ int cv_family_begins(struct cv_slot *slot, const uint64_t *alternate)
     cv_forget_mappings();
     cv_forget_bursts();
     cv_begin_shared(SHARED, &setup);
+    memcpy(list, watched, n_watched * sizeof *watched);
+    SHARED->watched = n_watched;
     SHARED->family = SHARED->initialized = 1;
     SHARED->controller = (uint64_t)FAMILY->controller;
     SHARED->process = (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0);

@@ -57,7 +57,7 @@ static void note_words(struct cv_slot *slot, int kind, uint32_t name, uint64_t a
 
 /* ---- allocation functions ---- */
 
-static const struct cv_blob_watched *watched_at(uint64_t address)
+const struct cv_blob_watched *cv_watched_at(uint64_t address)
 {
     const uint64_t n = __atomic_load_n(&SHARED->watched, __ATOMIC_ACQUIRE);
     for (uint64_t i = 0; i < n; i++)
@@ -66,7 +66,13 @@ static const struct cv_blob_watched *watched_at(uint64_t address)
     return 0;
 }
 
-int cv_is_watched(uint64_t address) { return SHARED->objects && watched_at(address); }
+static const struct cv_blob_watched *allocates(uint64_t address)
+{
+    const struct cv_blob_watched *watched = SHARED->objects ? cv_watched_at(address) : 0;
+    return watched && watched->kind < CV_WATCHED_CALLS ? watched : 0;
+}
+
+int cv_is_watched(uint64_t address) { return allocates(address) != 0; }
 
 static void await_return(struct cv_slot *slot)
 {
@@ -83,7 +89,7 @@ static void free_block(struct cv_slot *slot, uint64_t block)
 
 void cv_allocation_begins(struct cv_slot *slot, const uint64_t *registers)
 {
-    const struct cv_blob_watched *watched = SHARED->objects && !slot->guest ? watched_at(slot->target) : 0;
+    const struct cv_blob_watched *watched = slot->guest ? 0 : allocates(slot->target);
     const uint64_t sp = slot->rsp, a = registers[RDI_], b = registers[RSI_], c = registers[RDX_];
     struct cv_blob_frames *frames = frames_of(slot);
     if (!watched)
@@ -161,7 +167,10 @@ static int may_sleep(uint64_t number)
     }
 }
 
-int cv_changes_memory(uint64_t number) { return SHARED->objects && (number == SYS_mmap || number == SYS_mremap || number == SYS_brk); }
+int cv_changes_memory(uint64_t number)
+{
+    return (number == SYS_mmap && (SHARED->objects || SHARED->follows)) || (SHARED->objects && (number == SYS_mremap || number == SYS_brk));
+}
 
 void cv_memory_goes(struct cv_slot *slot, uint64_t number, const uint64_t *registers)
 {
@@ -238,7 +247,10 @@ void cv_memory_changed(struct cv_slot *slot, uint64_t number, const uint64_t *re
     const uint64_t result = registers[RAX_], page = 4095;
     if (!cv_changes_memory(number) || slot->guest || (int64_t)result >> 12 == -1)
         return;
-    if (number == SYS_mmap)
+    if (!SHARED->objects) {
+        if (registers[RDX_] & PROT_EXEC && !(registers[R10] & MAP_ANONYMOUS))
+            cv_follow_file(registers[R8] & INT32_MAX, result, registers[R9]);
+    } else if (number == SYS_mmap)
         mapped(slot, registers, result);
     else if (number == SYS_mremap)
         moved(slot, registers[RDI_], (registers[RSI_] + page) & ~page, result, (registers[RDX_] + page) & ~page);

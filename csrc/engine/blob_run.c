@@ -120,6 +120,7 @@ uint64_t cv_mark(struct cv_slot *slot, uint64_t *registers)
         return after;
     }
     cv_allocation_begins(slot, registers);
+    cv_follow(slot, registers);
     if (!cv_marks_at(slot->target))
         return after;
     cv_come_by(slot, cv_marks_at(slot->target));

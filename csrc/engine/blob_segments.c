@@ -109,6 +109,20 @@ int cv_forget(uint64_t low, uint64_t high)
     return 1;
 }
 
+void cv_anew(uint64_t address)
+{
+    if (address && !cv_known(SEGMENT_TABLE, address))
+        return;
+    for (uint64_t i = 0; i < SHARED->superblocks; i++) {
+        struct cv_blob_superblock *b = &SUPERBLOCKS[i];
+        int found = !address && b->listed;
+        for (uint32_t k = 0; k < b->listed && !found; k++)
+            found = SEGMENTS[LISTED[b->first_listed + k]].address == address;
+        if (found)
+            sever(b);
+    }
+}
+
 /* ---- flags ---- */
 
 /* Might the program see what the flags are at this address? Without `carry`: those that inc writes, all but CF. */

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "../threads/thread_calls.h"
+
 #define CV_BLOB_BASE UINT64_C(0x200000000000)
 #define CV_FAMILY_BASE UINT64_C(0x208000000000)
 #define CV_SHARED_BASE UINT64_C(0x210000000000)
@@ -25,6 +27,11 @@
 #define CV_MOST_MARKED 32
 #define CV_MOST_WATCHED 4096
 #define CV_EVENTS (1u << 16) /* that the controller may not have read yet */
+#define CV_MOST_RECORDS (1u << 16)
+#define CV_MOST_THREAD_PLACES (1u << 14)
+#define CV_MOST_RETURNS (1u << 14)
+#define CV_MOST_CLASSES 512
+#define CV_NO_CLASS UINT32_MAX /* yet */
 
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };
@@ -79,11 +86,13 @@ struct cv_blob_event {
     uint64_t word[3];
 };
 
-/* The entry of an allocation function. */
+/* The entry of an allocation function, or of one that synchronizes. */
 struct cv_blob_watched {
     uint64_t address;
-    uint32_t kind, name; /* enum cv_allocator */
+    uint32_t kind, name; /* enum cv_allocator, or CV_WATCHED_CALLS and enum cv_function */
 };
+
+#define CV_WATCHED_CALLS 64
 
 #define CV_DEEPEST 16
 
@@ -205,6 +214,7 @@ struct cv_slot {
     uint64_t set_mask, leaves_repeated;              /* 192 200: as in cv_shared, since the part began */
     uint64_t line_negated, written_negated; /* 208 216: of the last hit, and of the last store if no hit of another line came since */
     uint64_t awaited_negated;               /* 224: the stack pointer after the return of the innermost allocation function; 0: of none */
+    uint64_t total;                         /* 232: instructions, from the second thread's start on */
     uint64_t tid, in_use;
     uint64_t resume; /* program address at which enter_resume goes on */
     uint64_t saved_mask;
@@ -228,6 +238,16 @@ struct cv_slot {
     uint64_t asked;              /* the controller waits for its exec */
     uint64_t marked_to;          /* where the last word about events in its buffer ends */
     uint64_t stack, stack_bytes; /* of a new thread, where its parent said so */
+    struct cv_blob_period {      /* records of the thread's log that have no class yet (blob_log.c) */
+        uint64_t lock;           /* who settles it */
+        uint64_t attributed, settled; /* `total` then */
+        uint64_t key, most, all;
+        uint64_t records, half; /* in one half of their list */
+        uint64_t faults;
+    } period;
+    struct cv_blob_head { /* at which it was followed last */
+        uint64_t address, sp, total;
+    } last_head;
 };
 
 /* The byte of `heads` that makes a thread look at its flag at the next head. Written by another thread it may get lost; write it again. */
@@ -252,6 +272,9 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_SLOT_SIGNAL_STACK 0x20000
 #define CV_SLOT_SIGNAL_STACK_BYTES 0x40000
 #define CV_SLOT_FRAMES 0x60000
+#define CV_SLOT_FOLLOWED 0x70000
+#define CV_SLOT_PERIOD 0x72000 /* two halves of a list */
+#define CV_MOST_PERIOD 2048
 #define CV_SLOT_PARTS 0x80000
 #define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: a table for each mode, the same memory in all slots (CV_OFF_LOOKUP) */
 #define CV_LOOKUPS 65536
@@ -261,6 +284,7 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_SLOT_BUFFER_BYTES 0x400000 /* a larger one would leave the caches, and each of its pages costs a fault */
 #define CV_PART_BYTES 0x40000
 #define CV_PARTS (CV_SLOT_BUFFER_BYTES / CV_PART_BYTES)
+#define CV_SLOT_SNAPSHOT 0x1400000 /* of the counters, as they were when the period began */
 
 enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 
@@ -268,6 +292,7 @@ enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
     uint64_t objects;         /* data objects are reported */
+    uint64_t follows;         /* what threads wait for is logged */
     uint64_t inside;          /* the traced part of the run has begun */
     uint64_t markers, places; /* enum cv_blob_mark that marks in the program stand for; entries of `place` */
     struct cv_blob_marked {   /* where a part begins or ends */
@@ -309,6 +334,9 @@ struct cv_shared {
     uint64_t events, looked_at, reported; /* noted, looked at by the controller, and reported */
     uint64_t watched;
     uint64_t heap_end;
+    uint64_t follows, following;    /* what threads wait for is to be logged; is, since there was a second one */
+    uint64_t records, records_read; /* of the log, by the controller */
+    uint64_t returns, thread_places, classes;
     struct cv_blob_setup setup;
     struct cv_blob_pace pace;
     struct cv_blob_region region[CV_MOST_REGIONS];
@@ -355,14 +383,25 @@ struct cv_family {
 #define CV_OFF_BASE (CV_OFF_SLOTS + CV_MOST_SLOTS * CV_SLOT_BYTES)
 #define CV_OFF_EVENTS (CV_OFF_BASE + 8 * CV_MOST_EXITS)
 #define CV_OFF_WATCHED (CV_OFF_EVENTS + sizeof(struct cv_blob_event) * CV_EVENTS)
-#define CV_SHARED_BYTES (CV_OFF_WATCHED + sizeof(struct cv_blob_watched) * CV_MOST_WATCHED)
+/* The log of threads: its newest records, places in the code by number, classes of work by key, and their counts by exit. */
+#define CV_OFF_RECORDS (CV_OFF_WATCHED + sizeof(struct cv_blob_watched) * CV_MOST_WATCHED)
+#define CV_OFF_THREAD_PLACES (CV_OFF_RECORDS + sizeof(struct cv_thread_record) * CV_MOST_RECORDS)
+#define CV_OFF_RETURNS (CV_OFF_THREAD_PLACES + UINT64_C(16) * CV_MOST_THREAD_PLACES)
+#define CV_OFF_CALLS (CV_OFF_RETURNS + UINT64_C(8) * CV_MOST_RETURNS)
+#define CV_OFF_CLASS_KEYS (CV_OFF_CALLS + sizeof(struct cv_all_calls))
+#define CV_OFF_CLASSES (CV_OFF_CLASS_KEYS + UINT64_C(8) * CV_MOST_CLASSES)
+#define CV_SHARED_BYTES (CV_OFF_CLASSES + UINT64_C(8) * CV_MOST_EXITS * CV_MOST_CLASSES)
 
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 40,
                "layout");
 _Static_assert(sizeof(struct cv_blob_place) == 16 && sizeof(struct cv_blob_mapping) == 256, "layout");
 _Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKUP && sizeof(struct cv_shared) <= CV_OFF_SEGMENTS, "layout");
 _Static_assert(sizeof(struct cv_slot) <= 4096 && sizeof(struct cv_blob_event) == 32, "layout");
-_Static_assert(CV_SLOT_FRAMES + sizeof(struct cv_blob_frames) <= CV_SLOT_PARTS, "layout");
+_Static_assert(CV_SLOT_FRAMES + sizeof(struct cv_blob_frames) <= CV_SLOT_FOLLOWED, "layout");
+_Static_assert(CV_SLOT_FOLLOWED + sizeof(struct cv_followed) <= CV_SLOT_PERIOD, "layout");
+_Static_assert(CV_SLOT_PERIOD + 2 * 8 * CV_MOST_PERIOD <= CV_SLOT_PARTS, "layout");
+_Static_assert(CV_SLOT_SNAPSHOT >= CV_SLOT_BUFFER + CV_SLOT_BUFFER_BYTES && CV_SLOT_SNAPSHOT + 8 * CV_MOST_EXITS <= CV_SLOT_BYTES,
+               "layout");
 
 static inline int cv_has_marks(const struct cv_shared *shared) { return shared->setup.markers || shared->setup.places; }
 
@@ -373,6 +412,7 @@ static inline void cv_begin_shared(struct cv_shared *shared, const struct cv_blo
     shared->setup = *setup;
     shared->inside = setup->inside;
     shared->objects = setup->objects;
+    shared->follows = setup->follows;
     shared->mode = setup->inside ? setup->mode : CV_COUNTING;
     shared->burst_references = setup->burst_references;
     shared->sets = setup->sets;

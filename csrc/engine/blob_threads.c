@@ -142,12 +142,15 @@ static uint64_t start_thread(struct cv_slot *slot, int guest)
         return (uint64_t)cv_thread_call;
     }
     __atomic_fetch_add(&SHARED->threads, 1, __ATOMIC_RELAXED);
+    cv_follow_thread(slot, child);
     return (uint64_t)cv_thread_call;
 }
 
 /* The slot's registers are the parent's until the new thread has its own. */
 static void await_thread(struct cv_slot *child, int64_t made)
 {
+    if (made < 0 && !child->guest)
+        cv_follow_end(child);
     if (made < 0 || child->guest) { /* it has become another program, or ended */
         child->tid = INT32_MAX;
         child->in_use = 2;

@@ -184,13 +184,17 @@ static void follow_guess(const struct cv_x86 *last, uint64_t guessed, int n, uin
         address_of(RSP, RSP, -1, 1, 8 + last->pops);
 }
 
-/* Before which instruction of the segment (its last one included) nobody sees the flags any more; -1: none. */
-static int flags_dead_at(void)
+/* Before which instruction of the segment (its last one included) nobody sees the flags any more, as flags_live says; -1: none. */
+static int flags_dead_at(int carry)
 {
     for (int i = n_instructions - 1; i >= 0; i--) {
-        for (int k = i; k < n_instructions && !instructions[k].reads_flags; k++)
-            if (instructions[k].sets_flags)
+        for (int k = i; k < n_instructions; k++) {
+            const struct cv_x86 *x = &instructions[k];
+            if (x->reads_flags || (carry && x->reads & CV_X86_FLAGS_SET))
+                break;
+            if (x->sets_flags && !(carry && x->keeps_carry))
                 return i;
+        }
     }
     return -1;
 }
@@ -255,7 +259,8 @@ static void copy_counting(int i, uint32_t segment, int n, int *reference, int fl
  * counter; 0: it has been counted. */
 static uint32_t copy_segment(uint32_t segment, int n, uint32_t counter)
 {
-    const int last = n_instructions - 1, ends = instructions[last].kind != CV_X86_PLAIN, dead = counter && ends ? flags_dead_at() : -1;
+    const int last = n_instructions - 1, ends = instructions[last].kind != CV_X86_PLAIN,
+              dead = counter && ends ? flags_dead_at(SHARED->following != 0) : -1;
     uint8_t flags_dead[MOST_INSTRUCTIONS] = {0};
     int reference = 0, uncounted = n;
     if (head_mode == CV_FILTERING)

@@ -20,10 +20,11 @@ BLOB = (
     *(*DECODER, "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate"),
     *("blob_run", "blob_parts", "blob_threads", "blob_calls"),
     *("blob_pace", "blob_outside", "blob_bursts", "blob_family", "blob_marks", "blob_objects", "blob_signals"),
+    *("blob_follow", "blob_log", "elf_symbols", "thread_calls", "thread_functions", "thread_teams"),
 )
 CONTROLLER = (
     *(*DECODER, "engine_control", "engine_inject", "engine_family", "engine_wire", "engine_definitions", "engine_counts"),
-    *("engine_parts", "engine_objects"),
+    *("engine_parts", "engine_objects", "engine_threads", "elf_symbols", "thread_functions"),
 )
 FREESTANDING = [
     *("-O2", "-std=gnu11", "-fPIE", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"),
@@ -65,7 +66,7 @@ def build_engine(target: Path) -> str:
 def _build(compiler: str, work: Path) -> Path:
     objects = []
     for name in ("blob_entry", *BLOB):
-        source = SOURCE / (f"{name}.S" if name == "blob_entry" else f"{name}.c")
+        source = SOURCE / "blob_entry.S" if name == "blob_entry" else _source(name)
         objects.append(str(work / f"{name}.o"))
         _run(compiler, *FREESTANDING, *ASSERTS, "-c", str(source), "-o", objects[-1])
     layout, linked, blob, program = (work / name for name in ("layout", "blob.elf", "blob.bin", PROGRAM))
@@ -73,9 +74,13 @@ def _build(compiler: str, work: Path) -> Path:
     static = ["-static", "-no-pie", "-nostdlib", "-Wl,-z,max-page-size=4096", "-Wl,--build-id=none", f"-Wl,-T,{layout}"]
     _run(compiler, *static, *objects, "-o", str(linked))
     _run("objcopy", "-O", "binary", "--set-section-flags", ".all=alloc,load,contents", str(linked), str(blob))
-    sources = [str(SOURCE / f"{name}.c") for name in CONTROLLER]
+    sources = [str(_source(name)) for name in CONTROLLER]
     _run(compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", *ASSERTS, f'-DCV_BLOB_FILE="{blob}"', *sources, "-o", str(program))
     return program
+
+
+def _source(name: str) -> Path:
+    return (SOURCE.parent / "threads" if name.startswith("thread_") else SOURCE) / f"{name}.c"
 
 
 def _run(*command: str) -> None:

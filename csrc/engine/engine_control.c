@@ -220,6 +220,7 @@ static int step(const struct cv_options *o, struct cv_target *target, struct pac
     const double time = cv_seconds(CLOCK_MONOTONIC);
     int more = 0;
     cv_wire_definitions();
+    cv_threads_write();
     if (o->sample || o->sets || o->objects) {
         more = cv_wire_parts();
         cv_wire_pace();
@@ -355,6 +356,7 @@ int cv_trace(const struct cv_options *options, struct cv_target *target)
         cv_wire_interval(target->shared->pace.begun);
     cv_wire_definitions();
     cv_wire_counters(1);
+    cv_threads_end();
     cv_wire_system((uint64_t)usage.ru_minflt);
     say_why_native(target);
     say_outside(target, seconds);
@@ -386,6 +388,8 @@ int main(int count, char **arguments)
         }
     }
     options.interval = options.interval ? options.interval : INTERVAL;
+    options.follows = (options.counters || options.streams) && !options.attach && !(options.period > 0) && !options.starts &&
+                      !options.marks.markers && !options.marks.places;
     cv_log_to(options.log);
     if (options.wire >= 0)
         fcntl(options.wire, F_SETFD, FD_CLOEXEC); /* not the program's */

@@ -34,6 +34,7 @@ struct cv_options {
     int starts;                        /* it begins somewhere, not at once */
     const char *streams;               /* folder: children are traced, too */
     int objects;                       /* data objects are reported */
+    int follows;                       /* what threads wait for is logged, beside the counters */
     const char *allocators;            /* functions that allocate for their callers, with commas between */
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };
@@ -76,11 +77,17 @@ extern volatile sig_atomic_t cv_replaced;                                 /* by 
 int cv_family_run(const struct cv_options *options, char **command);    /* the exit status */
 int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of another's child that has ended, as wait says it */
 
-/* engine_objects.c; where data objects are reported */
+/* engine_objects.c; where data objects are reported, or threads followed */
 int cv_objects_start(struct cv_target *target, const struct cv_options *options); /* the program has not begun */
-void cv_objects_begin(void);                                                      /* tells what is mapped then */
-void cv_objects_look(void);                                                       /* for allocation functions in what was mapped since */
-void cv_objects_tell(uint64_t events);                                            /* so many of all, where they have not been reported */
+/* The name of what a file has at an address, a function or else a variable: 0 where it has none. Threads' names for people. */
+int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int function, char *name, size_t room);
+void cv_objects_begin(void);           /* tells what is mapped then */
+void cv_objects_look(void);            /* for allocation functions in what was mapped since */
+void cv_objects_tell(uint64_t events); /* so many of all, where they have not been reported */
+
+/* engine_threads.c; nothing where no thread was made */
+void cv_threads_write(void); /* what there is of them */
+void cv_threads_end(void);
 
 /* engine_wire.c */
 int cv_wire_begin(const struct cv_options *options, struct cv_target *target);
@@ -94,6 +101,8 @@ void cv_wire_pace(void); /* what the reader wants, and what it costs */
 uint64_t cv_wire_interval_so_far(void);
 double cv_wire_references(void); /* executed until now */
 void cv_wire_counters(int finished);
+/* From counts by exit to pairs of a counter and its count; returns how many. They last until the next call. */
+size_t cv_wire_pairs(const uint64_t *by_exit, const uint64_t **pairs);
 void cv_wire_system(uint64_t page_faults);
 void cv_wire_end(int reason, int code);
 int cv_wire_vector_sets(void); /* 1 << enum cv_x86_encoding of the instructions that ran */

@@ -68,21 +68,48 @@ double cv_wire_references(void)
     return all;
 }
 
-/* Runs and turns of each segment. */
-static void count(uint64_t *runs, uint64_t *turns)
+/* Runs and turns of each segment, from the counts of so many exits. */
+static void count_exits(const uint64_t *by_exit, uint64_t n, uint64_t *runs, uint64_t *turns)
 {
     const struct cv_blob_exit *exits = all_exits();
     const uint32_t *listed = all_listed();
-    const uint64_t n = sum_up();
     for (uint64_t k = 1; k < n; k++) {
         const struct cv_blob_exit *e = &exits[k];
-        if (!sums[k])
+        if (!by_exit[k])
             continue;
         if (!e->segments)
-            turns[e->first] += e->sign > 0 ? sums[k] : -sums[k];
+            turns[e->first] += e->sign > 0 ? by_exit[k] : -by_exit[k];
         for (uint32_t i = 0; i < e->segments; i++)
-            runs[listed[e->first + i]] += sums[k];
+            runs[listed[e->first + i]] += by_exit[k];
     }
+}
+
+static void count(uint64_t *runs, uint64_t *turns)
+{
+    const uint64_t n = sum_up();
+    count_exits(sums, n, runs, turns);
+}
+
+size_t cv_wire_pairs(const uint64_t *by_exit, const uint64_t **pairs)
+{
+    static uint64_t *found;
+    uint64_t *runs = calloc(2 * known + 2, sizeof *runs), *turns = runs + known + 1;
+    size_t n = 0;
+    free(found);
+    *pairs = found = malloc((4 * known + 1) * sizeof *found);
+    if (!runs || !found)
+        abort();
+    count_exits(by_exit, target->shared->exits, runs, turns);
+    for (uint64_t s = 0; s < known; s++) {
+        const uint64_t of[2] = {runs[s] + turns[s], segments[s].repeats ? turns[s] : 0};
+        for (uint32_t i = 0; i < 2; i++)
+            if (of[i]) {
+                found[n++] = segments[s].wire + i;
+                found[n++] = of[i];
+            }
+    }
+    free(runs);
+    return n / 2;
 }
 
 void cv_wire_counters(int finished)

@@ -194,6 +194,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         struct cv_blob_setup setup = options->marks;
         setup.inside = !options->starts;
         setup.objects = (uint64_t)options->objects;
+        setup.follows = (uint64_t)options->follows;
         setup.burst_references = options->sample;
         setup.sets = options->sets;
         setup.set_class = options->set_class;
@@ -294,7 +295,7 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
 int cv_take(struct cv_target *target, const struct cv_options *options)
 {
     struct cv_slot *slot = NULL;
-    int failed = inject(target, options, target->pid) || (options->objects && cv_objects_start(target, options));
+    int failed = inject(target, options, target->pid) || ((options->objects || options->follows) && cv_objects_start(target, options));
     for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
         slot = add_slot(target, target->pid);
     failed = failed || !slot || (!(options->period > 0) && enter(target, target->pid, slot));

@@ -12,6 +12,7 @@
 
 #include "../common/cv_allocators.h"
 #include "../include/cv_wire.h"
+#include "elf_symbols.h"
 #include "engine_control.h"
 
 #define RECORD_BYTES 32000
@@ -22,6 +23,7 @@
 
 static struct cv_target *target;
 static const char *allocators;
+static int reports, follows; /* data objects; threads */
 static const struct cv_blob_event *events;
 static struct cv_blob_watched *watched;
 static const char *names[MOST_NAMES];
@@ -41,65 +43,49 @@ struct image {
 static struct image images[MOST_IMAGES];
 static uint32_t n_images;
 
-struct file {
-    const uint8_t *bytes;
-    size_t size;
-};
-
-static struct file open_file(const char *path)
+static struct cv_elf open_file(const char *path)
 {
-    struct file file = {NULL, 0};
+    struct cv_elf file = {NULL, 0};
     struct stat status;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor >= 0 && !fstat(descriptor, &status) && (size_t)status.st_size >= sizeof(Elf64_Ehdr)) {
+    if (descriptor >= 0 && !fstat(descriptor, &status) && status.st_size > 0) {
         void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (at != MAP_FAILED)
-            file = (struct file){at, (size_t)status.st_size};
+            file = (struct cv_elf){at, (uint64_t)status.st_size};
     }
     if (descriptor >= 0)
         close(descriptor);
-    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
-    if (head && (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_machine != EM_X86_64)) {
+    if (file.bytes && !cv_elf_is(file)) {
         munmap((void *)(uintptr_t)file.bytes, file.size);
         file.bytes = NULL;
     }
     return file;
 }
 
-static void close_file(struct file file)
+static void close_file(struct cv_elf file)
 {
     if (file.bytes)
         munmap((void *)(uintptr_t)file.bytes, file.size);
 }
 
-/* Elements of a table in the file; NULL where they are not all within it. */
-static const void *table(struct file file, uint64_t offset, uint64_t n, uint64_t bytes)
-{
-    return offset <= file.size && n <= (file.size - offset) / bytes ? file.bytes + offset : NULL;
-}
-
 /* Where the file lies in memory, from where its code does. 0: it cannot be known. */
-static int locate(struct file file, struct image *image)
+static int locate(struct cv_elf file, struct image *image)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
-    const Elf64_Phdr *parts = head ? table(file, head->e_phoff, head->e_phnum, sizeof *parts) : NULL;
+    const Elf64_Phdr *parts = head ? cv_elf_table(file, head->e_phoff, head->e_phnum, sizeof *parts) : NULL;
     uint64_t low = UINT64_MAX, high = 0;
-    int found = 0;
     for (int i = 0; parts && i < head->e_phnum; i++) {
         const Elf64_Phdr *p = &parts[i];
         if (p->p_type != PT_LOAD)
             continue;
         low = (p->p_vaddr & ~UINT64_C(4095)) < low ? p->p_vaddr & ~UINT64_C(4095) : low;
         high = p->p_vaddr + p->p_memsz > high ? p->p_vaddr + p->p_memsz : high;
-        if (p->p_flags & PF_X && (p->p_offset & ~UINT64_C(4095)) <= image->offset && image->offset < p->p_offset + p->p_filesz) {
-            image->bias = image->code - (p->p_vaddr - p->p_offset + image->offset);
-            found = 1;
-        }
         if (p->p_memsz > p->p_filesz) {
             image->zeros = p->p_vaddr + p->p_filesz;
             image->zeros_end = p->p_vaddr + p->p_memsz;
         }
     }
+    const int found = cv_elf_bias(file, image->code, image->offset, &image->bias);
     image->low = image->bias + low;
     image->high = (image->bias + high + 4095) & ~UINT64_C(4095);
     image->zeros += image->zeros_end ? image->bias : 0;
@@ -107,36 +93,14 @@ static int locate(struct file file, struct image *image)
     return found;
 }
 
-typedef void taker(const struct image *image, const Elf64_Sym *symbol, const char *name);
-
-static void each_symbol_of(struct file file, const struct image *image, taker *take)
-{
-    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
-    const Elf64_Shdr *sections = table(file, head->e_shoff, head->e_shnum, sizeof *sections);
-    for (int i = 0; sections && i < head->e_shnum; i++) {
-        const Elf64_Shdr *s = &sections[i], *text = s->sh_link < head->e_shnum ? &sections[s->sh_link] : NULL;
-        if ((s->sh_type != SHT_SYMTAB && s->sh_type != SHT_DYNSYM) || !text)
-            continue;
-        const Elf64_Sym *symbols = table(file, s->sh_offset, s->sh_size / sizeof *symbols, sizeof *symbols);
-        const char *letters = table(file, text->sh_offset, text->sh_size, 1);
-        for (uint64_t k = 0; symbols && letters && k < s->sh_size / sizeof *symbols; k++) {
-            const Elf64_Sym *symbol = &symbols[k];
-            if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= text->sh_size || !symbol->st_value)
-                continue;
-            if (memchr(letters + symbol->st_name, 0, text->sh_size - symbol->st_name))
-                take(image, symbol, letters + symbol->st_name);
-        }
-    }
-}
-
 /* Of a file whose symbols were put into another one, as Debian's packages have them. */
-static struct file debug_file(struct file file)
+static struct cv_elf debug_file(struct cv_elf file)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)file.bytes;
-    const Elf64_Shdr *sections = table(file, head->e_shoff, head->e_shnum, sizeof *sections);
+    const Elf64_Shdr *sections = cv_elf_table(file, head->e_shoff, head->e_shnum, sizeof *sections);
     char path[256];
     for (int i = 0; sections && i < head->e_shnum; i++) {
-        const uint8_t *note = sections[i].sh_type == SHT_NOTE ? table(file, sections[i].sh_offset, sections[i].sh_size, 1) : NULL;
+        const uint8_t *note = sections[i].sh_type == SHT_NOTE ? cv_elf_table(file, sections[i].sh_offset, sections[i].sh_size, 1) : NULL;
         const uint64_t size = sections[i].sh_size;
         uint32_t words[3]; /* bytes of its name, of its text, its type */
         if (!note || size < 16)
@@ -150,19 +114,18 @@ static struct file debug_file(struct file file)
         snprintf(path + n, sizeof path - (size_t)n, ".debug");
         return open_file(path);
     }
-    return (struct file){NULL, 0};
+    return (struct cv_elf){NULL, 0};
 }
 
 /* An object file, and the one that has its symbols. */
 struct files {
-    struct file own, debug;
+    struct cv_elf own, debug;
 };
 
-static void each_symbol(const struct files *files, const struct image *image, taker *take)
+static void each_symbol(const struct files *files, struct image *image, cv_elf_taker *take)
 {
-    each_symbol_of(files->own, image, take);
-    if (files->debug.bytes)
-        each_symbol_of(files->debug, image, take);
+    cv_elf_each_symbol(files->own, take, image);
+    cv_elf_each_symbol(files->debug, take, image);
 }
 
 static void close_files(const struct files *files)
@@ -183,18 +146,25 @@ static uint32_t name_number(const char *name)
     return i < n_names ? i : 0;
 }
 
-static void watch(const struct image *image, const Elf64_Sym *symbol, const char *name)
+/* What a function of this name is, as the blob is to know it; 0: nothing. */
+static uint32_t watched_kind(const char *name, const char **shown)
 {
-    const int type = ELF64_ST_TYPE(symbol->st_info);
-    const char *shown;
-    const enum cv_allocator kind = type == STT_FUNC ? cv_allocator_named(name, allocators, &shown) : CV_ALLOC_NONE;
-    const uint64_t address = image->bias + symbol->st_value, n = target->shared->watched;
-    if (kind == CV_ALLOC_NONE || n == CV_MOST_WATCHED)
+    const enum cv_allocator kind = reports ? cv_allocator_named(name, allocators, shown) : CV_ALLOC_NONE;
+    const enum cv_function function = follows ? cv_function_named(name) : NOTHING;
+    return kind != CV_ALLOC_NONE ? (uint32_t)kind : function != NOTHING ? CV_WATCHED_CALLS + (uint32_t)function : 0;
+}
+
+static void watch(void *image, const Elf64_Sym *symbol, const char *name)
+{
+    const char *shown = name;
+    const uint32_t kind = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC ? watched_kind(name, &shown) : 0;
+    const uint64_t address = ((const struct image *)image)->bias + symbol->st_value, n = target->shared->watched;
+    if (!kind || n == CV_MOST_WATCHED)
         return;
     for (uint64_t i = 0; i < n; i++)
         if (watched[i].address == address)
             return;
-    watched[n] = (struct cv_blob_watched){address, (uint32_t)kind, name_number(shown)};
+    watched[n] = (struct cv_blob_watched){address, kind, kind < CV_WATCHED_CALLS ? name_number(shown) : 0};
     __atomic_store_n(&target->shared->watched, n + 1, __ATOMIC_RELEASE);
 }
 
@@ -217,6 +187,44 @@ static void watch_image(const char *path, uint64_t at, uint64_t bytes, uint64_t 
     if (make_image(&image, path, at, bytes, offset, &files))
         each_symbol(&files, &image, watch);
     close_files(&files);
+}
+
+/* ---- names for people ---- */
+
+static struct wanted {
+    uint64_t address;
+    int type;
+    char *name;
+    size_t room;
+    int found;
+} wanted;
+
+static void take_name(void *image, const Elf64_Sym *symbol, const char *name)
+{
+    const uint64_t from = ((const struct image *)image)->bias + symbol->st_value;
+    if (wanted.found || ELF64_ST_TYPE(symbol->st_info) != wanted.type || wanted.address - from >= symbol->st_size)
+        return;
+    snprintf(wanted.name, wanted.room, "%s", name);
+    wanted.found = 1;
+}
+
+int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int function, char *name, size_t room)
+{
+    struct image image;
+    struct files files = {{NULL, 0}, {NULL, 0}};
+    char path[sizeof mapping->path + 1] = "";
+    memcpy(path, mapping->path, mapping->path_bytes);
+    wanted = (struct wanted){address, function ? STT_FUNC : STT_OBJECT, name, room, 0};
+    const char *last = strrchr(path, '/');
+    if (make_image(&image, path, mapping->low, mapping->high - mapping->low, mapping->offset, &files) && address >= image.low &&
+        address < image.high) {
+        each_symbol(&files, &image, take_name);
+        if (!wanted.found && function)
+            snprintf(name, room, "%s+%#lx", last ? last + 1 : path, (unsigned long)(address - image.bias));
+        wanted.found |= function;
+    }
+    close_files(&files);
+    return wanted.found;
 }
 
 /* ---- definitions ---- */
@@ -343,13 +351,14 @@ static struct variable {
 } *variables;
 static size_t n_variables, variable_room;
 
-static void take_variable(const struct image *image, const Elf64_Sym *symbol, const char *name)
+static void take_variable(void *image, const Elf64_Sym *symbol, const char *name)
 {
+    const uint64_t bias = ((const struct image *)image)->bias;
     if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || !symbol->st_size || !name[0] || symbol->st_shndx >= SHN_LORESERVE)
         return;
     if (n_variables == variable_room)
         variables = realloc(variables, (variable_room = variable_room ? 2 * variable_room : 1024) * sizeof *variables);
-    variables[n_variables++] = (struct variable){image->bias + symbol->st_value, symbol->st_size, name};
+    variables[n_variables++] = (struct variable){bias + symbol->st_value, symbol->st_size, name};
 }
 
 static void send_symbols(void)
@@ -377,7 +386,7 @@ static void add_symbol(const struct variable *v)
 }
 
 /* Of several names for one address the shortest: others have underscores before. */
-static void tell_symbols(const struct files *files, const struct image *image)
+static void tell_symbols(const struct files *files, struct image *image)
 {
     struct cv_blob_mapping mapping = {.low = image->code, .high = image->code_end, .offset = image->offset};
     mapping.path_bytes = (uint32_t)strnlen(image->path, sizeof mapping.path);
@@ -431,6 +440,8 @@ int cv_objects_start(struct cv_target *chosen, const struct cv_options *options)
     char path[64], line[1024];
     target = chosen;
     allocators = options->allocators;
+    reports = options->objects;
+    follows = options->follows;
     events = (const struct cv_blob_event *)(target->memory + CV_OFF_EVENTS);
     watched = (struct cv_blob_watched *)(target->memory + CV_OFF_WATCHED);
     snprintf(path, sizeof path, "/proc/%d/maps", target->pid);

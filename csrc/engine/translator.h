@@ -19,7 +19,8 @@ enum {
     O_LEAVES_REPEATED = 200,
     O_LINE = 208,
     O_WRITTEN = 216,
-    O_AWAITED = 224
+    O_AWAITED = 224,
+    O_TOTAL = 232
 };
 
 #define MOST_INSTRUCTIONS 48 /* of a segment */

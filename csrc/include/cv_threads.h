@@ -13,7 +13,7 @@
 
 enum cv_thread_event {
     CV_THREAD_PROGRESS = 0,    /* no event: more work of an interval that goes on */
-    CV_THREAD_START = 1,       /* the thread's first record; object: the thread that made it, argument: 1 for one of a runtime's pool */
+    CV_THREAD_START = 1,       /* the thread's first record; object: the thread that made it, argument: see below */
     CV_THREAD_EXIT = 2,        /* its last */
     CV_THREAD_CREATE = 3,      /* object: the new thread */
     CV_THREAD_JOIN = 4,        /* object: the thread that has ended */
@@ -40,6 +40,9 @@ enum cv_thread_event {
     CV_THREADS_CLASS = 32, /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
     CV_THREADS_NAME = 33   /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
 };
+
+/* Of a start: it is one of a runtime's pool. Above this bit: the thread's number in the stream, where it is known. */
+#define CV_THREAD_POOLED 1
 
 struct cv_thread_record {
     uint16_t thread; /* 0: the first; never used again */

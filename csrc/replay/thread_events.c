@@ -104,7 +104,7 @@ static void pack_team(cv_threads *t, const struct cv_thread_record *r, struct me
 
 static void pack_start(cv_threads *t, const struct cv_thread_record *r, struct met *met)
 {
-    if (r->argument && r->object < t->n_threads && met[r->object].forked != NOBODY)
+    if (r->argument & CV_THREAD_POOLED && r->object < t->n_threads && met[r->object].forked != NOBODY)
         t->objects[met[r->object].forked].made++;
 }
 

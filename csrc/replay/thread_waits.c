@@ -312,7 +312,7 @@ bool cv_thread_happens(cv_threads *t, struct running *th, const struct packed *p
     const cv_threads_costs *c = &t->machine->costs;
     struct sync_object *o = p->object == NOBODY ? NULL : &t->objects[p->object];
     switch (r->kind) {
-    case CV_THREAD_START: return r->argument || wait_open(t, th, p->object, CV_THREADS_FORK);
+    case CV_THREAD_START: return r->argument & CV_THREAD_POOLED || wait_open(t, th, p->object, CV_THREADS_FORK);
     case CV_THREAD_EXIT: open_object(t, p->object, c->wake); return true;
     case CV_THREAD_CREATE:
         *cost = c->create;

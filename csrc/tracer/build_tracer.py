@@ -162,6 +162,7 @@ def _link(compiler: str, valgrind: Valgrind, work: Path, variant: Variant) -> No
     left_out = {name for name, has in (("fma.c", variant.fma), ("prefetch.c", variant.prefetch)) if not has}
     sources = [path for path in sorted(SOURCE.glob("*.c")) if path.name not in left_out]
     sources += sorted((SOURCE.parent / "engine").glob("x86_*.c"))  # the decoder
+    sources += sorted((SOURCE.parent / "threads").glob("*.c"))
     libraries = [str(valgrind.libraries / f"{name}-amd64-linux.a") for name in ("libcoregrind", "libvex", "libgcc-sup")]
     libraries.insert(2, "-lgcc")
     command = [compiler, *COMPILE, f"-DCV_FUSE={int(variant.fuse)}", "-isystem", str(valgrind.include)]

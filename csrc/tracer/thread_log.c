@@ -36,7 +36,7 @@ static ULong settled, attributed; /* cv_executed then */
 static ULong period_key, period_most, period_total;
 static Long faults_seen;
 
-Bool cv_threads_active(void) { return file >= 0; }
+int cv_threads_active(void) { return file >= 0; }
 
 static void put(const void *data, SizeT bytes)
 {
@@ -162,7 +162,7 @@ static void settle_where_due(void)
         settle();
 }
 
-void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, ULong object, ULong argument, UInt place)
+void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, uint64_t object, uint64_t argument, uint32_t place)
 {
     if (file < 0)
         return;
@@ -223,7 +223,7 @@ static const HChar *name_of(Addr address)
 }
 
 /* The number of a place in the code, its function's name written when it is new. 0: too many. */
-UInt cv_threads_place(Addr address)
+uint32_t cv_threads_place(uint64_t address)
 {
     static ULong table[PLACES];
     static UInt numbers[PLACES], used;
@@ -239,7 +239,7 @@ UInt cv_threads_place(Addr address)
 }
 
 /* Writes the name of a lock that is a variable of an object file. */
-void cv_threads_name_object(Addr object)
+void cv_threads_name_object(uint64_t object)
 {
     static ULong table[PLACES];
     static UInt used;

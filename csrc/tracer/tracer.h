@@ -20,7 +20,7 @@
 #include "pub_tool_mallocfree.h"
 
 #include "../common/cv_allocators.h"
-#include "../include/cv_threads.h"
+#include "../threads/thread_calls.h"
 #include "../include/cv_wire.h"
 
 /* ---- options.c ---- */
@@ -378,16 +378,7 @@ void cv_calls_write(void);
 /* Is this the library that Valgrind has the dynamic linker load? */
 Bool cv_is_preloaded(const HChar *path);
 
-/* ---- synchronization.c, thread_functions.c, thread_log.c: what threads wait for, and what they execute in between ---- */
-
-struct cv_thread {
-    UShort serial;
-    Bool in_runtime; /* within a call that waits, or a pool's thread that has no work */
-    Bool pool;
-    ULong work, inside; /* instructions since its last record */
-    ULong began;        /* what its interval began with */
-    UInt calls;
-};
+/* ---- synchronization.c, thread_entries.c, thread_log.c: what threads wait for (../threads/thread_calls.h), and what they execute ---- */
 
 void cv_synchronization_register(void);
 void cv_synchronization_instrument_entry(IRSB *out, Addr start);
@@ -407,12 +398,7 @@ void cv_synchronization_body(HWord function, HWord sp, HWord data, HWord object)
 void cv_synchronization_left(HWord result, HWord target);
 
 void cv_threads_open(struct cv_thread *first);
-Bool cv_threads_active(void);
-void cv_threads_attribute(struct cv_thread *thread);
-void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, ULong object, ULong argument, UInt place);
 void cv_threads_switched(struct cv_thread *from);
-UInt cv_threads_place(Addr address);
-void cv_threads_name_object(Addr object);
 void cv_threads_end(struct cv_thread *current);
 void cv_threads_log_fork(void);
 /* Calls `add` for each thread that has executed something since its last record. */

@@ -494,7 +494,7 @@ int main(void)
 def test_predict_traces_natively_what_takes_long(
     source: str, engine: str, tmp_path: Path, convolver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_choice, "LONGEST_ALONE_SECONDS", 0.0)
+    monkeypatch.setattr(engine_choice, "LONGEST_SECONDS", 0.0)
     program = _compiled(tmp_path, source)
     said = convolver("predict", "-b", "cloud-epyc-milan", "-o", tmp_path / "out", "--json", "--", program, code=0).stderr
     assert "Tracing with the native engine, because the program runs for 0 s natively" in said

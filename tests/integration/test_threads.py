@@ -28,7 +28,7 @@ from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, requires_tool
 
 pytestmark = requires_tool
-COUNTS = SamplingPlan(mode="counts")
+THREAD_EXIT = 2
 FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1.0}
 
 
@@ -39,12 +39,17 @@ def teams(tmp_path_factory):
     return to
 
 
+@pytest.fixture(params=["valgrind", "native"])
+def engine(request):
+    return request.param
+
+
 @pytest.fixture
-def traced(teams, tmp_path, monkeypatch):
-    def run(what, rounds, threads):
+def traced(teams, tmp_path, monkeypatch, engine):
+    def run(what, rounds, threads, program=teams):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-        words = [str(teams), what, str(rounds), str(threads)]
-        return trace(words, output=tmp_path / "teams.cvt", sampling=COUNTS)
+        words = [str(program), what, str(rounds), str(threads)]
+        return trace(words, output=tmp_path / "teams.cvt", sampling=SamplingPlan(mode="counts", engine=engine))
 
     return run
 
@@ -124,12 +129,11 @@ def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads
         ("tree", 240, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
     ],
 )
-def test_speedups_with_the_runtime_of_llvm_are_arithmetic(tmp_path, monkeypatch, what, rounds, speedup, threads):
+def test_speedups_with_the_runtime_of_llvm_are_arithmetic(traced, tmp_path, what, rounds, speedup, threads):
     program = tmp_path / "teams"
     if subprocess.run(["clang", "-O2", "-fopenmp", "-o", program, PROGRAMS / "teams.c"], check=False).returncode:
         pytest.skip("clang has no OpenMP")
-    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    log = trace([str(program), what, str(rounds)], output=tmp_path / "teams.cvt", sampling=COUNTS).thread_log
+    log = traced(what, rounds, threads, program).thread_log
     assert replayed(log, threads) == pytest.approx(speedup(threads), rel=0.02)
     assert replayed(log, 1) == pytest.approx(1, rel=0.001)
 
@@ -154,10 +158,10 @@ def test_a_lock_has_the_name_of_its_variable(traced):
     assert "total_lock" in log.objects.values()
 
 
-def test_code_without_symbols_is_named_by_its_file(teams, tmp_path):
+def test_code_without_symbols_is_named_by_its_file(traced, teams, tmp_path):
     bare = tmp_path / "bare"
     subprocess.run(["strip", "-o", bare, teams], check=True)
-    log = trace([str(bare), "locked", "20", "4"], output=tmp_path / "bare.cvt", sampling=COUNTS).thread_log
+    log = traced("locked", 20, 4, bare).thread_log
     assert "?" not in log.places.values()
     assert any(name.startswith("bare+0x") for name in log.places.values())
 
@@ -174,10 +178,10 @@ def test_threads_of_a_program_print_what_they_print(teams, tmp_path):
     assert native.stdout in again.stdout
 
 
-def test_static_programs_are_followed_too(tmp_path):
+def test_static_programs_are_followed_too(traced, tmp_path):
     binary = tmp_path / "static"
     subprocess.run(["gcc", "-O2", "-static", "-o", binary, PROGRAMS / "teams.c"], check=True)
-    log = trace([str(binary), "unequal", "4", "4"], output=tmp_path / "t.cvt", sampling=COUNTS).thread_log
+    log = traced("unequal", 4, 4, binary).thread_log
     assert replayed(log, 4) == pytest.approx(2.5, rel=0.02)
 
 
@@ -504,6 +508,33 @@ int main(void)
     pthread_join(other, 0);
 }
 """
+
+
+def test_threads_that_outlive_the_first_are_followed_to_their_end(tmp_path, engine):
+    source = """
+    #include <pthread.h>
+    static void *work(void *turns)
+    {
+        for (volatile long i = 0; i < (long)turns; i++)
+            ;
+        return 0;
+    }
+    int main(void)
+    {
+        pthread_t made;
+        for (long i = 1; i <= 3; i++)
+            pthread_create(&made, 0, work, (void *)(1000000 * i));
+        pthread_exit(0);
+    }
+    """
+    (tmp_path / "left.c").write_text(source)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "left", tmp_path / "left.c"], check=True)
+    found = trace([str(tmp_path / "left")], output=tmp_path / "left.cvt", sampling=SamplingPlan(mode="counts", engine=engine))
+    assert not found.header.get("went_native")
+    log = found.thread_log
+    work = np.bincount(log.records["thread"], weights=log.records["instructions"])
+    assert np.allclose(work[1:4] / work[1], [1, 2, 3], rtol=0.01)
+    assert (log.records["kind"] == THREAD_EXIT).sum() >= 3  # the last one ends the process
 
 
 def test_processor_time_holds_what_locks_and_barriers_take(tmp_path):

@@ -93,21 +93,3 @@ def test_a_program_in_a_queue_for_the_processor_does_not_wait(tmp_path):
         other.kill()
     assert found.waiting_seconds < 0.1
     assert found.queued_share > 0.2
-
-
-@pytest.mark.parametrize(
-    ("where", "one_thread"), [("spin()", True), ("thread = Thread(target=spin); thread.start(); thread.join()", False)]
-)
-def test_a_main_thread_that_did_all_work_is_known(where, one_thread):
-    spin = """
-import time
-from threading import Thread
-def spin():
-    while time.process_time() < 0.4:
-        pass
-"""
-    assert measure([sys.executable, "-c", f"{spin}{where}"], runs=1).one_thread == one_thread
-
-
-def test_a_kernel_that_says_nothing_leaves_threads_unknown():
-    assert not Measurement((1.0,), (1.0,), 0).one_thread

@@ -1,13 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later
- * Names of the functions that synchronize, and the code that calls back where they are entered and where they return. */
-#include "synchronization.h"
-#include "private.h"
-#include "libvex_guest_amd64.h"
-#include "pub_tool_debuginfo.h"
+/* Names of the functions that synchronize. Freestanding; SPDX: MIT. */
+#include "thread_calls.h"
 
 struct known {
-    const HChar *name;
-    enum kind kind;
+    const char *name;
+    enum cv_function function;
 };
 
 static const struct known functions[] = {
@@ -71,20 +67,40 @@ static const struct known functions[] = {
     {"kmpc_end_critical", UNLOCK_SECOND},
 };
 
-Bool cv_translations_stale;
-
-static Bool begins_with(const HChar *name, const HChar *with) { return !VG_(strncmp)(name, with, VG_(strlen)(with)); }
-
-static Bool ends_with(const HChar *name, const HChar *with)
+static unsigned length(const char *text)
 {
-    SizeT n = VG_(strlen)(name), m = VG_(strlen)(with);
-    return n >= m && !VG_(strcmp)(name + n - m, with);
+    unsigned n = 0;
+    while (text[n])
+        n++;
+    return n;
 }
 
-/* The C library's tables have several names for one function, with versions; Valgrind tells one of them. */
-static enum kind kind_of(const HChar *name)
+static int begins_with(const char *name, const char *with)
 {
-    HChar plain[64];
+    while (*with)
+        if (*name++ != *with++)
+            return 0;
+    return 1;
+}
+
+static int ends_with(const char *name, const char *with)
+{
+    const unsigned n = length(name), m = length(with);
+    return n >= m && begins_with(name + n - m, with);
+}
+
+static int has(const char *name, const char *part)
+{
+    for (; *name; name++)
+        if (begins_with(name, part))
+            return 1;
+    return 0;
+}
+
+/* The C library's tables have several names for one function, with versions. */
+enum cv_function cv_function_named(const char *name)
+{
+    char plain[64];
     while (*name == '_')
         name++;
     if (begins_with(name, "GI_"))
@@ -92,7 +108,7 @@ static enum kind kind_of(const HChar *name)
             name++;
     if (begins_with(name, "new_"))
         name += 4;
-    UInt n = 0;
+    unsigned n = 0;
     while (name[n] && name[n] != '@' && n < sizeof plain - 1) {
         plain[n] = name[n];
         n++;
@@ -100,51 +116,12 @@ static enum kind kind_of(const HChar *name)
     plain[n] = 0;
     if (begins_with(plain, "GOMP_parallel") && !ends_with(plain, "_start") && !ends_with(plain, "_end"))
         return PARALLEL;
-    if (begins_with(plain, "GOMP_loop") && (ends_with(plain, "_start") || ends_with(plain, "_next")) && !VG_(strstr)(plain, "ordered"))
+    if (begins_with(plain, "GOMP_loop") && (ends_with(plain, "_start") || ends_with(plain, "_next")) && !has(plain, "ordered"))
         return CHUNK;
     if (begins_with(plain, "GOMP_taskloop"))
         return TASK_LOOP;
-    for (UInt i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!VG_(strcmp)(functions[i].name, plain))
-            return functions[i].kind;
+    for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (begins_with(plain, functions[i].name) && length(functions[i].name) == n)
+            return functions[i].function;
     return NOTHING;
-}
-
-static IRExpr *get(IRSB *out, Int offset) { return cv_ir_assign(out, IRExpr_Get(offset, Ity_I64)); }
-
-#define GUEST(register) get(out, offsetof(VexGuestAMD64State, guest_##register))
-
-void cv_synchronization_instrument_entry(IRSB *out, Addr start)
-{
-    const HChar *name;
-    if (!cv_options.thread_events)
-        return;
-    if (cv_body_is_known(start))
-        cv_ir_call(out, "cv_synchronization_body", cv_synchronization_body,
-                   mkIRExprVec_4(cv_ir_u64(start), GUEST(RSP), GUEST(RDI), GUEST(RSI)), NULL);
-    if (!VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), start, &name))
-        return;
-    enum kind kind = kind_of(name);
-    if (kind != NOTHING)
-        cv_ir_call(out, "cv_synchronization_entered", cv_synchronization_entered,
-                   mkIRExprVec_6(cv_ir_u64(kind), GUEST(RSP), GUEST(RDI), GUEST(RSI), GUEST(RDX), GUEST(RCX)), NULL);
-}
-
-void cv_synchronization_instrument_end(IRSB *out)
-{
-    if (!cv_threads_active() || out->jumpkind != Ijk_Ret)
-        return;
-    IRExpr *wanted = cv_ir_load64(out, cv_ir_u64((Addr)&cv_return_awaited));
-    IRExpr *returned_to = cv_ir_assign(out, IRExpr_Binop(Iop_CmpEQ64, GUEST(RSP), wanted));
-    cv_ir_call(out, "cv_synchronization_left", cv_synchronization_left, mkIRExprVec_2(GUEST(RAX), out->next), returned_to);
-}
-
-void cv_synchronization_discard(void)
-{
-    if (!cv_translations_stale)
-        return;
-    cv_translations_stale = False;
-    VG_(ok_to_discard_translations) = True;
-    VG_(discard_translations)(0x1000, 0x7fffffffe000, "convolver");
-    VG_(ok_to_discard_translations) = False;
 }
