@@ -19,7 +19,7 @@ REGION = layout("cv_threads_region")
 INTERVAL = layout("cv_threads_interval")
 TOUCH = layout("cv_threads_touch")
 CAUSES = ("fork", "barrier", "lock", "condition", "join")
-CLASS_RECORD, NAME_RECORD = int(lib.CV_THREADS_CLASS), int(lib.CV_THREADS_NAME)
+CLASS_RECORD, NAME_RECORD, MOST_RECORDS = (int(lib.CV_THREADS_CLASS), int(lib.CV_THREADS_NAME), int(lib.CV_THREADS_MOST))
 PINNINGS = COMPACT, SCATTER = "compact", "scatter"
 """How threads are pinned: to both processors of a core first, or to one of each core first."""
 COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)

@@ -68,7 +68,7 @@ class ThreadReplay:
     """A traced program with several threads, to be replayed on machines."""
 
     def __init__(self, trace: Trace) -> None:
-        """Raises :class:`UsageError` for a trace of one thread, or of a run whose end was not recorded."""
+        """Raises :class:`UsageError` as :class:`ThreadWork` does."""
         self._trace, self._program = trace, ThreadWork(trace)
         self._siblings: dict[str, float] = {}
         self._known_apart: dict[tuple[str, Placement], TimesApart] = {}
@@ -78,7 +78,7 @@ class ThreadReplay:
     def of(cls, program: object) -> ThreadReplay | None:
         """Return the replay of a program; None for one that is no trace, had one thread or was cut off."""
         log = program.thread_log if isinstance(program, Trace) else None
-        return cls(program) if isinstance(program, Trace) and log is not None and log.classes else None
+        return cls(program) if isinstance(program, Trace) and log is not None and log.classes and not log.full else None
 
     @property
     def threads(self) -> int:

@@ -15,6 +15,7 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.errors import UsageError
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
+from convolver.tracing.thread_log import MOST_RECORDS
 
 LINE_BYTES = 64
 
@@ -52,12 +53,16 @@ class ThreadWork:
     (``touched``, and ``touches`` for one instruction of each class)."""
 
     def __init__(self, trace: Trace) -> None:
-        """Raises :class:`UsageError` for a trace of one thread, or of a run whose end was not recorded."""
+        """Raises :class:`UsageError` for a trace of one thread, of a run whose end was not recorded, or whose log is full."""
         log = trace.thread_log
         if log is None:
             raise UsageError(f"{trace.path} has one thread, or was made before Convolver recorded threads; trace it again.")
         if not log.classes:
             raise UsageError(f"{trace.path} was cut off before its threads' work was written; let the program end.")
+        if log.full:
+            raise UsageError(
+                f"The threads of {trace.path} met more than {MOST_RECORDS:,} times; trace a shorter run for elapsed times."
+            )
         self.log = log
         self.records = log.records.copy()
         self.records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system

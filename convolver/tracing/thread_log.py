@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.thread_replay import CLASS_RECORD, NAME_RECORD, RECORD
+from convolver._native.thread_replay import CLASS_RECORD, MOST_RECORDS, NAME_RECORD, RECORD
 from convolver.errors import FormatError
 
 THREAD_START = 1
@@ -94,6 +94,11 @@ class ThreadLog:
     def threads(self) -> int:
         """How many threads ran."""
         return int(self.records["thread"].max()) + 1 if len(self.records) else 1
+
+    @property
+    def full(self) -> bool:
+        """Whether the threads met so often that what came last is not recorded."""
+        return len(self.records) > MOST_RECORDS
 
     @property
     def at_once(self) -> float:

@@ -151,7 +151,7 @@ int cv_follow_call(struct cv_slot *slot, uint64_t number, const uint64_t *regist
 
 int cv_follow_waits(const struct cv_slot *slot, uint64_t number)
 {
-    return SHARED->following && number == SYS_futex && cv_followed_by(slot)->thread.in_runtime;
+    return SHARED->following && SHARED->follows && number == SYS_futex && cv_followed_by(slot)->thread.in_runtime;
 }
 
 void cv_follow_called(struct cv_slot *slot, const uint64_t *registers)

@@ -84,8 +84,12 @@ static void add(struct cv_slot *slot, struct cv_thread_record record)
 void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, uint64_t object, uint64_t argument, uint32_t place)
 {
     struct cv_slot *slot = slot_of(thread);
-    if (!SHARED->following)
+    if (!SHARED->following || !SHARED->follows)
         return;
+    if (SHARED->records >= SHARED->follows) { /* what runs from now on is the rest */
+        SHARED->follows = 0;
+        return;
+    }
     for (int i = 0; i < MOST_SPLIT && thread->inside > UINT32_MAX; i++, thread->inside -= UINT32_MAX) /* it spins for long */
         add(slot, (struct cv_thread_record){.thread = thread->serial, .work_class = CV_NO_CLASS, .inside = UINT32_MAX});
     add(slot, (struct cv_thread_record){.thread = thread->serial,

@@ -292,7 +292,7 @@ enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
     uint64_t objects;         /* data objects are reported */
-    uint64_t follows;         /* what threads wait for is logged */
+    uint64_t follows;         /* records that the log of threads may have; 0: there is none */
     uint64_t inside;          /* the traced part of the run has begun */
     uint64_t markers, places; /* enum cv_blob_mark that marks in the program stand for; entries of `place` */
     struct cv_blob_marked {   /* where a part begins or ends */
@@ -334,7 +334,7 @@ struct cv_shared {
     uint64_t events, looked_at, reported; /* noted, looked at by the controller, and reported */
     uint64_t watched;
     uint64_t heap_end;
-    uint64_t follows, following;    /* what threads wait for is to be logged; is, since there was a second one */
+    uint64_t follows, following;    /* as set up, until there are so many; there has been a second thread */
     uint64_t records, records_read; /* of the log, by the controller */
     uint64_t returns, thread_places, classes;
     struct cv_blob_setup setup;

@@ -118,6 +118,8 @@ static int take(struct cv_options *o, char *argument)
         o->objects = 1;
     else if ((v = value(argument, "--allocators")))
         o->allocators = v;
+    else if ((v = value(argument, "--thread-events")))
+        o->follows = strtoull(v, NULL, 10);
     else if ((v = value(argument, "--last-call")))
         o->last_call = strtoull(v, NULL, 10);
     else
@@ -374,7 +376,7 @@ int cv_trace(const struct cv_options *options, struct cv_target *target)
 
 int main(int count, char **arguments)
 {
-    struct cv_options options = {.wire = -1, .paths = 1};
+    struct cv_options options = {.wire = -1, .paths = 1, .follows = CV_THREADS_MOST};
     struct cv_target target = {.file = -1, .process = -1, .family = -1};
     int i = 1, status;
     for (; i < count && !strncmp(arguments[i], "--", 2); i++) {
@@ -388,8 +390,8 @@ int main(int count, char **arguments)
         }
     }
     options.interval = options.interval ? options.interval : INTERVAL;
-    options.follows = (options.counters || options.streams) && !options.attach && !(options.period > 0) && !options.starts &&
-                      !options.marks.markers && !options.marks.places;
+    if ((!options.counters && !options.streams) || options.attach || options.period > 0 || options.marks.markers || options.marks.places)
+        options.follows = 0;
     cv_log_to(options.log);
     if (options.wire >= 0)
         fcntl(options.wire, F_SETFD, FD_CLOEXEC); /* not the program's */

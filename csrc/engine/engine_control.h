@@ -34,7 +34,7 @@ struct cv_options {
     int starts;                        /* it begins somewhere, not at once */
     const char *streams;               /* folder: children are traced, too */
     int objects;                       /* data objects are reported */
-    int follows;                       /* what threads wait for is logged, beside the counters */
+    uint64_t follows;                  /* records of the log of threads, which lies beside the counters; 0: there is none */
     const char *allocators;            /* functions that allocate for their callers, with commas between */
     uint64_t last_call;                /* the program ends before its system call of this number; 0: never */
 };

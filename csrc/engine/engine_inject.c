@@ -194,7 +194,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         struct cv_blob_setup setup = options->marks;
         setup.inside = !options->starts;
         setup.objects = (uint64_t)options->objects;
-        setup.follows = (uint64_t)options->follows;
+        setup.follows = options->follows;
         setup.burst_references = options->sample;
         setup.sets = options->sets;
         setup.set_class = options->set_class;

@@ -441,7 +441,7 @@ int cv_objects_start(struct cv_target *chosen, const struct cv_options *options)
     target = chosen;
     allocators = options->allocators;
     reports = options->objects;
-    follows = options->follows;
+    follows = options->follows > 0;
     events = (const struct cv_blob_event *)(target->memory + CV_OFF_EVENTS);
     watched = (struct cv_blob_watched *)(target->memory + CV_OFF_WATCHED);
     snprintf(path, sizeof path, "/proc/%d/maps", target->pid);

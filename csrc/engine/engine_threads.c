@@ -137,11 +137,12 @@ static void settle_rest(const struct cv_slot *slot, uint32_t number)
     for (uint64_t i = 1; i < target->shared->exits; i++)
         sums[i] += counter[i] - last[i];
     struct cv_thread_record record = {.thread = thread->serial, .kind = CV_THREAD_PROGRESS, .work_class = number};
-    uint64_t inside = thread->inside + (thread->in_runtime ? more : 0);
+    const int waits = thread->in_runtime && target->shared->follows;
+    uint64_t inside = thread->inside + (waits ? more : 0);
     for (record.inside = UINT32_MAX; inside > UINT32_MAX; inside -= UINT32_MAX)
         put_record(&record);
     record.inside = (uint32_t)inside;
-    record.instructions = thread->work + (thread->in_runtime ? 0 : more);
+    record.instructions = thread->work + (waits ? 0 : more);
     record.calls = thread->calls;
     if (record.instructions || record.inside)
         put_record(&record);

@@ -37,8 +37,9 @@ enum cv_thread_event {
     CV_THREAD_TASK_END = 22,   /* object: the task */
     CV_THREAD_TASK_WAIT = 23,  /* all tasks that the one which the thread is in has made have ended; argument: 1 where it did theirs, too */
     CV_THREAD_KINDS = 24,
-    CV_THREADS_CLASS = 32, /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
-    CV_THREADS_NAME = 33   /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
+    CV_THREADS_CLASS = 32,    /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
+    CV_THREADS_NAME = 33,     /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
+    CV_THREADS_MOST = 1 << 24 /* records of the native engine's log; the rest of a longer run has no events */
 };
 
 /* Of a start: it is one of a runtime's pool. Above this bit: the thread's number in the stream, where it is known. */

@@ -19,9 +19,12 @@ from convolver.convolution import elapsed_replay
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed_replay import ThreadReplay
+from convolver.errors import UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline
+from convolver.tracing import thread_log
+from convolver.tracing.native_engine import engine_program
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -151,6 +154,21 @@ def test_waiting_is_no_work_whatever_the_policy(traced, monkeypatch):
         return int(traced("triangle", 10, 4).thread_log.records["instructions"].sum())
 
     assert work("active") == pytest.approx(work("passive"), rel=1e-5)
+
+
+def test_a_full_log_takes_no_more_and_gives_no_elapsed_time(teams, traced, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    counters = tmp_path / "counters"
+    options = [f"--counters={counters}", "--thread-events=300"]
+    subprocess.run([engine_program(), *options, "--", teams, "locked", "200", "4"], check=True, stdout=subprocess.DEVNULL)
+    log = thread_log.ThreadLog.parse(b"".join(thread_log.log_pieces(counters)), "it")
+    assert 300 <= len(log.records) <= 300 + 8  # and the rest of each thread
+    one = traced("locked", 20, 4)
+    assert not one.thread_log.full
+    monkeypatch.setattr(thread_log, "MOST_RECORDS", 100)
+    assert ThreadReplay.of(one) is None
+    with pytest.raises(UsageError, match="trace a shorter run"):
+        ThreadReplay(one)
 
 
 def test_a_lock_has_the_name_of_its_variable(traced):
