@@ -79,6 +79,8 @@ int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of an
 
 /* engine_objects.c; where data objects are reported, or threads followed */
 int cv_objects_start(struct cv_target *target, const struct cv_options *options); /* the program has not begun */
+/* The mapping with code that an address lies in; the last one, where there were several. */
+const struct cv_blob_mapping *cv_mapping_at(const struct cv_target *target, uint64_t address);
 /* The name of what a file has at an address, a function or else a variable: 0 where it has none. Threads' names for people. */
 int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int function, char *name, size_t room);
 void cv_objects_begin(void);           /* tells what is mapped then */

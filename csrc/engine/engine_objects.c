@@ -266,11 +266,10 @@ static void forget_sites(void)
     n_known = 0;
 }
 
-/* The mapping with code that a place lies in; the last one, where there were several. */
-static const struct cv_blob_mapping *mapping_of(uint64_t address)
+const struct cv_blob_mapping *cv_mapping_at(const struct cv_target *of, uint64_t address)
 {
-    const struct cv_blob_mapping *mappings = (const struct cv_blob_mapping *)(target->memory + CV_OFF_MAPPINGS);
-    for (uint64_t i = target->shared->mappings; i-- > 0;)
+    const struct cv_blob_mapping *mappings = (const struct cv_blob_mapping *)(of->memory + CV_OFF_MAPPINGS);
+    for (uint64_t i = of->shared->mappings; i-- > 0;)
         if (address >= mappings[i].low && address < mappings[i].high)
             return &mappings[i];
     return NULL;
@@ -280,7 +279,7 @@ static uint32_t define(uint32_t kind, uint64_t site, uint32_t thread, const char
 {
     uint8_t payload[sizeof(struct cv_wire_object) + 4096] = {0};
     struct cv_wire_object object = {.module = CV_WIRE_NO_MODULE, .kind = kind, .thread = thread};
-    const struct cv_blob_mapping *mapping = site ? mapping_of(site) : NULL;
+    const struct cv_blob_mapping *mapping = site ? cv_mapping_at(target, site) : NULL;
     object.text_bytes = (uint32_t)strnlen(text, 4096);
     if (mapping) {
         object.module = cv_wire_module(mapping);

@@ -17,15 +17,6 @@ static void put_record(const struct cv_thread_record *record) { fwrite(record, s
 
 /* ---- names ---- */
 
-static const struct cv_blob_mapping *mapping_of(uint64_t address)
-{
-    const struct cv_blob_mapping *mappings = at(CV_OFF_MAPPINGS);
-    for (uint64_t i = target->shared->mappings; i-- > 0;)
-        if (address >= mappings[i].low && address < mappings[i].high)
-            return &mappings[i];
-    return NULL;
-}
-
 static void put_name(uint64_t object, uint32_t place, const char *name)
 {
     char padded[NAME_BYTES] = "";
@@ -37,7 +28,7 @@ static void put_name(uint64_t object, uint32_t place, const char *name)
 
 static void name_place(uint64_t address, uint32_t number)
 {
-    const struct cv_blob_mapping *mapping = mapping_of(address);
+    const struct cv_blob_mapping *mapping = cv_mapping_at(target, address);
     char name[NAME_BYTES];
     if (mapping && cv_name_at(mapping, address, 1, name, sizeof name))
         put_name(0, number, name);

@@ -3,7 +3,7 @@
  *
  * Until a second thread starts only functions that begin threads are followed, and a program without one runs as it would. Then all
  * translations are thrown away: new ones look at returns and count instructions. */
-#include "synchronization.h"
+#include "tracer.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_machine.h"
 

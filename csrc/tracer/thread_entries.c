@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Code that calls back where functions that synchronize are entered, and where they return. */
-#include "synchronization.h"
+#include "tracer.h"
 #include "private.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"

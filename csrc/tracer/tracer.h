@@ -380,6 +380,8 @@ Bool cv_is_preloaded(const HChar *path);
 
 /* ---- synchronization.c, thread_entries.c, thread_log.c: what threads wait for (../threads/thread_calls.h), and what they execute ---- */
 
+extern ULong cv_return_awaited;    /* stack pointer after the return of the innermost function of this thread that is followed */
+extern Bool cv_translations_stale; /* others are needed */
 void cv_synchronization_register(void);
 void cv_synchronization_instrument_entry(IRSB *out, Addr start);
 /* To be called when the block is complete. */
