@@ -38,7 +38,7 @@ FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1.0}
 @pytest.fixture(scope="module")
 def teams(tmp_path_factory):
     to = tmp_path_factory.mktemp("teams") / "teams"
-    subprocess.run(["gcc", "-O2", "-fopenmp", "-o", to, PROGRAMS / "teams.c"], check=True)
+    subprocess.run(["gcc", "-O2", "-fopenmp", "-Wl,-z,now", "-o", to, PROGRAMS / "teams.c"], check=True)
     return to
 
 
