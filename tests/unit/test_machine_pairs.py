@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from convolver.validating.campaign import Campaign, Condition, Program
 from convolver.validating.machine_pairs import whole_machines
-from tests.bench.campaign_results import ONE_FACTOR, machines_table, pair_statistics
+from tests.bench.campaign_results import HALVES, ONE_FACTOR, half, machines_table, pair_statistics
 
 
 def row(program, predicted, measured, **fields):
@@ -45,12 +45,13 @@ def test_exact_predictions_have_no_error_on_any_pair(ratios):
 def test_a_table_of_machines_has_each_ordered_pair_and_both_baselines():
     pairs = [
         row("a", 1.0, 2.0),
-        row("b", 4.0, 2.0),
-        *(row(name, value, 2.0, method="paper", low=None, high=None) for name, value in (("a", 3.0), ("b", 2.0))),
+        row("d", 4.0, 2.0),
+        *(row(name, value, 2.0, method="paper", low=None, high=None) for name, value in (("a", 3.0), ("d", 2.0))),
     ]
-    times = [{"condition": name, "method": "model", "error": -0.25} for name in ("a", "b")]
+    times = [{"condition": name, "program": name, "method": "model", "error": -0.25} for name in ("a", "b")]
     columns, rows, values = machines_table(SimpleNamespace(rows=times, pairs=pairs), pair_statistics(pairs))
-    assert rows[0] == ["time on `a`", "25.0/25.0/25", "", ""]
-    assert rows[1] == ["ratio a / b", "75.0/75.0/100", "0.0/0.0/0", "25.0/25.0/50"]
+    assert [half(name) for name in ("a", "d")] == [HALVES[1], HALVES[0]]
+    assert rows[0] == ["time on `a`", "25.0/25.0/25", "25.0/25.0/25", "", "", ""]
+    assert rows[1] == ["ratio a / b", "75.0/75.0/100", "50.0/50.0/50", "0%", "0.0/0.0/0", "25.0/25.0/50"]
     assert len(columns) == len(rows[0])
     assert values == {"ratios_covered": "0 %", "ratios_better": "0"}
