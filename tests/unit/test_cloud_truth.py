@@ -58,10 +58,11 @@ def test_one_factor_is_the_median_of_a_pairs_measured_ratios(cloud_truth):
 
 def test_workloads_that_nobody_looked_at_are_told_apart(cloud_truth):
     assert not cloud_truth.LOOKED_AT.keys() & cloud_truth.FRESH.keys()
-    pairs = [{"workload": name, "base": "a", "target": "b"} for name in ("gzip-1-compress", "gzip-1-decompress")]
+    pairs = [{"workload": name, "base": "a", "target": "b"} for name in ("gzip-1-compress", "gzip-1-decompress", "crypt")]
     found = cloud_truth.groups(pairs, CPUS)
     assert [row["workload"] for row in found["fresh"]] == ["gzip-1-decompress"]
     assert len(found["workloads, half looked at"]) + len(found["workloads, half held out"]) == 2
+    assert [row["workload"] for row in found["stressors"]] == ["crypt"]
     assert found["measured"] == []
 
 

@@ -8,7 +8,9 @@ unpacks, 0.16 none):
     python -m venv run/cloud/venv && run/cloud/venv/bin/pip install brotli==1.1.0 pyzstd==0.16.2 lz4==4.3.3
     python tests/bench/cloud/cloud_truth.py --truth throughput.csv --python run/cloud/venv/bin/python -o run/cloud
 
-The text is fetched; where that is not possible, a copy of the corpus's `dickens` at `run/cloud/text.txt` serves.
+`--stress-ng PROGRAM` adds CPU ratios of the table's stable stressors that the program has (Debian's four, 0.20.01 all; times are
+not compared, since other compilers built it). The text is fetched; where that is not possible, a copy of the corpus's `dickens`
+at `run/cloud/text.txt` serves.
 
 Rows whose interquartile range is above `--most-range` of the median say little and are left out. The table has the better of two
 times in one process, so what a first time takes alone (the interpreter, its imports, reading the file, new pages of the heap) is
@@ -33,6 +35,8 @@ from typing import Any, NamedTuple
 
 from cloud_text import SIZE, write_text
 from compression_job import parse
+from thread_scaling import OPERATIONS
+from thread_scaling import trace as trace_stressor
 
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
@@ -175,6 +179,16 @@ def predict(path: Path, machines: Sequence[MachineProfile]) -> Predicted:
     return Predicted({name: one.total[0] for name, one in times.items()}, ends)
 
 
+def predicted(paths: Sequence[Path], machines: Mapping[str, MachineProfile]) -> dict[str, Any]:
+    """Return seconds by machine, and the ends of ratios' intervals by pair, of a trace, less what a second one takes."""
+    whole, *first = (predict(path, list(machines.values())) for path in paths)
+    seconds = {name: whole.seconds[one.name] - sum(less.seconds[one.name] for less in first) for name, one in machines.items()}
+    names = {one.name: name for name, one in machines.items()}
+    ends = {f"{names[a]} {names[b]}": end for (a, b), end in whole.ends.items()}
+    ends |= {f"{names[b]} {names[a]}": (1 / high, 1 / low) for (a, b), (low, high) in whole.ends.items()}
+    return {"seconds": seconds, "ends": ends}
+
+
 def truth(path: Path, most_range: float, suite: str = "compression") -> dict[str, dict[str, float]]:
     """Return bytes (or bogo operations) a second by workload and CPU, of a suite's rows that say something."""
     found: dict[str, dict[str, float]] = {}
@@ -185,19 +199,26 @@ def truth(path: Path, most_range: float, suite: str = "compression") -> dict[str
     return found
 
 
+def amount(workload: str) -> int:
+    """Return the bytes, or bogo operations of a stressor, that predicted seconds are for."""
+    if workload in OPERATIONS:
+        return OPERATIONS[workload]
+    size, times = WORK[workload]
+    return size * (times - 1)
+
+
 def rows(
     results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     """Yield one row a workload and ordered pair of machines that the table knows."""
     for workload, result in results.items():
-        size, times = WORK[workload]
         names = [name for name in result["seconds"] if cpus.get(name) in known.get(workload, {})]
         for first in names:
-            one = size * (times - 1) / known[workload][cpus[first]]
+            one = amount(workload) / known[workload][cpus[first]]
             yield {"workload": workload, "base": first, "target": "", "predicted": result["seconds"][first], "measured": one}
             for second in names:
                 if second != first:
-                    other = size * (times - 1) / known[workload][cpus[second]]
+                    other = amount(workload) / known[workload][cpus[second]]
                     predicted = result["seconds"][first] / result["seconds"][second]
                     low, high = result["ends"].get(f"{first} {second}", (0.0, 0.0))
                     inside = low * predicted <= one / other <= high * predicted if high else None
@@ -246,23 +267,31 @@ def public_factor(
     return found
 
 
-def groups(pairs: Sequence[Mapping[str, Any]], cpus: Mapping[str, str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the pairs of measured machines, those of workloads that nobody looked at, and those of each half, by name."""
-    found = {
+def divided(found: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the rows of times and those of CPU ratios, without those of stressors."""
+    own = [row for row in found if row["workload"] in WORK]
+    return [row for row in own if not row["target"]], [row for row in own if row["target"]]
+
+
+def groups(found: Sequence[Mapping[str, Any]], cpus: Mapping[str, str]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return CPU ratios by name: stressors, pairs of measured machines, workloads that nobody looked at, and each half."""
+    _, pairs = divided(found)
+    of = {
+        "stressors": [row for row in found if row["target"] and row["workload"] in OPERATIONS],
         "measured": [row for row in pairs if {row["base"], row["target"]} <= MEASURED.keys()],
         "fresh": [row for row in pairs if row["workload"] in FRESH],
     }
     for name in HALVES:
-        found[f"workloads, {name}"] = [row for row in pairs if half(row["workload"]) == name]
-        found[f"CPU models, {name}"] = [row for row in pairs if {half(cpus[row[end]]) for end in ("base", "target")} == {name}]
-    return found
+        of[f"workloads, {name}"] = [row for row in pairs if half(row["workload"]) == name]
+        of[f"CPU models, {name}"] = [row for row in pairs if {half(cpus[row[end]]) for end in ("base", "target")} == {name}]
+    return of
 
 
 def report(
     found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the errors of times and of ratios: over all, by half, by workload, by machine."""
-    times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
+    times, pairs = divided(found)
     yield line("time", map(error, times))
     yield line("CPU ratio, all ordered pairs", map(error, pairs))
     yield line("  one factor for all workloads of a pair", map(error, one_factor(pairs)))
@@ -272,16 +301,15 @@ def report(
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
     if inside:
         yield f"  in the 90 % interval: {sum(inside)} of {len(inside)}"
-    for name, chosen in groups(pairs, cpus).items():
+    for name, chosen in groups(found, cpus).items():
         if chosen:
             yield line(f"  {name}", map(error, chosen))
             yield line("    one factor", map(error, one_factor(chosen)))
     for workload in dict.fromkeys(row["workload"] for row in found):
-        chosen = [row for row in times if row["workload"] == workload]
-        signed = ", ".join(f"{row['base']} {100 * error(row):+.0f}" for row in chosen[:6])
-        ratios = [error(row) for row in pairs if row["workload"] == workload]
-        yield line(f"  {workload}", ratios) + f"  times: {signed} %" if ratios else f"  {workload}: times: {signed} %"
-    for machine in dict.fromkeys(row["base"] for row in found):
+        signed = ", ".join(f"{row['base']} {100 * error(row):+.0f}" for row in times if row["workload"] == workload)
+        ratios = [error(row) for row in found if row["target"] and row["workload"] == workload]
+        yield (line(f"  {workload}", ratios) if ratios else f"  {workload}:") + (f"  times: {signed} %" if signed else "")
+    for machine in dict.fromkeys(row["base"] for row in times):
         yield line(f"  time on {machine}", (error(row) for row in times if row["base"] == machine))
 
 
@@ -293,7 +321,7 @@ def three(errors: Iterable[float]) -> str:
 
 def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]) -> Path:
     """Write benchmarks/results/cloud-truth.json: errors of times and of ratios, and what one factor for each pair errs by."""
-    times, pairs = [row for row in found if not row["target"]], [row for row in found if row["target"]]
+    times, pairs = divided(found)
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
     both = public_factor(pairs, public, cpus)
     values = {
@@ -306,7 +334,7 @@ def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, 
         "machines": len({row["base"] for row in found}),
         "workloads": len({row["workload"] for row in found}),
     }
-    for name, chosen in groups(pairs, cpus).items():
+    for name, chosen in groups(found, cpus).items():
         if chosen:
             values |= {f"{name}_ratios": three(map(error, chosen)), f"{name}_one_factor": three(map(error, one_factor(chosen)))}
     rows = []
@@ -323,6 +351,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--truth", type=Path, required=True)
     parser.add_argument("--python", default=sys.executable, help="an interpreter with brotli, pyzstd and lz4")
+    parser.add_argument("--stress-ng", metavar="PROGRAM")
     parser.add_argument("--machine", action="append", metavar="NAME=CPU", help="default: the measured machines")
     parser.add_argument("--workload", action="append", help="this one alone; repeatable")
     parser.add_argument("--half", choices=["both", "looked"], default="both")
@@ -338,28 +367,25 @@ def main() -> None:
         "the corpus" if write_text(folder / "text.txt") else "generated, of like statistics: the corpus cannot be had here",
     )
     cpus = dict(word.split("=", 1) for word in options.machine) if options.machine else MEASURED
-    known = truth(options.truth, options.most_range)
+    known, public = truth(options.truth, options.most_range), truth(options.truth, PUBLIC_RANGE, "stress-ng")
     if options.half == "looked":
         cpus = {name: cpu for name, cpu in cpus.items() if name in MEASURED or half(cpu) == HALVES[0]}
-    chosen = [one for one in WORK if one in known and (not options.workload or one in options.workload)]
+    stressors = OPERATIONS if options.stress_ng else {}
+    chosen = [one for one in (*WORK, *stressors) if one in known | public and (not options.workload or one in options.workload)]
     chosen = [one for one in chosen if options.half == "both" or half(one) == HALVES[0]]
-    machines = [find_machine(name) for name in cpus]
+    machines = {name: find_machine(name) for name in cpus}
     results: dict[str, dict[str, Any]] = {}
     for workload in chosen:
-        paths = [trace(one, options.python, folder / "traces") for one in jobs(workload, options.python, folder)]
-        if options.stop == "traced":
-            continue
-        whole, first = (predict(path, machines) for path in paths)
-        seconds = {name: whole.seconds[one.name] - first.seconds[one.name] for name, one in zip(cpus, machines, strict=True)}
-        names = {one.name: name for name, one in zip(cpus, machines, strict=True)}
-        ends = {f"{names[a]} {names[b]}": end for (a, b), end in whole.ends.items()}
-        ends |= {f"{names[b]} {names[a]}": (1 / high, 1 / low) for (a, b), (low, high) in whole.ends.items()}
-        results[workload] = {"seconds": seconds, "ends": ends}
-        print(workload, {name: round(value, 4) for name, value in seconds.items()}, file=sys.stderr, flush=True)
+        if workload in WORK:
+            paths = [trace(one, options.python, folder / "traces") for one in jobs(workload, options.python, folder)]
+        else:
+            paths = [path for path in [trace_stressor(workload, options.stress_ng, folder / "traces")] if path]
+        if paths and options.stop != "traced":
+            results[workload] = predicted(paths, machines)
+            print(workload, results[workload]["seconds"], file=sys.stderr, flush=True)
     if results:
-        found = list(rows(results, known, cpus))
+        found = list(rows(results, known | public, cpus))
         (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
-        public = truth(options.truth, PUBLIC_RANGE, "stress-ng")
         print("\n".join(report(found, public, cpus)))
         if options.store:
             print(store(found, public, cpus))
