@@ -22,8 +22,11 @@ BUNDLE_SCHEMA = "convolver.bundle"
 def schema_of(path: str | Path) -> str:
     """Return the schema of a file by its content, not its name.
 
-    Raises :class:`FormatError` when it cannot be read and :class:`SchemaError` when it is no artifact of Convolver's.
+    Raises :class:`FormatError` when it cannot be read, :class:`SchemaError` when it is no artifact of Convolver's and
+    :class:`UsageError` for something that is no path.
     """
+    if not isinstance(path, (str, Path)):
+        raise UsageError(f"{type(path).__name__} is no path of a file.")
     try:
         with open(path, "rb") as file:
             start = file.read(4)

@@ -10,13 +10,13 @@ from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes, without_draws
-from convolver.convolution.convolve import convolve, paper_seconds
+from convolver.convolution.convolve import common_method, convolve, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, anchored, cpu_ratio
 from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.convolution.limit_shares import grouped
 from convolver.convolution.spanning import spanning
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
-from convolver.errors import ReplayError, SchemaError
+from convolver.errors import SchemaError
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
@@ -140,8 +140,7 @@ def predict_from(
     target, which has the base's times.
     """
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
-    if method == "calibrated" and (base.calibration is None or target.calibration is None):
-        method = "curves"  # a ratio of two methods would hold the difference between them
+    method = common_method([base, target], method)
 
     def times_on(machine: MachineProfile, waited: float | None, beside: MachineName | None = None) -> BlockTimes:
         found = convolve(analysis, machine, overlap=overlap, method=method, waiting_seconds=waited)
@@ -194,25 +193,13 @@ def predict_from(
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }
-    timeline = None if events is None else _replayed(events, target, total)
-    if timeline is not None:
+    timeline = None
+    if events is not None:
+        from convolver.mpi.network_replay import replay
+
+        timeline = replay(events, target, total)
         document["replay"] = timeline.summary()
     return Prediction(document, base=times[0], target=times[1], ratio=ratio, analysis=analysis, timeline=timeline)
-
-
-def _replayed(events: Events | str | Path, target: MachineProfile, ratio: float) -> Timeline:
-    """Return the run on the target's network, its bursts divided by the ratio."""
-    from convolver.mpi.network import network_from_profile
-    from convolver.mpi.network_replay import replay
-    from convolver.mpi.sources import load_events
-
-    if isinstance(events, (str, Path)):
-        events = load_events(events)
-    if not target.network:
-        raise ReplayError(
-            f"The profile of '{target.name}' has no network; add one, or use `convolver replay` with a configuration."
-        )
-    return replay(events, network_from_profile(dict(target.network), events.ranks), ratio)
 
 
 def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float | None]:

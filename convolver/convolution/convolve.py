@@ -9,6 +9,7 @@ pattern; a dirty line that leaves a level adds the cost of its write-back. docs/
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,6 +61,12 @@ def check_choices(overlap: str, method: str) -> None:
         raise UsageError(f"'{method}' is no method; choose one of {', '.join(METHODS)}.")
 
 
+def common_method(machines: Iterable[MachineProfile], method: str = "calibrated") -> str:
+    """Return the method that serves all machines: ``calibrated`` only where each has coefficients, since a ratio of two methods
+    would hold the difference between them."""
+    return "curves" if method == "calibrated" and any(one.calibration is None for one in machines) else method
+
+
 def convolve(
     analysis: Analysis,
     machine: MachineName,
@@ -77,9 +84,12 @@ def convolve(
     else module, else program. ``waiting_seconds``: what the program was seen to wait on this machine, kept beside the times.
 
     Raises :class:`ProvenanceError` for a machine that was not analyzed, :class:`CoverageError` when no reference was sampled,
-    :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method.
+    :class:`PredictionError` when the profile has no curves, :class:`UsageError` for an unknown rule or method,
+    and for something that is no analysis.
     """
     check_choices(overlap, method)
+    if not isinstance(analysis, Analysis):
+        raise UsageError(f"{type(analysis).__name__} is no analysis of a program; analyze() makes one.")
     machine = as_machine(machine)
     part, signature = analysis.of(machine), analysis.signature
     where, costs = part.falls, machine_costs(machine)
@@ -87,7 +97,7 @@ def convolve(
     covered = float(memops[where.sampled].sum())
     if memops.sum() and not covered:
         raise CoverageError("No reference of the program was sampled, so nothing is known of its memory; trace it more densely.")
-    used = "curves" if method == "calibrated" and machine.calibration is None else method
+    used = common_method([machine], method)
     core = None if part.core is None else CoreSeconds.of_cycles(part.core, machine)
     times = _TIMES[used](signature.table, where, costs, machine, overlap, core)
     coverage = covered / memops.sum() if memops.sum() else 1.0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
-from convolver.errors import PredictionError, ProvenanceError, SchemaError
+from convolver.errors import PredictionError, ProvenanceError, SchemaError, UsageError
 from convolver.foreign_text import visible
 from convolver.schema import DocumentArtifact
 
@@ -124,8 +124,11 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
     """Return base time / target time of one program. A pure function.
 
     Raises :class:`ProvenanceError` when the times are of two programs or of two runs, and :class:`PredictionError` when the
-    target needs no time at all.
+    target needs no time at all, :class:`UsageError` for something else than block times.
     """
+    for times in (base, target):
+        if not isinstance(times, BlockTimes):
+            raise UsageError(f"{type(times).__name__} are no block times; convolve() makes them.")
     if base.inputs.get("signature") != target.inputs.get("signature"):
         raise ProvenanceError(
             "The two tables of block times are of different signatures; a CPU ratio needs one program on two machines."

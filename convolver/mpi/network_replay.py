@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.replay_core import PackedEvents, RunResult
 from convolver.errors import ReplayError, UsageError
-from convolver.machine.profile import MachineProfile
+from convolver.machine.catalog import MachineName, as_machine
+from convolver.mpi.cfg import Configuration
 from convolver.mpi.events import EventKind, Events, Op
 from convolver.mpi.network import Network, network_from_profile
+from convolver.mpi.sources import load_events
 from convolver.mpi.timeline import Timeline, make_timeline
 from convolver.progress import SILENT, Progress
-
-if TYPE_CHECKING:
-    from convolver.mpi.cfg import Configuration
 
 Ratio = float | NDArray[np.float64]
 
 
 def replay(
-    events: Events,
-    machine: Network | Configuration | MachineProfile,
+    events: Events | str | Path,
+    machine: Network | Configuration | MachineName,
     ratio: Ratio = 1.0,
     *,
     burst_ratio: NDArray[np.float64] | None = None,
@@ -34,22 +34,28 @@ def replay(
 
     ``ratio`` is one number or one a rank, ``burst_ratio`` one a record (only bursts count); both divide, so 2.0 is twice as fast,
     and multiply with the machine's own node and module ratios. Without ``record`` only the per-rank totals are kept.
-    Raises :class:`ReplayError` for a deadlock (naming the cycle of ranks and records) or a machine that is too small, and
-    :class:`FormatError` for contradictory events.
+    Raises :class:`ReplayError` for a deadlock (naming the cycle of ranks and records) or a machine that is too small,
+    :class:`FormatError` for contradictory events, and :class:`UsageError` for what is no events or no machine.
     """
+    if isinstance(events, (str, Path)):
+        events = load_events(events)
+    if not isinstance(events, Events):
+        raise UsageError(f"{type(events).__name__} is no recorded run; give its events or the path of its file.")
     progress.start("Replaying", events.records)
     timeline = Replayer(events).run(as_network(machine, events.ranks), ratio, burst_ratio=burst_ratio, record=record)
     progress.finish()
     return timeline
 
 
-def as_network(machine: Network | Configuration | MachineProfile, ranks: int) -> Network:
-    """Return the network of a machine for a run of ``ranks`` tasks; raises :class:`UsageError` for a profile without one."""
-    if isinstance(machine, MachineProfile):
-        if not machine.network:
-            raise UsageError(f"The machine '{machine.name}' has no network section; measure one with 'convolver mpi network'.")
-        return network_from_profile(dict(machine.network), ranks)
-    return machine if isinstance(machine, Network) else Network(machine)
+def as_network(machine: Network | Configuration | MachineName, ranks: int) -> Network:
+    """Return the network of a machine for a run of ``ranks`` tasks; raises :class:`ReplayError` for a profile without one and
+    :class:`UsageError` for what is no machine."""
+    if isinstance(machine, (Network, Configuration)):
+        return machine if isinstance(machine, Network) else Network(machine)
+    profile = as_machine(machine)
+    if not profile.network:
+        raise ReplayError(f"The machine '{profile.name}' has no network section; measure one with 'convolver mpi network'.")
+    return network_from_profile(dict(profile.network), ranks)
 
 
 class Replayer:

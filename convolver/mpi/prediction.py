@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from convolver.analyzing.analyze import analyze
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.convolve import convolve
+from convolver.convolution.convolve import common_method, convolve
 from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
@@ -56,8 +56,7 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
         machines = (base, target)
         analysis = analyze(trace, machines)
-        method = "calibrated" if all(one.calibration for one in machines) else "curves"  # one and the same for both
-        found = {one.name: convolve(analysis, one, overlap=overlap, method=method) for one in machines}
+        found = {one.name: convolve(analysis, one, overlap=overlap, method=common_method(machines)) for one in machines}
         threads = ThreadReplay.of(trace)
         if threads is not None:
             found = {one.name: threads.added(one, found[one.name], cores or threads.threads) for one in machines}

@@ -13,7 +13,7 @@ import polars as pl
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.program_analysis import Analysis
-from convolver.convolution.convolve import convolve
+from convolver.convolution.convolve import common_method, convolve
 from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
@@ -124,9 +124,8 @@ class Predictor:
         return found, paths
 
     def _methods(self) -> dict[str, dict[str, Any]]:
-        """Return the methods with their options: one model for all machines, or a CPU ratio would hold the difference of two."""
-        calibrated = all(machine.calibration for machine in self.machines.values())
-        return METHODS if calibrated else {**METHODS, "model": {"method": "curves"}}
+        """Return the methods with their options: one model for all machines."""
+        return {**METHODS, "model": {"method": common_method(self.machines.values())}}
 
     def measured(self, job: Job) -> dict[str, dict[str, Any]]:
         """Return what was measured of a job by the names of the conditions under which it can be predicted."""

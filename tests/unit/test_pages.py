@@ -55,6 +55,14 @@ def test_pages_keep_to_their_budget_of_words():
     assert all(len(line) <= 160 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_paths_that_pages_of_developers_name_are_there(page):
+    named = set(re.findall(r"`([\w./*]+/[\w./*]*)`", (ROOT / page).read_text()))
+    patterns = {name: re.sub(r"\b[A-Z]+\b|(?<=_)[A-Z]+", "*", name).rstrip("/") for name in named}
+    assert named
+    assert not [name for name, one in patterns.items() if not [*ROOT.glob(one), *(ROOT / "convolver").glob(one)]]
+
+
 def test_a_result_that_is_missing_is_named():
     with pytest.raises(result_tables.StaleResultError, match="no-such-result"):
         result_tables.current("<!-- result no-such-result: table -->\n<!-- /result -->")

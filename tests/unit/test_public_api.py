@@ -45,6 +45,22 @@ def test_unknown_name_is_an_attribute_error():
         _ = cv.nonsense
 
 
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda: cv.convolve(None, "server-hbm"), "NoneType is no analysis"),
+        (lambda: cv.convolve("cg.cvt", "server-hbm"), "str is no analysis"),
+        (lambda: cv.cpu_ratio(None, None), "NoneType are no block times"),
+        (lambda: cv.replay(None, "server-hbm"), "NoneType is no recorded run"),
+        (lambda: cv.replay("nowhere.parquet", "server-hbm"), "nowhere.parquet"),
+        (lambda: cv.load(3), "int is no path"),
+    ],
+)
+def test_what_is_something_else_is_refused_in_one_sentence(call, what):
+    with pytest.raises(cv.ConvolverError, match=what):
+        call()
+
+
 def test_import_loads_no_heavy_library():
     code = "import sys, convolver; print([m for m in ('numpy', 'polars', 'scipy', 'rich') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
