@@ -119,7 +119,7 @@ def agreements(command: list[str], folder: Path) -> list[Agreement]:
     return found
 
 
-def _seconds(words: list[str], cache: Path) -> float:
+def processor_seconds(words: list[str], cache: Path) -> float:
     """Return the processor time of a command of Convolver."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -132,13 +132,13 @@ def _seconds(words: list[str], cache: Path) -> float:
 def cost(command: list[str], folder: Path, engine: str) -> tuple[float, float, float, float]:
     """Return megabytes of the trace, processor seconds of tracing, of a first prediction and of one more."""
     cvt = folder / "long.cvt"
-    traced = _seconds(["trace", "--engine", engine, "--force", "-o", str(cvt), "--", *command], folder)
+    traced = processor_seconds(["trace", "--engine", engine, "--force", "-o", str(cvt), "--", *command], folder)
     words = ["predict", str(cvt), "--base", MACHINES[0], "--target", MACHINES[1]]
     cold, warm = [], []
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as cache:
-            cold.append(_seconds(words, Path(cache)))
-            warm.append(_seconds(words, Path(cache)))
+            cold.append(processor_seconds(words, Path(cache)))
+            warm.append(processor_seconds(words, Path(cache)))
     return cvt.stat().st_size / 1e6, traced, median(cold), median(warm)
 
 
