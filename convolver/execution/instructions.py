@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from convolver.execution.kinds import integer_kind, vector_kind
-from convolver.execution.registers import NUMBERS, STACK_POINTER, is_partial, is_vector
+from convolver.execution.registers import ACCUMULATOR, NUMBERS, STACK_POINTER, is_partial, is_vector
 
 _ZERO_IDIOM = re.compile(r"v?(xor|sub|pxor|xorp[sd]|psub[bwdq]|pxor[dq]|pandn|pcmpgt[bwdq])")
 _SAME_READS_NOTHING = re.compile(r"v?pcmpeq[bwdq]")
@@ -22,14 +22,18 @@ _ADDS_CONSTANT = frozenset(("add", "sub", "inc", "dec"))
 _MOVED = re.compile(r"mov|movabs|pop|cmov\w+")
 _NO_ACCESS = re.compile(r"lea|nop")
 _ONLY_READ = re.compile(r"prefetch\w*|cmp|test|v?u?comis[sd]|bt|v?p?test(p[sd])?|push|call|jmp")
-_CHANGES_STACK = re.compile(r"push\w*|pop\w*|call|ret\w*|leave")
+_POPS = re.compile(r"pop(f[dq]?|aw|al)?")
+_CHANGES_STACK = re.compile(rf"push\w*|{_POPS.pattern}|call|ret\w*|leave")
+_EIGHT_GATHERED = re.compile(r"vgatherdps|vpgatherdd")
+_SIGN_ALONE = frozenset(("cwd", "cdq", "cqo"))
+"""Write what is above the accumulator, which they only read."""
 _FROM_MEMORY = ((re.compile(r"vinsert[fi]\w+"), "v_logic"), (re.compile(r"v?cvt(ps2pd|dq2pd|ss2sd)"), "fp_convert_wide_load"))
 """Kinds of instructions that move nothing between lanes where an operand comes from memory."""
 _LEA = {(False, False): "lea", (True, False): "lea_scaled", (False, True): "lea_parts", (True, True): "lea_slow"}
 """The kind of an address computation, by whether its index is scaled and whether it has three parts."""
 WIDEST = 64
 """Bytes of vectors whose kinds are their own: many cores take two turns for them, or close a port."""
-_MORE_SLOTS = {"xchg": 2, "call": 1, "ret": 1, "cmpxchg": 4, "xadd": 2, "leave": 2, "loop": 3, "cmc": 0, "shld": 1, "mul": 1}
+_MORE_SLOTS = {"xchg": 2, "call": 1, "ret": 1, "cmpxchg": 4, "xadd": 2, "leave": 2, "loop": 3, "shld": 1, "mul": 1, "mulx": 1}
 
 
 class Instruction(NamedTuple):
@@ -170,7 +174,7 @@ class _Reading:
         name = self.mnemonic
         if name.startswith(("push", "call")):
             return self.memory is not None, True
-        if name.startswith(("pop", "ret", "leave")):
+        if name.startswith(("ret", "leave")) or _POPS.fullmatch(name):
             return True, self.memory is not None
         if self.memory is None:
             return (name.startswith(("lods", "movs", "cmps", "scas")) and self._is_string()), (
@@ -215,6 +219,8 @@ class _Reading:
                 return "shift_by_register"
             if self.mnemonic in ("bt", "bts", "btr", "btc") and self.memory is not None and self.registers:
                 return "test_bit_string"
+            if self.mnemonic == "imul" and len(self.operands) == 1:
+                return "multiply_wide"
             return integer_kind(self.mnemonic, self.width())
         if self.memory is not None:
             for pattern, near in _FROM_MEMORY:
@@ -225,10 +231,12 @@ class _Reading:
             vectors = [is_vector(self._number(o.reg) or 0) for o in self.registers]
             if self.memory is None and not all(vectors):
                 return "general_to_v" if vectors[0] else "v_to_general"
-        if kind == "v_lanes" and self.width() <= 16:
+        if kind.startswith("v_lanes") and self.width() <= 16:
             return "v_shuffle"
         if self.width() > 16 and re.fullmatch(r"vpmov[sz]x\w+", self.mnemonic):
             return "v_lanes_widen"
+        if self.width() > 16 and _EIGHT_GATHERED.fullmatch(self.mnemonic):
+            return "gather_eight"
         if kind.startswith("fp_convert"):
             if not is_vector(self._number(self.registers[0].reg) or 0):
                 return "fp_to_general"
@@ -279,6 +287,8 @@ class _Reading:
         merging = merging or (bool(first) and self.mnemonic.startswith("cmov"))
         if merging and (number := self._number(first)) in writes and number is not None:
             reads |= {number}
+        if self.mnemonic in _SIGN_ALONE:
+            writes -= {ACCUMULATOR}
         if _CHANGES_STACK.fullmatch(self.mnemonic):
             reads, writes = reads - {STACK_POINTER}, writes - {STACK_POINTER}
         return reads, writes

@@ -42,7 +42,7 @@ def _flags(one: Instruction) -> int:
     flags = native.LOAD * one.loads | native.STORE * one.stores | native.VECTOR * one.vector | native.PLAIN * one.plain
     if one.kind == NO_WORK or one.idiom:
         flags |= native.NO_PORT
-    if one.kind == "gather":
+    if one.kind.startswith("gather"):
         flags |= native.ELEMENTS
     if one.mnemonic.startswith("rep"):
         flags |= native.REPEATED
@@ -81,9 +81,10 @@ def _class(table: CoreTable, name: str) -> PortClass:
 
 
 def _kind_of(table: CoreTable, one: Instruction) -> str:
-    """Return the name of an instruction's kind; some tables have kinds of their own for vectors of a width."""
-    own = f"{one.kind}_{one.width_bytes}"
-    return own if one.vector and own in table.kinds else one.kind
+    """Return the name of an instruction's kind in a table; some have kinds of their own for vectors of a width."""
+    if one.kind == NO_WORK:
+        return NO_WORK
+    return table.nearest(f"{one.kind}_{one.width_bytes}" if one.vector else one.kind)
 
 
 def _row(one: Instruction) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FLAGS = 80
+ACCUMULATOR = 0
 STACK_POINTER = 4
 _GENERAL = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
 _MASKS, _FLOATING, _VECTORS = 70, 82, 32

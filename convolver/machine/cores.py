@@ -28,6 +28,7 @@ WIDTHS = ("issue_width", "retire_width", "fetch_width", *BUFFERS, *REGISTER_FILE
 DIVIDED = (*WIDTHS, "decode_width", "decoded_ops", "near_targets", "code_bytes", "near_pages", "loop_buffer")
 """Parameters of which each of a core's threads has a part."""
 MEMORY_PORTS = ("load", "store", "vector_load")
+_WIDTH_NAMES = ("_16", "_32", "_64")
 
 
 class InstructionKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,11 +93,20 @@ class CoreTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             mask |= 1 << self.ports.index(name)
         return mask
 
+    def nearest(self, name: str) -> str:
+        """Return the kind that stands for one in this table: itself, or what is left of its name without its last words. The
+        bytes at its end go last."""
+        base, width = (name[:-3], name[-3:]) if name.endswith(_WIDTH_NAMES) else (name, "")
+        while base:
+            for one in (base + width, base):
+                if one in self.kinds:
+                    return one
+            base = base.rpartition("_")[0]
+        return "unknown"
+
     def kind(self, name: str) -> InstructionKind:
         """Return how a kind executes: itself, or the nearest that the table has."""
-        while name not in self.kinds and "_" in name:
-            name = name.rpartition("_")[0]
-        return self.kinds.get(name, self.kinds["unknown"])
+        return self.kinds[self.nearest(name)]
 
     def with_params(self, **changes: int) -> CoreTable:
         """Return the table with other parameters."""

@@ -38,6 +38,13 @@ def test_vectors_of_a_width_have_a_kind_of_their_own_where_the_table_says_so():
     assert _kind_of(find_core("skylake"), add) == "fp_add"
 
 
+def test_a_kind_without_its_own_line_keeps_its_width():
+    nearest = find_core("zen4").nearest
+    assert nearest("v_lanes_insert_64") == "v_lanes_64"
+    assert (nearest("fp_convert_wide_64"), nearest("v_integer_absolute_16")) == ("fp_convert_wide", "v_integer")
+    assert (nearest("v_lanes_insert_32"), nearest("nothing_such")) == ("v_lanes", "unknown")
+
+
 def test_flags_go_before_the_model_and_a_guess_says_so():
     older = {"vendor": "GenuineIntel", "family": "6", "model_number": "85"}
     assert choose_core({**older, "vector_sets": ["avx512_fp16"]})[1] == "flags"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from convolver.execution import instructions
 from convolver.execution.instructions import UNKNOWN, decode
 
-RAX, RCX, RBX, RSI, FLAGS = 0, 1, 3, 6, 80
+RAX, RCX, RDX, RBX, RSI, FLAGS = 0, 1, 2, 3, 6, 80
 XMM0, XMM1, XMM2, XMM3 = 32, 33, 34, 35
 K1, K2, K3 = 71, 72, 73
 
@@ -59,6 +59,14 @@ CASES = {
     "kandq k3, k2, k1": ("c4e1ec41d9", "v_integer", (K1, K2), (), (K3,), ""),
     "prefetcht0 [rbx+rcx*4]": ("0f180c8b", "none", (), (RCX, RBX), (), "load"),
     "prefetchw [rax]": ("0f0d08", "none", (), (RAX,), (), "load"),
+    "popcnt rbx, rcx": ("f3480fb8d9", "count", (RCX,), (), (RBX, FLAGS), ""),
+    "pop rax": ("58", "none", (), (), (RAX,), "load"),
+    "cqo": ("4899", "alu_sign", (RAX,), (), (RDX,), ""),
+    "mul rbx": ("48f7e3", "multiply_wide", (RAX, RBX), (), (RAX, RDX, FLAGS), ""),
+    "imul rbx": ("48f7eb", "multiply_wide", (RAX, RBX), (), (RAX, RDX, FLAGS), ""),
+    "rsqrtps xmm1, xmm2": ("0f52ca", "fp_multiply", (XMM2,), (), (XMM1,), ""),
+    "vgatherdps ymm3, [rax+ymm2*4], ymm1": ("c4e275921c90", "gather_eight", (XMM1,), (RAX, XMM2), (XMM3,), "load"),
+    "vinserti128 zmm": ("62f36d4838d901", "v_lanes_insert_64", (XMM1, XMM2), (), (XMM3,), ""),
     "lock add qword [rax], 1": ("f048830001", "atomic", (), (RAX,), (FLAGS,), "load store"),
 }
 
