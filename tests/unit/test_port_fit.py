@@ -73,6 +73,13 @@ def fitted(file):
     return fit_ports(measured["alone"], mixes, measured.get("slots") or dict.fromkeys(kinds, 1), measured.get("width", 6))
 
 
+def measured_mixes(file):
+    """Return the cycles of mixes in a file by their two kinds."""
+    measured = json.loads(Path(__file__).with_name(file).read_text())
+    kinds = list(measured["alone"])
+    return {(kinds[kind], kinds[other]): cycles for kind, _, other, _, cycles in measured["mixes"]}
+
+
 @pytest.fixture(scope="module")
 def zen3():
     """The fit of mixes measured on an AMD Zen 3 server."""
@@ -110,6 +117,57 @@ def test_zen3_shares_its_integer_ports_as_published(zen3):
     assert ports["shift"].bit_count() == (ports["shift"] & alu).bit_count() == 2
     assert (ports["branch"] & alu).bit_count() == 1
     assert alu & ports["v_logic"] == 0
+
+
+def test_zen3_blends_and_crosses_lanes_where_it_multiplies(zen3):
+    """The same guide: blends by a mask on FP0 and FP1; so is what crosses lanes, in a unit that takes one a cycle."""
+    product = zen3.ports["fp_multiply"]
+    assert zen3.ports["v_blend"] == product
+    assert product[0] in zen3.ports["v_lanes"]
+    assert kind_cycles(zen3.ports["v_lanes"]) == 1
+
+
+def test_zen3_sets_and_moves_by_flags_on_the_two_units_without_shifts(zen3):
+    """The same guide: ALU0 and ALU3, which also resolve branches; shifts on ALU1 and ALU2, multiplications on ALU1."""
+    ports = {kind: one[0] for kind, one in zen3.ports.items()}
+    conditional, shift = ports["conditional"], ports["shift"]
+    assert zen3.ports["conditional"] == zen3.ports["conditional_set"] == (conditional,)
+    assert (conditional & shift, conditional | shift) == (0, ports["alu"])
+    assert ports["branch"] & ports["alu"] & ~conditional == 0
+    assert (ports["multiply"].bit_count(), ports["multiply"] & ~shift) == (1, 0)
+
+
+def test_zen3_splits_sums_of_three_and_tzcnt_into_a_shift_and_an_addition(zen3):
+    """uops.info has two micro-operations of each."""
+    two = (zen3.ports["shift"][0], zen3.ports["alu"][0])
+    assert all(zen3.ports[kind] == two for kind in ("lea_parts", "lea_slow", "count_trailing"))
+
+
+def test_zen3_moves_between_files_over_one_port_a_cycle(zen3):
+    """To general registers on a unit that shifts and does not multiply; back on one that resolves branches, and where it adds
+    (FP2). Comparisons are additions that set flags."""
+    add, conditional, branch = (zen3.ports[kind][0] for kind in ("fp_add", "conditional", "branch"))
+    (out,) = zen3.ports["v_to_general"]
+    assert (out.bit_count(), out & ~zen3.ports["shift"][0], out & zen3.ports["multiply"][0]) == (1, 0, 0)
+    assert zen3.ports["fp_to_general"][1] == out
+    number, flags = zen3.ports["fp_compare"]
+    assert (number & ~add, flags & ~conditional, flags & branch) == (0, 0, 0)
+    assert set(zen3.ports["general_to_v"]) == {add, conditional & branch}
+    assert all(mask & ~add == 0 for mask in zen3.ports["general_to_fp"])
+    kinds = ("v_to_general", "fp_to_general", "fp_compare", "general_to_v", "general_to_fp")
+    assert {kind_cycles(zen3.ports[kind]) for kind in kinds} == {1.0}
+
+
+def test_zen3_multiplies_and_adds_in_one_where_it_multiplies_but_not_there_alone(zen3):
+    """The same guide: FP0 and FP1, whose third operand comes through the other two, which no set of ports says: beside
+    additions it takes a third longer, neither 0.5 cycles nor 0.75. The fit shares one of the two."""
+    fused, product = zen3.ports["fp_fma"], zen3.ports["fp_multiply"]
+    assert fused[0] & product[0]
+    assert fused[0].bit_count() == 2
+    measured = measured_mixes("zen3-mixes.json")
+    assert measured["fp_multiply", "fp_fma"] == pytest.approx(1.0, rel=0.03), "they share all ports"
+    assert measured["fp_add", "fp_fma"] == pytest.approx(0.68, rel=0.03)
+    assert mixed(fused, product, even=True) == pytest.approx(1.0, rel=0.3)
 
 
 def test_zen5_has_more_integer_ports_and_the_vector_ports_of_its_line(zen5):
