@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -61,28 +63,72 @@ class PortFit(NamedTuple):
     errors: NDArray[np.float64]
 
 
-_BITS = np.array([value.bit_count() for value in range(1 << PORTS)], dtype=np.int64)
-_UNIONS = [tuple(index for index in range(4) if number >> index & 1) for number in range(1, 16)]
+_SIZES = np.array([max(value.bit_count(), 1) for value in range(1 << PORTS)], dtype=np.float64)
+_HAS = np.array([[float(value >> port & 1) for value in range(1 << PORTS)] for port in range(PORTS)])
+
+Masks = Sequence[NDArray[np.int16]]
+"""Ports of one micro-operation after the other, as arrays that broadcast."""
+Counts = Sequence[NDArray[np.float64]]
+"""How many there are of each."""
 
 
-def mix_cycles(first: NDArray[np.int64], counts: NDArray[np.float64], *, even: bool = False) -> NDArray[np.float64]:
-    """Return the cycles of mixes: arrays (..., 4) of the ports of their micro-operations (0: none) and how many there are of
-    each; ``even``: each port gets its share of each of them."""
-    if even:
-        shares = np.where(first > 0, counts / np.maximum(_BITS[first], 1), 0.0)
-        loads = [((first >> port & 1) * shares).sum(axis=-1) for port in range(PORTS)]
-        return np.asarray(np.max(loads, axis=0))
-    most = np.zeros(np.broadcast_shapes(first.shape, counts.shape)[:-1])
-    for chosen in _UNIONS:
-        union = np.bitwise_or.reduce(first[..., list(chosen)], axis=-1)
-        inside = ((first & ~union[..., None]) == 0) & (first > 0)
-        most = np.maximum(most, (inside * counts).sum(axis=-1) / np.maximum(_BITS[union], 1))
+def _ideal_cycles(masks: Masks, counts: Counts) -> NDArray[np.float64]:
+    """Return the cycles of mixes whose micro-operations start on whichever port is free."""
+    most = np.zeros(())
+    for chosen in range(1, 1 << len(masks)):
+        union = reduce(np.bitwise_or, [mask for number, mask in enumerate(masks) if chosen >> number & 1])
+        inside = [
+            count if chosen >> number & 1 else np.where(mask & ~union, 0.0, count)
+            for number, (mask, count) in enumerate(zip(masks, counts, strict=True))
+        ]
+        most = np.maximum(most, reduce(np.add, inside) / _SIZES[union])
     return most
 
 
+def _even_cycles(masks: Masks, counts: Counts) -> NDArray[np.float64]:
+    """Return the cycles of mixes where each port gets its share of each micro-operation."""
+    shares = [count / _SIZES[mask] for mask, count in zip(masks, counts, strict=True)]
+    most = np.zeros(())
+    for port in range(PORTS):
+        loads = [share * _HAS[port][mask] for mask, share in zip(masks, shares, strict=True)]
+        most = np.maximum(most, reduce(np.add, loads))
+    return most
+
+
+def mix_cycles(first: Ports, other: Ports, counts: tuple[float, float], *, even: bool = False) -> float:
+    """Return the cycles of a mix of two kinds, so many of each; ``even``: each port gets its share of each micro-operation."""
+    masks = [np.array(mask, dtype=np.int16) for mask in (*first, *other)]
+    own = [np.array(float(count)) for count in (*[counts[0]] * len(first), *[counts[1]] * len(other))]
+    return float((_even_cycles if even else _ideal_cycles)(masks, own))
+
+
+@lru_cache(maxsize=4096)
 def kind_cycles(ports: Ports) -> float:
     """Return the cycles of one of many instructions of a kind."""
-    return float(mix_cycles(_four([ports], [()])[0, 0], np.ones(4)))
+    return mix_cycles(ports, (), (1.0, 0.0))
+
+
+def _by_length(kinds: Sequence[Ports]) -> list[tuple[NDArray[np.intp], list[NDArray[np.int16]]]]:
+    """Return the places of kinds with one micro-operation and of those with two, and the ports of each of these."""
+    lengths = np.array([len(ports) for ports in kinds], dtype=np.intp)
+    places = [np.flatnonzero(lengths == length) for length in (1, 2)]
+    found = [[kinds[place] for place in one.tolist()] for one in places]
+    return [(one, list(np.array(own, dtype=np.int16).T)) for one, own in zip(places, found, strict=True) if own]
+
+
+def _pair_cycles(
+    options: Sequence[Ports], others: Sequence[Ports], counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cycles of each option with each other kind, so many of both (counts: others, 2), where micro-operations start on
+    whichever port is free, and where each port gets its share."""
+    ideal, even = np.zeros((2, len(options), len(others)))
+    for rows, own in _by_length(options):
+        for columns, their in _by_length(others):
+            masks = [mask[:, None] for mask in own] + [mask[None] for mask in their]
+            number = [counts[columns, which][None] for which in (*[0] * len(own), *[1] * len(their))]
+            place = np.ix_(rows, columns)
+            ideal[place], even[place] = _ideal_cycles(masks, number), _even_cycles(masks, number)
+    return ideal, even
 
 
 def _share(beyond: NDArray[np.float64], width: float) -> NDArray[np.float64]:
@@ -90,11 +136,8 @@ def _share(beyond: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     return np.clip(0.5 + beyond / width, 0.0, 1.0)
 
 
-def _four(first: Sequence[Ports], other: Sequence[Ports]) -> NDArray[np.int64]:
-    """Return all pairs of two lists as an array (first, other, 4)."""
-    one, two = (np.array([(*ports, 0)[:2] for ports in kinds], dtype=np.int64) for kinds in (first, other))
-    shape = (len(one), len(two), 2)
-    return np.concatenate([np.broadcast_to(one[:, None], shape), np.broadcast_to(two[None], shape)], axis=-1)
+def _all_ports(kinds: Sequence[Ports]) -> NDArray[np.int16]:
+    return np.array([reduce(operator.or_, ports, 0) for ports in kinds], dtype=np.int16)
 
 
 class _Search:
@@ -113,26 +156,25 @@ class _Search:
     def logarithms(self, kind: str, options: Sequence[Ports]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return by how much each option errs on each mix with a placed kind, and what it costs beside: (options, mixes)."""
         known = [one for one in self.partners[kind] if one[0] in self.placed]
-        ports = _four(options, [self.placed[other] for other, *_ in known])
-        counts = np.array([(count, count, others, others) for _, count, others, _ in known], dtype=float)
+        mixes: dict[tuple[Ports, int, int], int] = {}  # many kinds have the same ports
+        which = [mixes.setdefault((self.placed[other], count, others), len(mixes)) for other, count, others, _ in known]
+        partners, counts = [ports for ports, *_ in mixes], np.array([numbers for _, *numbers in mixes], dtype=float)
         measured = np.array([cycles for *_, cycles in known])
         issued = (
             np.array([count * self.slots[kind] + others * self.slots[other] for other, count, others, _ in known]) / self.width
         )
-        ideal, even = (np.maximum(mix_cycles(ports, counts, even=way), issued) for way in (False, True))
+        ideal, even = (np.maximum(way[:, which], issued) for way in _pair_cycles(options, partners, counts))
         slower = np.array([max(count * self.alone[kind], others * self.alone[other]) for other, count, others, _ in known])
         apart = _share(1 + APART - measured / np.maximum(slower, issued), APART)
         wrong = apart * _share(ideal / measured - 1 - TOGETHER, TOGETHER)
         errors = np.minimum(np.abs(np.log(ideal / measured)), np.abs(np.log(even / measured)) + EVEN)
-        one, two = (np.bitwise_or.reduce(ports[..., which], axis=-1) for which in (slice(2), slice(2, 4)))
-        shared = apart * ((one & two) > 0)
+        shared = apart * ((_all_ports(options)[:, None] & _all_ports(partners)[which]) > 0)
         return np.where(wrong > 0.5, np.abs(np.log(ideal / measured)), errors), CONTRADICTION * wrong + SHARED * shared
 
     def costs(self, kind: str, options: Sequence[Ports]) -> NDArray[np.float64]:
         """Return what each option leaves unexplained."""
         least = self.slots[kind] / self.width
-        single = _four(options, [()])[:, 0]
-        alone = np.maximum(mix_cycles(single, np.ones(4)), least)
+        alone = np.array([max(kind_cycles(ports), least) for ports in options])
         cost = ALONE * np.log(alone / max(self.alone[kind], least)) ** 2 + SECOND * (np.array([len(o) for o in options]) - 1)
         if any(other in self.placed for other, *_ in self.partners[kind]):
             errors, beside = self.logarithms(kind, options)
@@ -153,12 +195,8 @@ class _Search:
         for mask in used:
             seen |= mask
         free = [1 << port for port in range(PORTS) if not seen >> port & 1]
-
-        def first_ones(ports: Ports) -> bool:
-            new = [bit for bit in free if any(mask & bit for mask in ports)]
-            return new == free[: len(new)]
-
-        return [ports for ports in found if first_ones(ports)]
+        first_ones = {sum(free[:count]) for count in range(len(free) + 1)}
+        return [ports for ports, own in zip(found, _all_ports(found).tolist(), strict=True) if own & ~seen in first_ones]
 
     def place(self, kind: str) -> bool:
         """Give a kind the ports that explain it best; returns whether they are others than before."""

@@ -17,7 +17,7 @@ from convolver.execution.mapped import mapped_core
 from convolver.machine.core_figures import MixedKind
 from convolver.machine.cores import find_core
 from convolver.probing.machine_probe import default_cpu
-from convolver.probing.port_fit import PORTS, Mix, _four, fit_ports, kind_cycles, mix_cycles
+from convolver.probing.port_fit import PORTS, Mix, fit_ports, kind_cycles, mix_cycles
 from convolver.probing.port_probe import port_figures, port_samples
 from tests.synthetic import machine
 
@@ -25,7 +25,7 @@ MASKS = st.integers(1, (1 << PORTS) - 1)
 
 
 def mixed(first, other, count=1.0, others=1.0, *, even=False):
-    return float(mix_cycles(_four([first], [other])[0, 0], np.array([count, count, others, others]), even=even))
+    return mix_cycles(first, other, (count, others), even=even)
 
 
 def together(first, other):
