@@ -101,7 +101,7 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
     Raises :class:`UsageError` for a command that does not exist and :class:`TracerError` for one that cannot be started; warns
     with :class:`NoiseWarning` where the runs differ by more than a quiet machine makes them.
     """
-    argv = check_command(argv)
+    argv = check_command(argv, scan=False)
     progress.start(f"Running {os.path.basename(argv[0])} natively", total=runs)
     try:
         times = []

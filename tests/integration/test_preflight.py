@@ -12,6 +12,7 @@ import pytest
 from convolver.errors import TracerError, UsageError
 from convolver.tracing.avx512 import candidates, find_avx512
 from convolver.tracing.engine_choice import alternatives
+from convolver.tracing.measure import measure
 from convolver.tracing.preflight import check_command, resolve_command
 
 VECTOR = """
@@ -66,6 +67,14 @@ def test_avx512_code_in_a_library_of_the_programs_own_is_refused(tmp_path):
 )
 def test_code_that_never_runs_avx512_is_not_refused(tmp_path, source, flags):
     assert find_avx512(compile_c(tmp_path, source, *flags)) is None
+
+
+@needs_objdump
+def test_native_runs_are_measured_whatever_their_instructions(tmp_path):
+    never = CHOSEN.replace('__builtin_cpu_supports("avx512f")', "argc > 5").replace("plain", "scale")
+    path = compile_c(tmp_path, never, "-mprefer-vector-width=512", "-O3")
+    assert find_avx512(path) is not None
+    assert measure([str(path)], runs=1).exit_status == 0
 
 
 @needs_objdump
