@@ -220,9 +220,9 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     console.width = max(console.width, WIDTH)
     first = predictions[0].document
     assert predictions[0].base is not None
-    given = predictions[0].analysis
+    given, targets = predictions[0].analysis, [one.document["target"] for one in predictions]
     covered = coverage_words(*(first[name] for name in ("coverage", "sampled_share", "extrapolated_share")))
-    sides = list({side["machine"]: side for one in predictions for side in _sides(one)}.values())
+    sides = [first["base"], *(side for side in targets if side["machine"] != first["base"]["machine"])]
     names = ", ".join(machine_label(side["machine"], side["projected"]) for side in sides)
     recorded = sampling_words(given.sampling) if given is not None else None
     about = [("program", command_words(first["command"])), ("machines", names), ("recorded", recorded)]

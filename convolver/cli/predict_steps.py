@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.cli.common import existing, new_file, say, wrote
+from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
 from convolver.machine.profile import SUFFIX, MachineProfile
@@ -64,7 +65,7 @@ class Chain:
         self.progress = terminal_progress()
         self.measurement: Measurement | None = None
         self.sources: dict[str, str] = {}
-        self.seen: list[str] = []
+        self._differences: list[str] = []
         self.stem = ""
         self.base: MachineProfile
         self.targets: list[MachineProfile]
@@ -145,7 +146,7 @@ class Chain:
 
         self.measured_runs = runs
         self.measurement = measure(argv, runs=runs, progress=self.progress)
-        self.seen = self._seen(self.measurement)
+        self._differences = self._differences_now()
         return self.measurement
 
     def find_machines(self, probe: bool = False) -> None:
@@ -270,14 +271,22 @@ class Chain:
                 say(str(error))
         return None
 
-    def _seen(self, measurement: Measurement) -> list[str]:
-        """Return as phrases what of this machine disturbs its native runs, or differs from the profile of it."""
+    @property
+    def seen(self) -> list[str]:
+        """What of this machine disturbed the native runs, or differed from the profile of it, as phrases."""
+        native = self.measurement
+        if native is None or native.queued_share <= BUSY:
+            return self._differences
+        log = self.trace.thread_log if isinstance(self.trace, Trace) else None
+        others = "other programs" if log is None or log.threads <= native.cpus else "other programs, or its own threads,"
+        queued = f"{others} had the processor for {format_share(native.queued_share)} of the native runs"
+        return [queued, *self._differences]
+
+    def _differences_now(self) -> list[str]:
         from convolver.probing.machine_probe import default_cpu
         from convolver.validating.sharing import differences
 
-        share = measurement.queued_share
-        found = [f"other programs had the processor for {format_share(share)} of the native runs"] if share > BUSY else []
-        return found + (differences(self.base, default_cpu()) if self.base.provenance.get("host") == host_name() else [])
+        return differences(self.base, default_cpu()) if self.base.provenance.get("host") == host_name() else []
 
     def _waiting_seconds(self) -> float | None:
         """Return what the program waited natively, where it is one process with one thread."""
@@ -294,17 +303,24 @@ class Chain:
         from convolver.convolution.scaled_threads import ThreadScaling
 
         scaling = ThreadScaling(threads, self.anew, [self.base, *self.targets], self.progress)
-        wall = None if self.measurement is None else median(sorted(self.measurement.wall_seconds)[: self.measured_runs])
         for one, machine in zip(predictions, self.targets, strict=True):
-            for side, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
+            for name, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
                 assert times is not None
                 how = one.document["method"], one.document["overlap"], self.pinning
-                one.document[side] |= {
-                    "measured_elapsed_seconds": wall if side == "base" else None,
-                    "scaling": [scaling.on(cores, profile, times, *how) for cores in self.scaling] or None,
-                }
+                rows = [scaling.on(cores, profile, times, *how) for cores in self.scaling]
+                self._set_beside_measured(one.document[name], rows, self.measurement if name == "base" else None)
             if self.output is not None and one.target is not None and threads is not None:
                 one.timeline = self._threads_over_time(threads, machine, one.target)
+
+    def _set_beside_measured(self, side: dict[str, Any], scaling: list[dict[str, Any]], native: Measurement | None) -> None:
+        """Add measured elapsed seconds to the prediction for a machine, and to those for other numbers of cores."""
+        wall = None if native is None else median(sorted(native.wall_seconds)[: self.measured_runs])
+        cpus = 0 if native is None else native.cpus
+        # A run that was asked for another number of threads was traced, not measured.
+        rows = [beside_measured(row, None if row["cores"] in self.anew else wall, cpus) for row in scaling]
+        side |= {"measured_elapsed_seconds": wall, "measured_cpus": cpus or None, "scaling": rows or None}
+        if "elapsed" in side:
+            side["elapsed"] = beside_measured(side["elapsed"], wall, cpus)
 
     def _threads_over_time(self, threads: ThreadReplay, machine: MachineProfile, times: BlockTimes) -> Timeline:
         from convolver.mpi.thread_timeline import thread_timeline

@@ -46,28 +46,57 @@ _MUCH = 0.2
 """Share of the time in the kernel, or of accesses without a sample, that is named as a cause."""
 
 
+def beside_measured(replayed: Mapping[str, Any], seconds: float | None, cores: int) -> dict[str, Any]:
+    """Return a replay of threads (docs/formats/prediction.md) with the elapsed ``seconds`` measured where a program could use
+    ``cores``, their error and whether the interval holds them: None where its threads had more or fewer cores in the replay."""
+    same = min(replayed["cores"], replayed["threads"]) == min(cores, replayed["threads"])
+    measured = seconds if same and seconds else None
+    low, high = replayed["interval_seconds"]
+    return {
+        **replayed,
+        "measured_seconds": measured,
+        "error": None if measured is None else (replayed["seconds"] - measured) / measured,
+        "within_interval": None if measured is None else low <= measured <= high,
+    }
+
+
 def base_check(
     document: Mapping[str, Any], system: Mapping[str, Any] | None = None, seen: Sequence[str] = ()
 ) -> BaseCheck | None:
     """Return the check of a prediction (docs/formats/prediction.md) on its base; None where nothing was measured.
 
+    Where elapsed time was measured on as many cores as it is predicted for, it is checked, else processor time.
     ``system`` is what the trace says that the program had of the kernel (docs/formats/signature.md), ``seen`` what was seen of
     the machine during the native runs, as phrases: where the check fails, they name the cause.
     """
     measured, base = document["measured_seconds"], document["base"]
     if not measured:
         return None
-    low, high = base["interval_seconds"]
-    passed = low <= measured <= high
-    error = (base["seconds"] - measured) / measured
-    found = f"predicted {format_seconds(base['seconds'])} ({seconds_from_to((low, high))}), measured {format_seconds(measured)}"
+    replayed = base.get("elapsed") or {}
+    awaited = replayed.get("measured_seconds")
+    passed, processor = _beside(base["seconds"], base["interval_seconds"], measured)
+    found, more = f"{'CPU time ' if replayed else ''}{processor}", ""
+    if awaited:
+        within = "" if passed else ", outside its interval"
+        passed, elapsed = _beside(replayed["seconds"], replayed["interval_seconds"], awaited)
+        found, more = f"elapsed time {elapsed}", f" CPU time: {processor}{within}."
+    elif base.get("measured_elapsed_seconds"):
+        cores, cpus = counted(replayed["cores"], "core"), counted(base["measured_cpus"], "CPU")
+        more = f" Elapsed time is not checked: it is predicted for {cores} and was measured on {cpus}."
     if passed:
-        return BaseCheck(True, f"Check on {base['machine']}: {found} ({100 * error:+.1f} %), within the interval.")
+        return BaseCheck(True, f"Check on {base['machine']}: {found}, within the interval.{more}")
     causes = [*seen, *_causes(document, system or {})]
     advice = f"Possible causes: {'; '.join(causes)}." if causes else "Neither the trace nor the machine shows a cause."
     if seen or not causes:
         advice += " Profile and measure again on a quiet machine."
-    return BaseCheck(False, f"Check failed on {base['machine']}: {found} ({100 * error:+.1f} %). {advice}")
+    return BaseCheck(False, f"Check failed on {base['machine']}: {found}.{more} {advice}")
+
+
+def _beside(seconds: float, interval: Sequence[float], measured: float) -> tuple[bool, str]:
+    """Return whether an interval holds a measured time, and both as a phrase."""
+    error = (seconds - measured) / measured
+    found = f"predicted {format_seconds(seconds)} ({seconds_from_to(interval)}), measured {format_seconds(measured)}"
+    return interval[0] <= measured <= interval[1], f"{found} ({100 * error:+.1f} %)"
 
 
 def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
@@ -77,8 +106,10 @@ def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]
         found.append(
             f"the program started {forks} process{'' if forks == 1 else 'es'}, measured but not traced (--trace-children)"
         )
-    if threads := int(system.get("threads") or 0):
-        found.append(f"it ran {counted(threads, 'more thread')}, which share caches and wait for each other natively")
+    if base.get("elapsed"):
+        found += _causes_in_replay(document)
+    elif threads := int(system.get("threads") or 0):
+        found.append(f"it ran {counted(threads, 'more thread')}, and what they wait for is not replayed")
     if base.get("system_seconds") and base["system_seconds"] > _MUCH * base["seconds"]:
         faults = sum(int((system.get("pages") or {}).get(name, 0)) for name in ("anonymous", "shared", "windows"))
         share = format_share(base["system_seconds"] / base["seconds"])
@@ -90,6 +121,19 @@ def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]
         found.append("the trace was cut short")
     if base.get("projected"):
         found.append("the base is a projected machine, not the one that the program was measured on")
+    return found
+
+
+def _causes_in_replay(document: Mapping[str, Any]) -> list[str]:
+    """Return what makes the times of threads others than those of their replay."""
+    base, found = document["base"], []
+    replayed = base["elapsed"]
+    if spins := replayed.get("spin_loops"):
+        found.append(f"threads wait in a loop of the program, {spins[0]['name']}, which the replay leaves out")
+    elif not replayed.get("measured_seconds") and document["measured_seconds"] > base["seconds"]:
+        found.append("threads that spin while they wait take CPU time, which the prediction leaves out")
+    if forced := int(replayed.get("forced_waits") or 0):
+        found.append(f"{counted(forced, 'wait')} of threads ended without what the trace says they waited for")
     return found
 
 

@@ -51,7 +51,7 @@ class Bundle:
     def measured_seconds(self) -> float | None:
         """Native run time on the base, elapsed where several threads ran, where a prediction or the signature knows it."""
         if self.base.elapsed is not None:
-            return next((one.document["base"].get("measured_elapsed_seconds") for one in self.predictions), None)
+            return next(((one.document["base"].get("elapsed") or {}).get("measured_seconds") for one in self.predictions), None)
         known = (one.measured_seconds for one in self.predictions)
         return next((seconds for seconds in known if seconds), None) or self.signature.measured_seconds
 

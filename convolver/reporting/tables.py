@@ -84,19 +84,25 @@ def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
     table = grid(["machine"], heads, "Elapsed times")
     for side in sides:
         for row in side["scaling"] or [side["elapsed"]]:
-            own = row["seconds"] == side.get("elapsed_seconds")
-            measured = side["measured_elapsed_seconds"] if own else None
             table.add_row(
                 side["machine"],
                 str(row["threads"]),
                 str(row["cores"]),
                 format_seconds(row["seconds"]),
                 seconds_from_to(row["interval_seconds"]),
-                "-" if measured is None else format_seconds(measured),
+                _measured(row),
                 f"{row['speedup']:.2f}",
                 row["limit"],
             )
     return table
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    """Return measured elapsed seconds, the error of the predicted ones and whether their interval misses them."""
+    if row["measured_seconds"] is None:
+        return "-"
+    missed = "" if row["within_interval"] else ", outside"
+    return f"{format_seconds(row['measured_seconds'])} ({row['error']:+.1%}{missed})".replace("%", " %")
 
 
 def _add(table: Table, side: Mapping[str, Any], answer: tuple[float, Sequence[float] | None], *ratio: str) -> None:

@@ -49,6 +49,8 @@ class Measurement:
     """How many runs were asked for; there are more where those differed."""
     queued_seconds: tuple[float, ...] = ()
     """How long the main thread of each run was ready while others had the processor; empty where the kernel does not tell."""
+    cpus: int = 1
+    """On how many the runs could be."""
 
     @property
     def seconds(self) -> float:
@@ -91,6 +93,7 @@ class Measurement:
             "processor_seconds": list(self.processor_seconds),
             "queued_seconds": list(self.queued_seconds),
             "exit_status": self.exit_status,
+            "cpus": self.cpus,
         }
 
 
@@ -126,7 +129,7 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
 def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
     wall, processor, queued, status = zip(*runs, strict=True)
     known = not any(math.isnan(one) for one in queued)
-    return Measurement(wall, processor, status[-1], wanted, queued if known else ())
+    return Measurement(wall, processor, status[-1], wanted, queued if known else (), len(os.sched_getaffinity(0)))
 
 
 def _once(argv: Sequence[str]) -> _Run:

@@ -15,6 +15,7 @@ import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
 from convolver.analyzing.analyze import analyze
+from convolver.cli.predict import CHECK_FAILED
 from convolver.convolution import elapsed_replay
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
@@ -218,6 +219,36 @@ def test_a_prediction_says_how_long_threads_take(teams, tmp_path, convolver, mon
         assert side["scaling"][0]["seconds"] == pytest.approx(side["seconds"], rel=0.05)
     assert document["base"]["measured_elapsed_seconds"] > 0
     assert document["target"]["measured_elapsed_seconds"] is None
+
+
+def test_the_check_of_threads_compares_elapsed_times(teams, tmp_path, convolver, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    cpus = len(os.sched_getaffinity(0))
+    words = ("predict", "-b", "cloud-epyc-genoa", "--measure", "1", "--force", "--top", "0", "--strict")
+    program = ("--", teams, "triangle", "10")
+
+    def predicted(cores, *more):
+        arguments = [str(one) for one in (*words, "--cores", cores, *more, *program)]
+        done = subprocess.run([sys.executable, "-m", "convolver", *arguments], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode in (0, CHECK_FAILED), done.stderr
+        return done
+
+    done = predicted(cpus, "--scaling", f"{cpus},{cpus + 3}", "--json")
+    document = json.loads(done.stdout)
+    base, check = document["base"], document["check"]
+    found, (own, other) = base["elapsed"], base["scaling"]
+    measured = base["measured_elapsed_seconds"]
+    low, high = base["elapsed_interval_seconds"]
+    assert found["measured_seconds"] == own["measured_seconds"] == measured
+    assert found["error"] == pytest.approx(base["elapsed_seconds"] / measured - 1)
+    assert found["within_interval"] == check["passed"] == (done.returncode == 0) == (low <= measured <= high)
+    assert ": elapsed time predicted" in check["sentence"]
+    assert " CPU time: predicted" in check["sentence"]
+    if cpus < 4:
+        assert other["measured_seconds"] is None
+        assert "Elapsed time is not checked" in predicted(cpus + 2).stdout
+    table = next(line for line in predicted(cpus).stdout.split("Elapsed times")[1].splitlines() if line.startswith("cloud"))
+    assert "%" in table
 
 
 SCALED = ("-b", "cloud-epyc-genoa", "--measure", "0", "--scaling", "1,3,6", "--json")

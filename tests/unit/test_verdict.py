@@ -2,7 +2,8 @@
 
 import pytest
 
-from convolver.convolution.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, from_to, run_check, verdict
+from convolver.convolution.verdict import CANNOT_TELL, FASTER, SLOWER, base_check, beside_measured, from_to, run_check, verdict
+from convolver.units import format_seconds
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,57 @@ def test_a_parallel_run_is_checked_within_the_relative_interval(measured, passed
     }
     assert run_check(document).passed == passed
     assert run_check(document).sentence.startswith("Check on m" if passed else "Check failed on m")
+
+
+def threaded(wall, cpus, cores=2, **replayed):
+    """A base of four threads that is predicted to take 2 s of CPU time, 1 s (0.9 s to 1.3 s) of elapsed time."""
+    replay = {"seconds": 1.0, "interval_seconds": [0.9, 1.3], "cores": cores, "threads": 4, **replayed}
+    base = {
+        "machine": "m",
+        "seconds": 2.0,
+        "interval_seconds": [1.9, 2.2],
+        "measured_elapsed_seconds": wall,
+        "measured_cpus": cpus,
+    }
+    return {**FAILED, "measured_seconds": 3.0, "base": {**base, "elapsed": beside_measured(replay, wall, cpus)}}
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpus", "compared"), [(2, 2, True), (4, 2, False), (2, 4, False), (4, 16, True), (64, 4, True), (1, 1, True)]
+)
+def test_elapsed_times_of_unequal_cores_are_not_compared(cores, cpus, compared):
+    found = threaded(2.0, cpus, cores)["base"]["elapsed"]
+    assert (found["measured_seconds"], found["error"], found["within_interval"]) == (
+        (2.0, -0.5, False) if compared else (None,) * 3
+    )
+
+
+@pytest.mark.parametrize(("wall", "passed"), [(1.25, True), (0.8, False), (1.4, False)])
+def test_programs_with_threads_are_checked_by_elapsed_time(wall, passed):
+    found = base_check(threaded(wall, 2))
+    assert found.passed == passed
+    start = "Check on m" if passed else "Check failed on m"
+    assert found.sentence.startswith(f"{start}: elapsed time predicted 1 s (900 ms to 1.3 s), measured {format_seconds(wall)} (")
+    assert "CPU time: predicted 2 s (1.9 s to 2.2 s), measured 3 s (-33.3 %), outside its interval." in found.sentence
+
+
+def test_elapsed_time_on_other_cores_leaves_cpu_time_to_check():
+    found = base_check(threaded(1.0, 2, cores=4))
+    assert not found.passed
+    assert found.sentence.startswith("Check failed on m: CPU time predicted 2 s (1.9 s to 2.2 s), measured 3 s (-33.3 %).")
+    assert "Elapsed time is not checked: it is predicted for 4 cores and was measured on 2 CPUs." in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("cores", "replayed", "words"),
+    [
+        (4, {}, "threads that spin while they wait take CPU time"),
+        (2, {}, "Neither the trace nor the machine shows a cause"),
+        (2, {"spin_loops": [{"name": "play (spin.c:8)", "seconds": 1.0}]}, "wait in a loop of the program, play (spin.c:8)"),
+        (2, {"forced_waits": 3}, "3 waits of threads"),
+    ],
+)
+def test_causes_of_a_failed_check_come_from_the_replay(cores, replayed, words):
+    sentence = base_check(threaded(3.0, 2, cores, **replayed), {"threads": 3}).sentence
+    assert words in sentence
+    assert "more threads" not in sentence
