@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,27 @@ class Trace:
         collector = decoder.add_collector()
         for _ in self._decoded(decoder, _DECODED):
             yield from collector.take()
+
+    def objects_at(self, addresses: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the data object that most references to the eight bytes at each address touch; {} where the trace tells none."""
+        if not self.has_data_objects:
+            return [{} for _ in addresses]
+        decoder = self._decoder()
+        decoder.attribute(owners=True)
+        collector = decoder.add_collector()
+        words = np.unique(np.array(addresses, dtype=np.uint64) >> np.uint64(3))
+        counts: Counter[tuple[int, int]] = Counter()
+        for _ in self._decoded(decoder, _DECODED | {cvt.EVENTS}):
+            for batch in collector.take():
+                touched = batch.addresses >> np.uint64(3)
+                here = np.isin(touched, words)
+                counts.update(zip(touched[here].tolist(), batch.sites[here].tolist(), strict=True))
+        owners = object_owners(decoder, self._found_objects(decoder))
+        by_word: dict[int, Counter[int]] = {}
+        for (word, owner), count in counts.items():
+            by_word.setdefault(word, Counter())[int(owners.objects[owner])] += count
+        most = [by_word[address >> 3].most_common(1) if address >> 3 in by_word else [] for address in addresses]
+        return [owners.documents[one[0][0]] if one else {} for one in most]
 
     @property
     def whole_paths(self) -> bool:

@@ -174,14 +174,22 @@ def _described(trace: Trace, each: pl.DataFrame, lines: Sequence[int]) -> list[T
     by_block = each.group_by("line", "block").agg(pl.col("len").sum())
     blocks = by_block.sort("len", "block", descending=[True, False]).group_by("line").agg(pl.col("block").first())
     known = {line: about for line, *about in words.join(blocks, on="line").iter_rows()}
-    names = data_names(trace, [known[line][0] << WORD_BITS for line in lines])
+    addresses = [known[line][0] << WORD_BITS for line in lines]
+    names = [name or _name(one) for name, one in zip(data_names(trace, addresses), trace.objects_at(addresses), strict=True)]
     found = []
     for line, name in zip(lines, names, strict=True):
         _, threads, block = known[line]
         where: Mapping[str, Any] = trace.signature.table.row(int(block), named=True)
         file = (where["function"], where["file"], int(where["line"]))
-        found.append(TouchedLine(line << LINE_BITS, name or "memory", threads == 1, *file))
+        found.append(TouchedLine(line << LINE_BITS, name, threads == 1, *file))
     return found
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    """Return a data object that is no variable of an object file as a phrase."""
+    if not found or found["kind"] == "unknown":
+        return "memory"
+    return f"memory from {found['label']}" if found["kind"] == "heap" or found["function"] else str(found["label"])
 
 
 def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:
@@ -198,8 +206,12 @@ def data_names(trace: Trace, addresses: Sequence[int]) -> list[str]:
                 elf = open_elf(file)
                 if elf is None:
                     continue
-                first = int(addresses_in(loaded_segments(elf), np.array([module["file_offset"]], dtype=np.uint64))[0])
-                at = [max(address - int(module["address"]) + first, 0) for address in addresses]
+                segments = loaded_segments(elf)
+                first = int(addresses_in(segments, np.array([module["file_offset"]], dtype=np.uint64))[0])
+                # The last symbol of many files has no size: without an end it would have all memory after the file.
+                end = max((int(segment["p_vaddr"]) + int(segment["p_memsz"]) for segment in segments), default=0)
+                moved = [address - int(module["address"]) + first for address in addresses]
+                at = [address if 0 <= address < end else 0 for address in moved]
                 found = read_symbols(elf, OBJECT_TYPES).at(np.array(at, dtype=np.uint64))
         except MALFORMED:
             continue

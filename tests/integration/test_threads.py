@@ -28,6 +28,7 @@ from convolver.tracing import thread_log
 from convolver.tracing.native_engine import engine_program
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.touched_lines import touched_lines
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, requires_tool
 
@@ -530,6 +531,40 @@ def test_false_sharing_is_named_by_variable_and_line(tmp_path, convolver, space,
         assert two["lines"][0]["lost"] == pytest.approx(two["lost_seconds"]["lines that several threads write"])
     else:
         assert two["lines"] == []
+
+
+ALLOCATED = """
+#include <pthread.h>
+#include <stdlib.h>
+static void *count(void *mine)
+{
+    for (long i = 0; i < 3000000; i++)
+        ++*(volatile long *)mine;
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    long *counters = calloc(2, sizeof *counters);
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, count, counters + i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+}
+"""
+
+
+def test_false_sharing_of_allocated_memory_names_its_allocation(tmp_path, engine):
+    (tmp_path / "heap.c").write_text(ALLOCATED)
+    subprocess.run(["gcc", "-g", "-O2", "-pthread", "-o", tmp_path / "heap", tmp_path / "heap.c"], check=True)
+
+    def named(objects):
+        plan = SamplingPlan(data_objects=objects, engine=engine)
+        found = trace([str(tmp_path / "heap")], output=tmp_path / f"{objects}.cvt", sampling=plan)
+        return [line.label for line in touched_lines(found).lines]
+
+    assert named(False) == ["false sharing of memory in count (heap.c:7)"]
+    assert named(True) == ["false sharing of memory from calloc in main (heap.c:13) in count (heap.c:7)"]
 
 
 CROWDED = """
