@@ -20,6 +20,8 @@ static inline int cv_has_word(const struct cv_x86 *x, int reference)
 static inline int cv_words_of(const struct cv_x86 *x)
 {
     int words = x->repeated || x->compares ? CV_REPEAT_WORDS : 0;
+    if (x->lanes)
+        return x->lanes;
     for (int i = 0; i < x->n_references; i++)
         words += cv_has_word(x, i);
     return words;

@@ -1,19 +1,19 @@
 /* What is executed between MPI calls (../mpi/cv_bursts.h): the interposer in the program says where bursts of computation begin and end.
  *
- * sums[i] gains the exits' counter i at an end and loses it at a beginning. What is taken is first added up by segments. */
+ * sums[i] gains the exits' counter i at an end and loses it at a beginning. What is taken is first added up by the stream's counters. */
 #include "../mpi/cv_bursts.h"
 #include "blob.h"
 
-static int64_t *sums, *by_segment; /* two of each segment: its runs, and turns of a repeated one */
+static int64_t *sums, *by_counter; /* of the stream */
 static uint64_t taken;
 
 static int make_room(void)
 {
-    const uint64_t bytes = 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS);
+    const uint64_t bytes = 8 * (uint64_t)(CV_MOST_EXITS + CV_MOST_COUNTERS);
     if (!sums) {
         const int64_t at = cv_system(SYS_mmap, 0, bytes, 3, 0x4022, (uint64_t)-1, 0); /* without reserving */
         sums = at > 0 ? (int64_t *)at : 0;
-        by_segment = sums + CV_MOST_EXITS;
+        by_counter = sums + CV_MOST_EXITS;
     }
     return sums != 0;
 }
@@ -21,8 +21,8 @@ static int make_room(void)
 void cv_forget_bursts(void)
 {
     if (sums)
-        cv_system(SYS_munmap, (uint64_t)sums, 8 * (uint64_t)(CV_MOST_EXITS + 2 * CV_MOST_SEGMENTS), 0, 0, 0, 0);
-    sums = by_segment = 0;
+        cv_system(SYS_munmap, (uint64_t)sums, 8 * (uint64_t)(CV_MOST_EXITS + CV_MOST_COUNTERS), 0, 0, 0, 0);
+    sums = by_counter = 0;
     taken = 0;
 }
 
@@ -52,12 +52,15 @@ static void add_up(void)
 {
     for (uint64_t i = 1; i < SHARED->exits; i++) {
         const struct cv_blob_exit *e = &EXITS[i];
-        if (!e->segments) { /* the first counter of a repeated one counts runs and turns */
-            by_segment[2 * e->first] += e->sign * sums[i];
-            by_segment[2 * e->first + 1] += e->sign * sums[i];
+        int64_t *const of = by_counter + (e->segments ? 0 : SEGMENTS[e->first].wire);
+        for (uint32_t k = 0; k < e->lanes; k++)
+            of[1 + e->lane + k] += sums[i];
+        if (e->sign && !e->segments) { /* the first counter of a repeated one counts runs and turns */
+            of[0] += e->sign * sums[i];
+            of[1] += e->sign * sums[i];
         }
         for (uint32_t k = 0; sums[i] && k < e->segments; k++)
-            by_segment[2 * LISTED[e->first + k]] += sums[i];
+            of[SEGMENTS[LISTED[e->first + k]].wire] += sums[i];
         sums[i] = 0;
     }
 }
@@ -75,10 +78,10 @@ static uint64_t take(uint64_t *words, uint64_t room)
     uint64_t n = 0;
     if (!taken)
         add_up();
-    while (n < room && taken < 2 * SHARED->segments) {
-        int64_t *count = &by_segment[taken];
+    while (n < room && taken < SHARED->wire_numbers) {
+        int64_t *count = &by_counter[taken];
         if (*count > 0)
-            words[n++] = word_of(count, SEGMENTS[taken / 2].wire + taken % 2);
+            words[n++] = word_of(count, taken);
         if (*count > 0)
             continue;
         *count = 0;

@@ -150,14 +150,24 @@ void push_return(uint64_t address)
 
 /* ---- counters ---- */
 
-uint32_t new_counter(uint32_t first, int segments, int sign)
+static uint32_t counter_of(struct cv_blob_exit counted)
 {
     if (SHARED->exits == CV_MOST_EXITS) {
         fail("more code than there are counters");
         return 0;
     }
-    EXITS[SHARED->exits] = (struct cv_blob_exit){first, (int16_t)sign, (uint16_t)segments};
+    EXITS[SHARED->exits] = counted;
     return CV_SLOT_COUNTERS + 8 * (uint32_t)SHARED->exits++;
+}
+
+uint32_t new_counter(uint32_t first, int segments, int sign)
+{
+    return counter_of((struct cv_blob_exit){.first = first, .sign = (int16_t)sign, .segments = (uint16_t)segments});
+}
+
+uint32_t lanes_counter(uint32_t segment, int lane, int n)
+{
+    return counter_of((struct cv_blob_exit){.first = segment, .lane = (uint16_t)lane, .lanes = (uint16_t)n});
 }
 
 /* Instructions that ran where a counter is incremented; 0: nobody asks. */
@@ -180,7 +190,7 @@ static void add_to(int reg, uint32_t offset, int32_t n)
 void add_one(uint32_t counter)
 {
     add_to(RCX, counter, 1);
-    if (SHARED->following)
+    if (counted(counter))
         add_to(RCX, O_TOTAL, counted(counter));
 }
 

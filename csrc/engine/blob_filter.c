@@ -3,7 +3,8 @@
 #include "translator.h"
 
 #define MOST_HITS 512
-#define MOST_HIT_BYTES 384 /* of code for one */
+#define MOST_HIT_BYTES 384  /* of code for one */
+#define MOST_LANE_BYTES 320 /* and for each of its masked elements */
 #define SET_LINES                                                                                                           \
     128 /* that a test of an address finds: those of the class, and after each the next one, which a reference may straddle \
          */
@@ -58,13 +59,19 @@ int may_change_rcx(const struct cv_x86 *x)
     return cv_x86_touches_rcx(&without);
 }
 
+static void put_lanes(const struct cv_x86 *x, uint32_t first);
+
 static void put_hit(const struct cv_x86 *x, int reference, uint32_t first)
 {
     bring_rcx();
     rcx_kept = 1;
     spill();
-    load_address(x, reference);
-    put_pair(first);
+    if (x->lanes) {
+        put_lanes(x, first);
+    } else {
+        load_address(x, reference);
+        put_pair(first);
+    }
     unspill();
 }
 
@@ -99,19 +106,6 @@ static int test_address(const struct cv_x86 *x, const struct cv_x86_reference *r
     }
 }
 
-/* Whether the processor extracts bits without touching the flags (BMI2). */
-static int has_pext(void)
-{
-    static int known = -1;
-    if (known < 0) {
-        uint32_t a = 7, b, c = 0, d;
-        /* volatile, or the compiler asks before it knows whether it must; in a virtual machine an answer takes 50 us */
-        __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-        known = (int)(b >> 8 & 1);
-    }
-    return known;
-}
-
 /* Records a reference where it may lie in the class. */
 static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, int flags_dead)
 {
@@ -134,7 +128,7 @@ static void filter(const struct cv_x86 *x, int reference, uint32_t word_of_it, i
     }
     rcx_kept = rcx_away = 1;
     const uint64_t mask = (64 * SHARED->sets - 1) & ~(uint64_t)(r->size == 1 ? SET_LINES / 2 - 1 : SET_LINES - 1);
-    const int keeps_flags = !flags_dead && !has_pext();
+    const int keeps_flags = !flags_dead && !SHARED->setup.pext;
     struct hit *hit = &hits[n_hits++];
     *hit = (struct hit){.word = word_of_it, .reference = reference, .keeps_flags = keeps_flags};
     memcpy(&hit->x, x, sizeof *x);
@@ -187,13 +181,19 @@ static void skip(void)
     word(0);
 }
 
-/* Leaves out what the test found beside the class that the reader wants now, and a line that was the last one, see
+/* Where all that is skipped goes on. */
+static void end_skips(void)
+{
+    while (skips.n)
+        patch(skips.site[--skips.n], out);
+}
+
+/* Leaves out what lies beside the class that the reader wants now, and a line that was the last one, see
  * CV_WIRE_REPEATED_CLASSES. The address is in rax. */
 static void sift(const struct cv_x86_reference *r)
 {
     const int32_t class_bytes = 64 * (int32_t)SHARED->set_class;
     const uint32_t known = r->access & CV_X86_STORE ? O_WRITTEN : O_LINE;
-    skips.n = 0;
     address_of(RCX, RAX, -1, 1, r->size - 1 - class_bytes);
     extract(O_SET_MASK);
     if (r->size > 1) { /* its first byte, where its last one lies beyond */
@@ -234,25 +234,46 @@ static void sift(const struct cv_x86_reference *r)
     *all = (uint8_t)(out - all - 1);
 }
 
-void hit_stubs(void)
+/* Those elements that a mask chooses and that lie in the class; rax and rcx are spilled, and have the program's values. */
+static void put_lanes(const struct cv_x86 *x, uint32_t first)
 {
-    for (int i = 0; i < n_hits; i++) {
-        const struct hit *hit = &hits[i];
-        patch(hit->site, out);
-        store(RAX, hit->keeps_flags ? O_C : O_A);
-        if (hit->keeps_flags)
-            load(RAX, O_A);
-        load(RCX, O_B);
+    const struct cv_x86_reference element = {.access = x->references[0].access, .size = x->lane_bytes};
+    begin_lanes(x);
+    for (int lane = 0; lane < x->lanes; lane++) {
+        load_element(x, lane);
+        CODE_BYTES("\xe3\x02\xeb\x05"); /* jrcxz none; jmp on; none: */
+        skip();
+        sift(&element);
+        put_pair(first + (uint32_t)lane);
+        end_skips();
+    }
+}
+
+static void hit_stub(const struct hit *hit)
+{
+    patch(hit->site, out);
+    store(RAX, hit->keeps_flags ? O_C : O_A);
+    if (hit->keeps_flags)
+        load(RAX, O_A);
+    load(RCX, O_B);
+    if (hit->x.lanes) {
+        put_lanes(&hit->x, hit->word);
+    } else {
         load_address(&hit->x, hit->reference);
-        if (has_pext())
+        if (SHARED->setup.pext)
             sift(&hit->x.references[hit->reference]);
         put_pair(hit->word);
-        for (int k = 0; has_pext() && k < skips.n; k++)
-            patch(skips.site[k], out);
-        load(RAX, hit->keeps_flags ? O_C : O_A);
-        byte(0xe9);
-        word((uint32_t)((int64_t)hit->back - (int64_t)(out + 4)));
+        end_skips();
     }
+    load(RAX, hit->keeps_flags ? O_C : O_A);
+    byte(0xe9);
+    word((uint32_t)((int64_t)hit->back - (int64_t)(out + 4)));
+}
+
+void hit_stubs(void)
+{
+    for (int i = 0; i < n_hits; i++)
+        hit_stub(&hits[i]);
     n_hits = 0;
 }
 
@@ -281,7 +302,7 @@ void filter_instruction(const struct cv_x86 *x, uint32_t segment, int *reference
     if (head_mode != CV_FILTERING)
         return;
     const int repeats = x->repeated || x->compares;
-    for (int r = 0; r < x->n_references; r++, (*reference)++) {
+    for (int r = 0; r < x->n_references; r++, *reference += x->lanes ? x->lanes : 1) {
         if (repeats)
             put_hit(x, r, segment << 8 | (uint32_t)*reference);
         else
@@ -301,4 +322,10 @@ void filter_behind(const struct cv_x86 *x, uint32_t segment)
 
 void begin_filter(void) { n_hits = rcx_kept = rcx_away = 0; }
 
-uint64_t hit_stub_bytes(void) { return MOST_HIT_BYTES * (uint64_t)n_hits; }
+uint64_t hit_stub_bytes(void)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < n_hits; i++)
+        all += MOST_HIT_BYTES + MOST_LANE_BYTES * (uint64_t)hits[i].x.lanes;
+    return all;
+}

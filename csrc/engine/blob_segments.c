@@ -36,6 +36,8 @@ const struct decoded *decode(uint64_t address)
     d->x.length = 0;
     if (n <= 0 || !cv_x86_decode(d->code, n, address, &d->x))
         d->address = d->x.length = 0; /* it may be readable later */
+    if (!SHARED->setup.pext)
+        d->x.lanes = 0;
     return d;
 }
 
@@ -170,6 +172,14 @@ static int is_request(uint64_t address)
     return same;
 }
 
+int lanes_before(int i)
+{
+    int lanes = 0;
+    while (i > 0)
+        lanes += instructions[--i].lanes;
+    return lanes;
+}
+
 /* Decodes the segment at an address and returns its number; makes its entry once. -1: no instruction of it can be translated. */
 int64_t segment_at(uint64_t address)
 {
@@ -194,6 +204,8 @@ int64_t segment_at(uint64_t address)
                 break; /* it has a segment of its own */
             repeated = 1;
         }
+        if (n_instructions && words + cv_words_of(x) > MOST_WORDS)
+            break;
         words += cv_words_of(x);
         n_instructions++;
         at += x->length;
@@ -205,8 +217,9 @@ int64_t segment_at(uint64_t address)
         return (int64_t)known - 1;
     const char *why = 0;
     const int mapping = cv_mapping_of(address, &why);
-    const uint64_t length = at - address;
-    if (mapping < 0 || SHARED->segments == CV_MOST_SEGMENTS || SHARED->code + length > CV_MOST_CODE) {
+    const uint64_t length = at - address, counters = repeated ? 2 : 1 + (uint64_t)lanes_before(n_instructions);
+    if (mapping < 0 || SHARED->segments == CV_MOST_SEGMENTS || SHARED->code + length > CV_MOST_CODE ||
+        SHARED->wire_numbers + counters > CV_MOST_COUNTERS) {
         fail(mapping < 0 ? why : "more code than there is room for");
         return -1;
     }
@@ -219,7 +232,7 @@ int64_t segment_at(uint64_t address)
                                   .words = (uint16_t)words,
                                   .repeats = (uint16_t)repeated,
                                   .wire = (uint32_t)SHARED->wire_numbers};
-    SHARED->wire_numbers += repeated ? 2 : 1;
+    SHARED->wire_numbers += counters;
     for (int i = 0; i < n_instructions; i++) {
         memcpy(CODE + SHARED->code, codes[i], instructions[i].length);
         SHARED->code += instructions[i].length;

@@ -23,6 +23,7 @@
 #define CV_MOST_REGIONS 64
 #define CV_HASH (1u << 21)
 #define CV_MOST_CALLS 512
+#define CV_MOST_COUNTERS (1u << 22) /* of the stream */
 #define CV_CALL_TARGETS 6
 #define CV_MOST_MARKED 32
 #define CV_MOST_WATCHED 4096
@@ -122,7 +123,7 @@ struct cv_blob_segment {
     uint16_t words;  /* of a visit */
     uint8_t repeats; /* one repeated string instruction */
     uint8_t prefers; /* enum cv_blob_direction: what its branch did more often */
-    uint32_t wire;   /* its number in the stream; a repeated one has the next, too */
+    uint32_t wire;   /* its counter in the stream; a repeated one has the next, too, and each masked element one of the next */
 };
 
 enum cv_blob_direction { CV_DIRECTION_UNKNOWN, CV_DIRECTION_ON, CV_DIRECTION_TAKEN };
@@ -133,11 +134,14 @@ struct cv_blob_branch {
 };
 
 /* A counter of exits: whenever it is incremented, the first `segments` segments from `first` in the list ran. Counters of turns of a
- * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 after it. */
+ * repeated instruction have segments = 0: `first` is its segment, `sign` 1 before and -1 after it. Those of masked elements of a segment,
+ * too: `lanes` of them, from `lane` on. */
 struct cv_blob_exit {
     uint32_t first;
-    int16_t sign;
     uint16_t segments;
+    int16_t sign : 2;
+    uint16_t lanes : 5;
+    uint16_t lane : 9;
 };
 
 struct cv_blob_superblock {
@@ -275,6 +279,7 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
 #define CV_SLOT_FOLLOWED 0x70000
 #define CV_SLOT_PERIOD 0x72000 /* two halves of a list */
 #define CV_MOST_PERIOD 2048
+#define CV_SLOT_LANES 0x7f000 /* a vector of indices; where elements begin; a mask */
 #define CV_SLOT_PARTS 0x80000
 #define CV_SLOT_LOOKUP 0x100000 /* of indirect branches: a table for each mode, the same memory in all slots (CV_OFF_LOOKUP) */
 #define CV_LOOKUPS 65536
@@ -291,6 +296,7 @@ enum cv_blob_mark { CV_MARK_START = 1, CV_MARK_STOP = 2 };
 /* What the controller asks for; a forked child begins with the same. */
 struct cv_blob_setup {
     uint64_t mode, burst_references, sets, set_class, set_mask, leaves_repeated, stretch, heads;
+    uint64_t pext;            /* the processor extracts bits without touching the flags (BMI2) */
     uint64_t objects;         /* data objects are reported */
     uint64_t follows;         /* records that the log of threads may have; 0: there is none */
     uint64_t inside;          /* the traced part of the run has begun */
@@ -399,7 +405,7 @@ _Static_assert(CV_OFF_BRANCHES + UINT64_C(24) * CV_MOST_SEGMENTS <= CV_OFF_LOOKU
 _Static_assert(sizeof(struct cv_slot) <= 4096 && sizeof(struct cv_blob_event) == 32, "layout");
 _Static_assert(CV_SLOT_FRAMES + sizeof(struct cv_blob_frames) <= CV_SLOT_FOLLOWED, "layout");
 _Static_assert(CV_SLOT_FOLLOWED + sizeof(struct cv_followed) <= CV_SLOT_PERIOD, "layout");
-_Static_assert(CV_SLOT_PERIOD + 2 * 8 * CV_MOST_PERIOD <= CV_SLOT_PARTS, "layout");
+_Static_assert(CV_SLOT_PERIOD + 2 * 8 * CV_MOST_PERIOD <= CV_SLOT_LANES && CV_SLOT_LANES + 128 <= CV_SLOT_PARTS, "layout");
 _Static_assert(CV_SLOT_SNAPSHOT >= CV_SLOT_BUFFER + CV_SLOT_BUFFER_BYTES && CV_SLOT_SNAPSHOT + 8 * CV_MOST_EXITS <= CV_SLOT_BYTES,
                "layout");
 

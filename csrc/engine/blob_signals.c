@@ -268,7 +268,7 @@ static int at_instruction(struct cv_slot *slot, struct context *c)
     if (slot->mode != CV_RECORDING && place->segments) {
         cv_lock();
         if (SHARED->exits < CV_MOST_EXITS) {
-            EXITS[SHARED->exits] = (struct cv_blob_exit){block->first_listed, 1, place->segments};
+            EXITS[SHARED->exits] = (struct cv_blob_exit){.first = block->first_listed, .sign = 1, .segments = place->segments};
             ((uint64_t *)(slot->self + CV_SLOT_COUNTERS))[SHARED->exits++]++;
         }
         cv_unlock();

@@ -5,6 +5,7 @@
  * that one counter for each exit gives the exact count of every segment. A loop onto the own head is unrolled. Recording code comes one
  * segment at a time. Filtering code is counting code with a test before each reference: whether it touches a line of the class of sets that
  * is recorded. All of it is restartable at each head: whatever cannot be translated runs natively from there. */
+#include "../include/cv_wire.h"
 #include "address_words.h"
 #include "translator.h"
 
@@ -135,7 +136,7 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
 /* A superblock as far as it has been copied: where its list of segments begins, and how long it is. */
 struct path {
     uint32_t first;
-    int segments, instructions;
+    int segments, instructions, lanes;
     int calls; /* that have not returned yet */
     uint64_t returns[MOST_SEGMENTS];
 };
@@ -217,7 +218,7 @@ static uint64_t next_segment(const struct path *path, const struct cv_blob_segme
     const uint64_t next = last->address + last->length;
     uint64_t on = 0;
     *inverted = 0;
-    if (path->segments >= MOST_SEGMENTS || path->instructions >= (head_version ? LONGER_ENOUGH : LONG_ENOUGH))
+    if (path->segments >= MOST_SEGMENTS || path->instructions >= (head_version ? LONGER_ENOUGH : LONG_ENOUGH) || path->lanes >= MOST_WORDS)
         return 0;
     if (last->kind == CV_X86_BRANCH) {
         *inverted = segment->prefers ? segment->prefers == CV_DIRECTION_TAKEN : last->target <= last->address;
@@ -243,6 +244,7 @@ static void copy_counting(int i, uint32_t segment, int n, int *reference, int fl
         bring_rcx();
         repeat_before(segment);
     }
+    count_lanes(i, segment);
     filter_instruction(x, segment, reference, flags_dead);
     if (rcx_kept && cv_x86_touches_rcx(x)) {
         bring_rcx();
@@ -303,6 +305,7 @@ static uint64_t add_segment(struct path *path, uint64_t address)
     LISTED[SHARED->listed++] = (uint32_t)id;
     const int n = ++path->segments;
     path->instructions += n_instructions;
+    path->lanes += lanes_before(n_instructions);
     const struct cv_x86 *last = &instructions[n_instructions - 1];
     const uint64_t next = last->address + last->length;
     int inverted;
@@ -385,8 +388,26 @@ static uint8_t *begin_visit(uint32_t id, uint64_t address)
     return asked;
 }
 
+static void record_lanes(const struct cv_x86 *x)
+{
+    const uint64_t none = CV_WIRE_NOT_EXECUTED;
+    spill();
+    begin_lanes(x);
+    for (int lane = 0; lane < x->lanes; lane++) {
+        load_element(x, lane);
+        CODE_BYTES("\xe3\x02\xeb\x0a\x48\xb8"); /* jrcxz none; jmp on; none: mov rax, imm64; on: */
+        bytes(&none, 8);
+        store_word(RAX);
+    }
+    unspill();
+}
+
 static void record_references(const struct cv_x86 *x)
 {
+    if (x->lanes) {
+        record_lanes(x);
+        return;
+    }
     for (int r = 0; r < x->n_references; r++) {
         if (!cv_has_word(x, r))
             continue;
@@ -435,6 +456,7 @@ static uint64_t recording(uint64_t address)
     uint8_t *const asked = begin_visit((uint32_t)id, address);
     const struct cv_x86 *last = &instructions[n_instructions - 1];
     for (int i = 0; i < n_instructions; i++) {
+        count_lanes(i, (uint32_t)id);
         record_references(&instructions[i]);
         if (instructions[i].kind == CV_X86_PLAIN)
             copy_recording(i, (uint32_t)id);

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parent
 PROGRAM = "convolver-engine"
 DECODER = ("x86_decode", "x86_opcodes", "x86_groups", "x86_vectors")
 BLOB = (
-    *(*DECODER, "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_translate"),
+    *(*DECODER, "blob_system", "blob_segments", "blob_emit", "blob_exits", "blob_filter", "blob_lanes", "blob_translate"),
     *("blob_run", "blob_parts", "blob_threads", "blob_calls"),
     *("blob_pace", "blob_outside", "blob_bursts", "blob_family", "blob_marks", "blob_objects", "blob_signals"),
     *("blob_follow", "blob_log", "elf_symbols", "thread_calls", "thread_functions", "thread_teams"),

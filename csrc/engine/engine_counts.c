@@ -1,4 +1,4 @@
-/* Counts of segments: from the exits of superblocks, which the engine counts, to runs and turns of each segment. */
+/* Counts of segments: from the exits of superblocks, which the engine counts, to the counters of the stream. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +35,12 @@ static uint64_t sum_up(void)
     return n;
 }
 
-/* References that each run of an exit's segments, or each turn, stands for. */
+/* References that each run of an exit's segments, each turn, or each of its masked elements stands for. */
 static int32_t weight_of(const struct cv_blob_exit *e)
 {
     const uint32_t *listed = all_listed();
-    int32_t all = 0;
-    if (!e->segments)
+    int32_t all = e->lanes;
+    if (e->sign && !e->segments)
         return e->first < known ? e->sign * loads_stores[e->first] : 0;
     for (uint32_t i = 0; i < e->segments; i++) {
         const uint32_t s = listed[e->first + i];
@@ -68,8 +68,8 @@ double cv_wire_references(void)
     return all;
 }
 
-/* Runs and turns of each segment, from the counts of so many exits. */
-static void count_exits(const uint64_t *by_exit, uint64_t n, uint64_t *runs, uint64_t *turns)
+/* Adds the counts of so many exits to the counters of the stream. */
+static void count_exits(const uint64_t *by_exit, uint64_t n, uint64_t *counts)
 {
     const struct cv_blob_exit *exits = all_exits();
     const uint32_t *listed = all_listed();
@@ -77,38 +77,49 @@ static void count_exits(const uint64_t *by_exit, uint64_t n, uint64_t *runs, uin
         const struct cv_blob_exit *e = &exits[k];
         if (!by_exit[k])
             continue;
-        if (!e->segments)
-            turns[e->first] += e->sign > 0 ? by_exit[k] : -by_exit[k];
         for (uint32_t i = 0; i < e->segments; i++)
-            runs[listed[e->first + i]] += by_exit[k];
+            counts[segments[listed[e->first + i]].wire] += by_exit[k];
+        if (e->segments)
+            continue;
+        uint64_t *const of = counts + segments[e->first].wire;
+        for (uint32_t i = 0; i < e->lanes; i++)
+            of[1 + e->lane + i] += by_exit[k];
+        for (uint32_t i = 0; i < 2 && e->sign; i++) /* the first counter of a repeated one counts runs and turns */
+            of[i] += e->sign > 0 ? by_exit[k] : -by_exit[k];
     }
 }
 
-static void count(uint64_t *runs, uint64_t *turns)
+/* The counters of the stream, from the counts of so many exits. */
+static uint64_t *counts_of(const uint64_t *by_exit, uint64_t n)
+{
+    uint64_t *counts = calloc(__atomic_load_n(&target->shared->wire_numbers, __ATOMIC_ACQUIRE) + 1, sizeof *counts);
+    if (!counts)
+        abort();
+    count_exits(by_exit, n, counts);
+    return counts;
+}
+
+static uint64_t *counts_now(void)
 {
     const uint64_t n = sum_up();
-    count_exits(sums, n, runs, turns);
+    return counts_of(sums, n);
 }
 
 size_t cv_wire_pairs(const uint64_t *by_exit, const uint64_t **pairs)
 {
     static uint64_t *found;
-    uint64_t *runs = calloc(2 * known + 2, sizeof *runs), *turns = runs + known + 1;
+    uint64_t *counts = counts_of(by_exit, target->shared->exits);
     size_t n = 0;
     free(found);
-    *pairs = found = malloc((4 * known + 1) * sizeof *found);
-    if (!runs || !found)
+    *pairs = found = malloc((2 * (size_t)next_counter + 1) * sizeof *found);
+    if (!found)
         abort();
-    count_exits(by_exit, target->shared->exits, runs, turns);
-    for (uint64_t s = 0; s < known; s++) {
-        const uint64_t of[2] = {runs[s] + turns[s], segments[s].repeats ? turns[s] : 0};
-        for (uint32_t i = 0; i < 2; i++)
-            if (of[i]) {
-                found[n++] = segments[s].wire + i;
-                found[n++] = of[i];
-            }
-    }
-    free(runs);
+    for (uint32_t i = 0; i < next_counter; i++)
+        if (counts[i]) {
+            found[n++] = i;
+            found[n++] = counts[i];
+        }
+    free(counts);
     return n / 2;
 }
 
@@ -116,51 +127,41 @@ void cv_wire_counters(int finished)
 {
     if (!counters)
         return;
-    uint64_t *runs = calloc(2 * (target->shared->segments + 4096), sizeof *runs), *turns = runs + target->shared->segments + 4096;
     cv_wire_definitions();
-    if (known < (uint64_t)(turns - runs)) {
-        count(runs, turns);
-        for (uint64_t s = 0; s < known; s++) {
-            counters[segments[s].wire] = runs[s] + turns[s];
-            if (segments[s].repeats)
-                counters[segments[s].wire + 1] = turns[s];
-        }
-    }
-    free(runs);
-    header->used = next_id;
+    uint64_t *counts = counts_now();
+    memcpy(counters, counts, next_counter * sizeof *counters);
+    free(counts);
+    header->used = next_counter;
     header->finished = (uint64_t)finished;
 }
 
 int cv_wire_vector_sets(void)
 {
-    uint64_t *runs = calloc(2 * known + 2, sizeof *runs);
+    uint64_t *counts = counts_now();
     int found = 0;
-    if (!runs)
-        return 0;
-    count(runs, runs + known + 1);
     for (uint64_t s = 0; s < known; s++) {
         struct cv_x86 x;
-        for (int at = 0; runs[s] && instruction_at(&segments[s], at, &x); at += x.length)
+        for (int at = 0; counts[segments[s].wire] && instruction_at(&segments[s], at, &x); at += x.length)
             found |= 1 << x.encoding;
     }
-    free(runs);
+    free(counts);
     return found;
 }
 
 int cv_wire_dump(const char *path)
 {
     FILE *out = fopen(path, "we");
-    uint64_t *runs = calloc(2 * target->shared->segments + 2, sizeof *runs), *turns = runs + target->shared->segments;
-    if (!out || !runs)
+    if (!out)
         return -1;
-    count(runs, turns);
+    uint64_t *counts = counts_now();
     for (uint64_t s = 0; s < target->shared->segments; s++) {
-        fprintf(out, "%lx %lu %lu", (unsigned long)segments[s].address, (unsigned long)runs[s], (unsigned long)turns[s]);
+        const uint64_t *of = counts + segments[s].wire, turns = segments[s].repeats ? of[1] : 0;
+        fprintf(out, "%lx %lu %lu", (unsigned long)segments[s].address, (unsigned long)(of[0] - turns), (unsigned long)turns);
         struct cv_x86 x;
         for (int at = 0; instruction_at(&segments[s], at, &x); at += x.length)
             fprintf(out, " %d", x.length);
         fputc('\n', out);
     }
-    free(runs);
+    free(counts);
     return fclose(out);
 }

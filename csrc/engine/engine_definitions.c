@@ -8,13 +8,14 @@
 #include "engine_wire.h"
 
 #define MOST_INSTRUCTIONS 48
-#define MOST_SITES (4 * MOST_INSTRUCTIONS)
+#define MOST_LANES 128
+#define MOST_SITES (4 * MOST_INSTRUCTIONS + MOST_LANES)
 
 struct segment_definition *of_segment;
 uint8_t *loads_stores;
 uint64_t known;
-uint32_t next_id;
-static uint32_t next_site;
+uint32_t next_counter;
+static uint32_t next_id, next_site;
 
 static void *room_for_segments(size_t bytes)
 {
@@ -59,7 +60,8 @@ struct definition {
     struct cv_wire_flow flows[2 * MOST_SITES + CV_WIRE_FLOW_REGISTERS + 1];
     struct origin origins[CV_WIRE_FLOW_REGISTERS];
     struct reference references[MOST_SITES];
-    int n_instructions, n_sites, n_flows, words, n_references;
+    int n_instructions, n_sites, n_flows, words, n_references, lanes;
+    uint32_t counter;
 };
 
 static struct definition d;
@@ -109,12 +111,38 @@ static void add_site(const struct cv_x86 *x, int reference, int stores, int atom
     const int64_t displacement = word < 0 ? constant_address(x) : 0;
     struct cv_wire_site *site = &d.sites[d.n_sites];
     assert(d.n_sites < MOST_SITES && d.n_instructions > 0);
-    *site = (struct cv_wire_site){
-        .displacement = displacement, .size_bytes = r->size, .instruction = (uint16_t)(d.n_instructions - 1), .base = (int16_t)word};
+    *site = (struct cv_wire_site){.displacement = displacement,
+                                  .size_bytes = x->lanes ? x->lane_bytes : r->size,
+                                  .instruction = (uint16_t)(d.n_instructions - 1),
+                                  .base = (int16_t)word};
     site->flags = (uint8_t)((stores ? CV_WIRE_STORE : 0) | (address.references ? CV_WIRE_DEPENDENT : 0) | (atomic ? CV_WIRE_ATOMIC : 0) |
                             (x->prefetches ? CV_WIRE_PREFETCH : 0));
+    if (x->lanes) {
+        site->flags |= CV_WIRE_GUARDED;
+        site->guard_counter = d.counter + 1 + (uint32_t)d.lanes++;
+    }
     flow(CV_WIRE_FLOW_ADDRESS, d.n_sites, address);
     d.n_sites++;
+}
+
+/* Each element that a mask chooses is a reference of its own. Returns what the instruction's values are made of. */
+static struct origin describe_lanes(const struct cv_x86 *x)
+{
+    const int stores = x->references[0].access & CV_X86_STORE;
+    const uint64_t made_of = address_registers(x, 0);
+    const struct origin address = join(made_of);
+    struct origin values = join(x->reads & ~made_of);
+    for (int i = 0; i < x->lanes; i++) {
+        const int16_t site = (int16_t)d.n_sites, word = (int16_t)d.words++;
+        d.references[d.n_references++] =
+            (struct reference){.word = word, .size = x->lane_bytes, .load = stores ? -1 : site, .store = stores ? site : -1};
+        add_site(x, 0, stores, 0, word, address);
+        if (stores)
+            flow(CV_WIRE_FLOW_VALUE, site, values);
+        else if (site < 64)
+            values.references |= UINT64_C(1) << site;
+    }
+    return values;
 }
 
 static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
@@ -126,6 +154,12 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
     assert(d.n_instructions < MOST_INSTRUCTIONS);
     d.instructions[d.n_instructions++] = (struct cv_wire_instruction){
         .offset = (uint16_t)(x->address - begin), .length = x->length, .flags = continued ? CV_WIRE_CONTINUED : 0, .flops = x->flops};
+    if (x->lanes) {
+        values = describe_lanes(x);
+        for (uint64_t w = x->writes; w; w &= w - 1)
+            d.origins[__builtin_ctzll(w)] = values;
+        return;
+    }
     for (int i = 0; i < x->n_references; i++) {
         const uint64_t made_of = address_registers(x, i);
         const int where = x->references[i].where;
@@ -164,9 +198,10 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
         d.origins[__builtin_ctzll(w)] = values;
 }
 
-static void begin_definition(void)
+static void begin_definition(uint32_t counter)
 {
-    d.n_instructions = d.n_sites = d.words = d.n_references = 0;
+    d.n_instructions = d.n_sites = d.words = d.n_references = d.lanes = 0;
+    d.counter = counter;
     d.n_flows = 1; /* the head */
     for (int r = 0; r < CV_WIRE_FLOW_REGISTERS; r++)
         d.origins[r] = (struct origin){UINT64_C(1) << r, 0};
@@ -174,7 +209,11 @@ static void begin_definition(void)
 
 int instruction_at(const struct cv_blob_segment *s, int at, struct cv_x86 *x)
 {
-    return at < s->bytes ? cv_x86_decode(target->memory + CV_OFF_CODE + s->code + at, s->bytes - at, s->address + (uint64_t)at, x) : 0;
+    const uint8_t *const code = target->memory + CV_OFF_CODE + s->code + at;
+    const int length = at < s->bytes ? cv_x86_decode(code, s->bytes - at, s->address + (uint64_t)at, x) : 0;
+    if (!target->shared->setup.pext)
+        x->lanes = 0;
+    return length;
 }
 
 static void write_definition(const struct cv_blob_segment *s)
@@ -184,7 +223,7 @@ static void write_definition(const struct cv_blob_segment *s)
                                             .file_offset = mapping->path_bytes ? s->address - mapping->low + mapping->offset : s->address,
                                             .id = next_id,
                                             .module = cv_wire_module(mapping),
-                                            .counter = next_id,
+                                            .counter = d.counter,
                                             .first_site = next_site,
                                             .words = (uint16_t)d.words,
                                             .sites = (uint16_t)d.n_sites,
@@ -216,11 +255,11 @@ static void define_repeated(const struct cv_blob_segment *s)
     instruction_at(s, 0, &x);
     const uint8_t references = x.n_references;
     x.n_references = 0;
-    begin_definition();
+    begin_definition(s->wire);
     describe(&x, s->address, 0);
     write_definition(s);
     x.n_references = references;
-    begin_definition();
+    begin_definition(s->wire + 1);
     describe(&x, s->address, 1);
     write_definition(s);
 }
@@ -229,15 +268,18 @@ static void define(uint64_t number)
 {
     const struct cv_blob_segment *s = &segments[number];
     struct cv_x86 x;
+    of_segment[number].id = next_id;
     if (s->repeats) {
         define_repeated(s);
     } else {
-        begin_definition();
+        begin_definition(s->wire);
         for (int at = 0; instruction_at(s, at, &x); at += x.length)
             describe(&x, s->address, 0);
         write_definition(s);
     }
-    loads_stores[number] = (uint8_t)d.n_sites;
+    next_counter = s->wire + 1 + s->repeats + (uint32_t)d.lanes;
+    loads_stores[number] = (uint8_t)(d.n_sites - d.lanes);
+    of_segment[number].lanes = (uint32_t)d.lanes;
     of_segment[number].first_site = next_site - (uint32_t)d.n_sites;
     of_segment[number].count = (uint32_t)d.n_references;
     of_segment[number].references = malloc((size_t)d.n_references * sizeof *d.references);

@@ -195,6 +195,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         setup.inside = !options->starts;
         setup.objects = (uint64_t)options->objects;
         setup.follows = options->follows;
+        setup.pext = __builtin_cpu_supports("bmi2") != 0;
         setup.burst_references = options->sample;
         setup.sets = options->sets;
         setup.set_class = options->set_class;

@@ -39,7 +39,7 @@ static int touches(uint64_t address, uint32_t size)
 
 static void put_set_references(uint64_t segment, const struct reference *r, uint64_t address)
 {
-    if (!touches(address, r->size))
+    if (address == CV_WIRE_NOT_EXECUTED || !touches(address, r->size))
         return;
     const uint32_t first = of_segment[segment].first_site;
     if (r->load >= 0)
@@ -189,15 +189,15 @@ static const uint64_t *put_visits(uint64_t thread, const struct cv_blob_part *pa
             put_sets_of_visit(number, from + 1);
         const uint64_t left = options->block_limit ? options->block_limit - of_segment[number].visits : UINT64_MAX;
         if (left && s->repeats) {
-            const uint64_t shown = put_turns(s, segments[number].wire, from + 1, left <= options->sample ? left - 1 : options->sample);
+            const uint64_t shown = put_turns(s, of_segment[number].id, from + 1, left <= options->sample ? left - 1 : options->sample);
             window.references += shown;
             of_segment[number].visits += options->block_limit ? shown / (s->words - CV_REPEAT_WORDS) + 1 : 0;
-        } else if (left && (options->paths || loads_stores[number])) {
+        } else if (left && (options->paths || loads_stores[number] || of_segment[number].lanes)) {
             of_segment[number].visits += options->block_limit > 0;
-            put(CV_WIRE_VISIT | segments[number].wire);
+            put(CV_WIRE_VISIT | of_segment[number].id);
             for (uint32_t k = 0; k < s->words; k++)
                 put(from[1 + k]);
-            window.references += loads_stores[number];
+            window.references += loads_stores[number] + of_segment[number].lanes;
         }
         from += 1 + s->words;
     }

@@ -9,8 +9,6 @@
 
 #include "engine_wire.h"
 
-#define COUNTER_ROOM (1u << 22)
-
 const struct cv_options *options;
 struct cv_target *target;
 struct cv_blob_segment *segments;
@@ -61,7 +59,7 @@ int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
         return -1;
     if (options->counters) {
         const int file = open(options->counters, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        const size_t size = CV_COUNTERS_OFFSET + COUNTER_ROOM * sizeof(uint64_t);
+        const size_t size = CV_COUNTERS_OFFSET + CV_MOST_COUNTERS * sizeof(uint64_t);
         if (file < 0 || ftruncate(file, (off_t)size))
             return -1;
         header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -69,7 +67,7 @@ int cv_wire_begin(const struct cv_options *chosen, struct cv_target *traced)
         if (header == MAP_FAILED)
             return -1;
         counters = (uint64_t *)((char *)header + CV_COUNTERS_OFFSET);
-        *header = (struct cv_counters_header){.magic = CV_COUNTERS_MAGIC, .capacity = COUNTER_ROOM, .pid = target->pid};
+        *header = (struct cv_counters_header){.magic = CV_COUNTERS_MAGIC, .capacity = CV_MOST_COUNTERS, .pid = target->pid};
     }
     put(CV_WIRE_MAGIC);
     put(CV_WIRE_VERSION);

@@ -45,13 +45,15 @@ struct reference {
 
 extern struct segment_definition {
     struct reference *references;
+    uint32_t id; /* in the stream; turns of a repeated one have the next */
     uint32_t first_site;
     uint32_t count;
+    uint32_t lanes;  /* masked elements of one execution */
     uint64_t visits; /* that were recorded, where they are limited */
 } *of_segment;
-extern uint8_t *loads_stores; /* references of one execution */
+extern uint8_t *loads_stores; /* references of one execution, but masked elements */
 extern uint64_t known;        /* segments that are defined */
-extern uint32_t next_id;
+extern uint32_t next_counter;
 int begin_definitions(void);                                                     /* -1: there is no room */
 int instruction_at(const struct cv_blob_segment *s, int at, struct cv_x86 *out); /* of its bytes; 0: none */
 

@@ -24,6 +24,7 @@ enum {
 };
 
 #define MOST_INSTRUCTIONS 48 /* of a segment */
+#define MOST_WORDS 128       /* of a visit */
 #define LANDING_BYTES 48     /* before a superblock's head, for indirect branches */
 
 /* The translation that is being made (blob_translate.c): where its next byte goes, and in which code cache; why it cannot be made; the
@@ -56,6 +57,7 @@ void remember(int mode, uint64_t address, uint64_t code);
 void erase(int mode, uint64_t address);
 int flags_live(uint64_t address, int carry);
 int64_t segment_at(uint64_t address);
+int lanes_before(int i); /* masked elements of the instructions before the i-th */
 void begin_block(uint64_t start);
 void place(uint64_t address, int segments, int spilled);
 void end_block(void);
@@ -116,8 +118,9 @@ void copy(const struct cv_x86 *x, const uint8_t *code);
 void load_target(const struct cv_x86 *x, const uint8_t *code);
 void push_return(uint64_t address);
 uint32_t new_counter(uint32_t first, int segments, int sign);
-void add_one(uint32_t counter);    /* by rcx */
-void count_free(uint32_t counter); /* changes the flags */
+uint32_t lanes_counter(uint32_t segment, int lane, int n); /* of so many masked elements, from one on */
+void add_one(uint32_t counter);                            /* by rcx */
+void count_free(uint32_t counter);                         /* changes the flags */
 void count_kept(uint32_t counter);
 void add_turns(uint32_t counter);
 void count_to(uint32_t counter, uint64_t target);
@@ -144,5 +147,10 @@ int may_change_rcx(const struct cv_x86 *x);
 void find_dead_flags(uint8_t *dead);
 void filter_instruction(const struct cv_x86 *x, uint32_t segment, int *reference, int flags_dead);
 void filter_behind(const struct cv_x86 *x, uint32_t segment);
+
+/* blob_lanes.c */
+void count_lanes(int i, uint32_t segment);
+void begin_lanes(const struct cv_x86 *x);
+void load_element(const struct cv_x86 *x, int lane);
 
 #endif

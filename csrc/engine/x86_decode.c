@@ -6,8 +6,8 @@ struct reading {
     const uint8_t *code;
     int size, at; /* bytes that are readable; those that have been read */
     int operand16, address32, repeat, locked, segment, rex, has_rex;
-    int vvvv, merges, broadcast, index_high; /* of VEX and EVEX */
-    int wide, narrow;                        /* operands of 8 bytes, of 2 */
+    int vvvv, opmask, merges, broadcast, index_high; /* of VEX and EVEX */
+    int wide, narrow;                                /* operands of 8 bytes, of 2 */
     int vector;
     int64_t immediate;
 };
@@ -86,7 +86,8 @@ static int read_evex(struct reading *r, struct cv_x86 *x)
     r->index_high = p2 & 8 ? 0 : 16;
     r->vvvv = (~(p1 >> 3) & 15) | r->index_high;
     r->broadcast = p2 >> 4 & 1;
-    r->merges = (p2 & 7) && !(p2 & 0x80);
+    r->opmask = p2 & 7;
+    r->merges = r->opmask && !(p2 & 0x80);
     r->at += 4;
     return x->map >= 1 && x->map != 4 && x->map <= 6;
 }
@@ -321,7 +322,7 @@ static void add_explicit(struct cv_x86 *x, uint32_t e, int bytes)
 /* Of the operand, whose bytes EVEX may change, and what is pushed. */
 static void add_general(const struct reading *r, struct cv_x86 *x, uint32_t e)
 {
-    const int packs = SIZE_OF(e) == Z_M || (SIZE_OF(e) == Z_L && x->map == 2 && x->opcode >= 0x88 && x->opcode <= 0x8b);
+    const int packs = SIZE_OF(e) == Z_M || is_packed(x);
     int bytes = size_bytes(e, x, r->wide, r->narrow);
     if (r->broadcast && x->memory)
         bytes = x->map >= 5 ? 2 : r->wide ? 8 : 4;
@@ -357,6 +358,20 @@ static void add_references(const struct reading *r, struct cv_x86 *x, uint32_t e
     } else {
         add_general(r, x, e);
     }
+}
+
+/* Gathers and scatters, and what moves or computes elements under a mask. */
+static void add_lanes(const struct reading *r, struct cv_x86 *x)
+{
+    const int vex = x->encoding == CV_X86_VEX, bytes = vex || (r->opmask && !r->broadcast) ? masked_element_bytes(x) : 0;
+    if (!bytes || x->memory != 1 || x->n_references != 1)
+        return;
+    x->index_bytes = !x->gathered ? 0 : x->opcode & 1 ? 8 : 4;
+    x->lane_kind = x->gathered ? CV_X86_GATHERED : !vex && is_packed(x) ? CV_X86_PACKED : CV_X86_IN_ROW;
+    x->lane_bytes = (uint8_t)bytes;
+    x->lanes = (uint8_t)(x->vector_bytes / (x->index_bytes > bytes ? x->index_bytes : bytes));
+    x->mask = (uint8_t)(vex ? r->vvvv : r->opmask);
+    x->mask_bytes = (uint8_t)(vex ? bytes : 0);
 }
 
 /* ---- an instruction ---- */
@@ -411,6 +426,7 @@ int cv_x86_decode(const uint8_t *code, int size, uint64_t address, struct cv_x86
     e = flags_of_shift(&r, x, e);
     add_references(&r, x, e);
     if (r.vector) {
+        add_lanes(&r, x);
         x->flops = (uint8_t)vector_flops(x);
         e = registers_of_vector(&r, x, e);
     }

@@ -47,6 +47,13 @@ enum cv_x86_where {
     CV_X86_ABSOLUTE /* `displacement` */
 };
 
+/* Where the elements lie that a mask chooses. */
+enum cv_x86_lanes {
+    CV_X86_GATHERED, /* by a vector of indices */
+    CV_X86_IN_ROW,   /* one after the other */
+    CV_X86_PACKED    /* as many as the mask has bits, one after the other */
+};
+
 enum { CV_X86_LOAD = 1, CV_X86_STORE = 2 };
 
 enum { CV_X86_NO_REGISTER = -1, CV_X86_RIP = -2 };
@@ -89,10 +96,16 @@ struct cv_x86 {
     uint8_t prefetches;   /* its reference only asks for a line */
     uint8_t vector_bytes; /* 16, 32, 64 */
     uint8_t gathered;     /* vector-indexed operand */
-    uint8_t reads_flags;  /* reads one of PF, AF, ZF, SF, OF, which inc writes */
-    uint8_t sets_flags;   /* surely writes all of them */
-    uint8_t keeps_carry;  /* inc, dec */
-    uint8_t flops;        /* operations times lanes */
+    uint8_t lanes;        /* elements of the operand that a mask chooses; 0: it is one reference */
+    uint8_t lane_bytes;
+    uint8_t lane_kind;   /* enum cv_x86_lanes */
+    uint8_t index_bytes; /* of an index */
+    uint8_t mask;        /* register that has the mask */
+    uint8_t mask_bytes;  /* 0: an opmask register; 4, 8: the highest bit of each element of a vector register */
+    uint8_t reads_flags; /* reads one of PF, AF, ZF, SF, OF, which inc writes */
+    uint8_t sets_flags;  /* surely writes all of them */
+    uint8_t keeps_carry; /* inc, dec */
+    uint8_t flops;       /* operations times lanes */
     uint8_t scale;
     int8_t base, index; /* 0 to 15, or CV_X86_NO_REGISTER, CV_X86_RIP */
     uint16_t pops;      /* bytes that a return takes beyond its address */

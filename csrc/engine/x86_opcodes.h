@@ -76,6 +76,9 @@ static inline int is_with_itself(const struct cv_x86 *x)
 /* Fused multiplications and additions of the 0F38 map. */
 static inline int is_fused(uint8_t opcode) { return opcode >= 0x96 && opcode <= 0xbf && (opcode & 15) >= 6; }
 
+/* Compressed and expanded vectors of elements of four or eight bytes. */
+static inline int is_packed(const struct cv_x86 *x) { return x->map == 2 && x->opcode >= 0x88 && x->opcode <= 0x8b; }
+
 /* x86_opcodes.c: by the opcode, before the ModRM byte is read */
 extern const uint32_t one_byte_words[256], two_byte_words[256];
 
@@ -90,5 +93,6 @@ int is_vector(const struct cv_x86 *x);
 uint32_t mask_word(const struct cv_x86 *x);
 uint32_t vector_word(const struct cv_x86 *x);
 int vector_flops(const struct cv_x86 *x);
+int masked_element_bytes(const struct cv_x86 *x);
 
 #endif

@@ -277,3 +277,29 @@ int vector_flops(const struct cv_x86 *x)
         return 0;
     return o == 0x4c || o == 0x4e || o == 0x2c ? lanes : o == 0x4d || o == 0x4f || o == 0x2d;
 }
+
+/* Bytes of an element of an operand in memory that a mask may choose; 0: of an instruction whose operand is one reference, or has other
+ * elements than the mask. */
+int masked_element_bytes(const struct cv_x86 *x)
+{
+    const int o = x->opcode, by_w = x->rex & 8 ? 8 : 4, by_prefix = x->prefix == 0 ? 4 : x->prefix == 1 ? 8 : 0;
+    if (x->gathered)
+        return by_w;
+    if (x->encoding == CV_X86_VEX) { /* vmaskmov, vpmaskmov */
+        if (x->map != 2 || x->prefix != 1)
+            return 0;
+        return o >= 0x2c && o <= 0x2f ? (o & 1 ? 8 : 4) : o == 0x8c || o == 0x8e ? by_w : 0;
+    }
+    if (x->map == 1)
+        switch (o) {
+        case 0x10 ... 0x11:
+        case 0x28 ... 0x29:
+        case 0x51:
+        case 0x54 ... 0x59:
+        case 0x5c ... 0x5f: return by_prefix;
+        case 0x6f:
+        case 0x7f: return x->prefix == 1 || x->prefix == 2 ? by_w : 0; /* smaller ones: as many as 64 */
+        default: return 0;
+        }
+    return x->map == 2 && x->prefix == 1 && (is_packed(x) || (is_fused(x->opcode) && !is_of_one_element(x->opcode))) ? by_w : 0;
+}

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,194 @@ def test_a_full_stream_holds_every_reference_in_order(options: tuple[str, ...], 
     assert turns == 20 * list(range(70_000))
 
 
+MASKED = """
+#include <immintrin.h>
+enum { N = 64 };
+static int index_[N], masks[N], gathered[1024], row[1024], stored[1024], scattered[1024], packed[1024], unpacked[1024];
+static double wide[1024], far_[1024], out[1024];
+#define ALONE __attribute__((noinline, noclone, target("avx2")))
+#define ALONE_512 __attribute__((noinline, noclone, target("avx512f,avx512vl,bmi2")))
+static volatile int sink;
+static __m256i lanes_of(int mask) { return _mm256_cmpgt_epi32(_mm256_and_si256(_mm256_set1_epi32(mask),
+    _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128)), _mm256_setzero_si256()); }
+ALONE static void eight(int i)
+{
+    const __m256i chosen = lanes_of(masks[i]), at = _mm256_loadu_si256((const void *)(index_ + i % 48));
+    const __m256i longs = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(at));
+    const __m256i half = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(chosen));
+    __m256i sum = _mm256_mask_i32gather_epi32(at, gathered, at, chosen, 4);
+    sum = _mm256_add_epi32(sum, _mm256_maskload_epi32(row + i, chosen));
+    _mm256_maskstore_epi32(stored + i, chosen, sum);
+    const __m256d values = _mm256_mask_i64gather_pd(_mm256_setzero_pd(), wide, longs, _mm256_castsi256_pd(half), 8);
+    _mm256_maskstore_pd(far_ + i, half, values);
+    sink = _mm256_extract_epi32(sum, 3);
+}
+ALONE_512 static void sixteen(int i)
+{
+    const __mmask16 chosen = masks[i];
+    const __m512i at = _mm512_loadu_si512(index_ + i % 48);
+    __m512i sum = _mm512_mask_i32gather_epi32(at, chosen, at, gathered, 4);
+    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(chosen, row + i));
+    _mm512_mask_storeu_epi32(stored + i, chosen, sum);
+    _mm512_mask_i32scatter_epi32(scattered, chosen, at, sum, 4);
+    _mm512_mask_compressstoreu_epi32(packed + i, chosen, sum);
+    sum = _mm512_mask_expandloadu_epi32(sum, chosen, unpacked + i);
+    const __m512d values = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), chosen, _mm512_castsi512_si256(at), wide, 8);
+    _mm512_mask_storeu_pd(out + i, chosen >> 8, _mm512_mask_add_pd(values, chosen, values, _mm512_loadu_pd(far_)));
+    sink = _mm512_reduce_add_epi32(sum);
+}
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < N; i++)
+        index_[i] = i * 37 % 1009, masks[i] = i % 5 ? i * 40503 >> 3 & 0xffff : i % 2 ? 0 : 0xffff;
+    for (int i = 0; i < N; i++)
+        if (argc > 1 && argv)
+            sixteen(i);
+        else
+            eight(i);
+    return 0;
+}
+"""
+
+
+def _masked(lanes: int) -> dict[str, list[tuple[int, int, bool]]]:
+    """Offset, bytes and whether it is a store, of each reference to the arrays of :data:`MASKED`, in order."""
+    index = [i * 37 % 1009 for i in range(64)]
+    masks = [(i * 40503 >> 3 & 0xFFFF) if i % 5 else 0 if i % 2 else 0xFFFF for i in range(64)]
+    found = collections.defaultdict(list)
+    for i, mask in enumerate(masks):
+        chosen = [k for k in range(lanes) if mask >> k & 1]
+        at = index[i % 48 : i % 48 + lanes]
+        found["gathered"] += [(4 * at[k], 4, False) for k in chosen]
+        found["row"] += [(4 * (i + k), 4, False) for k in chosen]
+        found["stored"] += [(4 * (i + k), 4, True) for k in chosen]
+        found["wide"] += [(8 * at[k], 8, False) for k in chosen if k < lanes // 2]
+        if lanes == 8:
+            found["far_"] += [(8 * (i + k), 8, True) for k in chosen if k < 4]
+            continue
+        found["scattered"] += [(4 * at[k], 4, True) for k in chosen]
+        found["packed"] += [(4 * (i + k), 4, True) for k in range(len(chosen))]
+        found["unpacked"] += [(4 * (i + k), 4, False) for k in range(len(chosen))]
+        found["out"] += [(8 * (i + k), 8, True) for k in range(8) if mask >> 8 + k & 1]
+    return found
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_masked_elements_are_recorded_one_by_one(lanes: int, tmp_path: Path) -> None:
+    if ("avx512vl" if lanes == 16 else "avx2") not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no such instructions")
+    program = _compiled(tmp_path, MASKED, "-static", "-no-pie", "-fno-tree-vectorize", "-mavx2")
+    more = ["16"] if lanes == 16 else []
+    place = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
+    expected = _masked(lanes)
+    segments, events = _streamed(tmp_path, program, "--full", arguments=more)
+    every = list(references(segments, events))
+    for name, wanted in expected.items():
+        here = [(r.address - place[name], r.size, r.is_store) for r in every if 0 <= r.address - place[name] < 8 * 1024]
+        here = [one for one in here if one[0] < (8 if name in ("wide", "far_", "out") else 4) * 1024]
+        assert here == wanted, name
+    sets = ("--sets=4", "--set-class=1")
+    filtered = _sampled_lines(*_streamed(tmp_path, program, *sets, arguments=more))
+    recorded = _streamed(tmp_path, program, *sets, "--sample=100000000", "--interval=100000000", arguments=more)
+    assert _sampled_lines(*recorded) == filtered
+    totals = []
+    for mode in ("full", "counts"):
+        plan = SamplingPlan(mode=mode, engine="native")  # type: ignore[arg-type]
+        traced = trace([str(program), *more], output=tmp_path / f"{mode}.cvt", sampling=plan)
+        totals.append(Signature.load(signature_path(tmp_path / f"{mode}.cvt")).totals)
+        if mode == "full":
+            assert traced.header["recorded_references"] == totals[0]["memops"]
+    assert abs(totals[0]["memops"] - totals[1]["memops"]) < 100  # addresses of the stack branch in the C library
+
+
+FORMS = """
+#include <stdio.h>
+#include "x86_decode.h"
+extern const unsigned char forms[], forms_end[];
+__asm__(".text\\n.intel_syntax noprefix\\nforms:\\n" %s "forms_end:\\n.att_syntax prefix\\n");
+int main(void)
+{
+    struct cv_x86 x;
+    for (const unsigned char *at = forms; at < forms_end; at += x.length) {
+        if (!cv_x86_decode(at, 15, (unsigned long)at, &x))
+            return 1;
+        printf("%%d %%d %%d %%d %%d\\n", x.lanes, x.lane_bytes, x.lanes ? x.lane_kind : 0, x.index_bytes, x.lanes ? x.mask : 0);
+    }
+    return 0;
+}
+"""
+GATHERED, IN_ROW, PACKED = range(3)
+DECODED = {  # elements, bytes of one, where they lie, bytes of an index, register of the mask
+    "vpgatherdd zmm8{k1}, [rax + zmm3 * 4 + 64]": (16, 4, GATHERED, 4, 1),
+    "vpgatherqd ymm8{k2}, [rax + zmm24 + 8]": (8, 4, GATHERED, 8, 2),
+    "vgatherdpd zmm8{k3}, [rax + ymm31 * 8]": (8, 8, GATHERED, 4, 3),
+    "vgatherqpd xmm8{k4}, [rax + xmm9 * 8]": (2, 8, GATHERED, 8, 4),
+    "vscatterqps [r9 + ymm17 * 4]{k5}, xmm2": (4, 4, GATHERED, 8, 5),
+    "vpscatterdq [r9 + ymm1]{k6}, zmm2": (8, 8, GATHERED, 4, 6),
+    "vpgatherdd ymm1, [rax + ymm2 * 4], ymm11": (8, 4, GATHERED, 4, 11),
+    "vgatherqps xmm4, [rcx + ymm12 * 2 + 5], xmm2": (4, 4, GATHERED, 8, 2),
+    "vgatherqps xmm4, [rcx + xmm12 * 2 + 5], xmm2": (2, 4, GATHERED, 8, 2),
+    "vgatherdpd ymm4, [rcx + xmm12 * 2 + 5], ymm2": (4, 8, GATHERED, 4, 2),
+    "vmaskmovps ymm1, ymm10, [rsi]": (8, 4, IN_ROW, 0, 10),
+    "vmaskmovpd [rsi], xmm3, xmm1": (2, 8, IN_ROW, 0, 3),
+    "vpmaskmovd [rip + 9], ymm3, ymm1": (8, 4, IN_ROW, 0, 3),
+    "vpmaskmovq xmm1, xmm14, [rsi]": (2, 8, IN_ROW, 0, 14),
+    "vmovdqu32 zmm17{k7}, [rsi + 64]": (16, 4, IN_ROW, 0, 7),
+    "vmovdqa64 [rsi]{k1}, ymm17": (4, 8, IN_ROW, 0, 1),
+    "vmovups zmm1{k2}{z}, [rsi]": (16, 4, IN_ROW, 0, 2),
+    "vmovapd [rsi]{k3}, xmm1": (2, 8, IN_ROW, 0, 3),
+    "vaddps zmm1{k4}, zmm2, [rsi]": (16, 4, IN_ROW, 0, 4),
+    "vdivpd ymm1{k5}, ymm2, [rsi]": (4, 8, IN_ROW, 0, 5),
+    "vfmadd231ps zmm19{k6}{z}, zmm4, [rcx + 72]": (16, 4, IN_ROW, 0, 6),
+    "vfnmsub132pd zmm19{k7}, zmm4, [rcx + 72]": (8, 8, IN_ROW, 0, 7),
+    "vpcompressd [r15 + 256]{k3}, zmm2": (16, 4, PACKED, 0, 3),
+    "vcompresspd [r15 + 256]{k3}, ymm2": (4, 8, PACKED, 0, 3),
+    "vexpandpd zmm20{k5}, [r15 + r14 * 8 + 64]": (8, 8, PACKED, 0, 5),
+    **dict.fromkeys(
+        (
+            "vmovdqu32 zmm17, [rsi + 64]",  # without a mask
+            "vmovdqu8 zmm17{k1}, [rsi + 64]",  # as many as 64 elements
+            "vmovdqu16 [rsi + 64]{k1}, zmm17",
+            "vaddpd zmm1{k2}{z}, zmm3, qword ptr [rsi + 8]{1to8}",
+            "vaddps zmm1{k2}, zmm3, zmm4",
+            "vmovss xmm1{k1}, dword ptr [rsi]",
+            "vfmadd231sd xmm1{k1}, xmm2, qword ptr [rsi]",
+            "vcvtps2pd zmm1{k1}, [rsi]",  # elements of another size
+            "vpcompressd zmm1{k1}, zmm2",
+            "vmovdqu ymm1, [rsi]",
+            "vfmadd231pd ymm1, ymm2, [rsi]",
+            "movups xmm1, [rsi]",
+        ),
+        (0, 0, 0, 0, 0),
+    ),
+}
+
+
+def test_elements_of_masked_operands_are_decoded(tmp_path: Path) -> None:
+    engine = HERE.parent / "csrc" / "engine"
+    source = FORMS % "".join(f'"{form}\\n"\n' for form in DECODED)
+    decoded = subprocess.run(
+        [_compiled(tmp_path, source, f"-I{engine}", *map(str, sorted(engine.glob("x86_*.c"))))],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert dict(zip(DECODED, (tuple(map(int, line.split())) for line in decoded.splitlines()), strict=True)) == DECODED
+
+
+@requires_tool
+def test_both_engines_count_the_same_masked_elements(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, HERE / "integration" / "programs" / "masked.c", "-mavx2")
+    counts = []
+    for engine in ("valgrind", "native"):
+        output = tmp_path / f"{engine}.cvt"
+        trace([str(program)], output=output, sampling=SamplingPlan(mode="counts", engine=engine))  # type: ignore[arg-type]
+        blocks = Signature.load(signature_path(output)).table.filter(pl.col("function").cast(pl.String) == "copy")
+        counts.append(tuple(int(blocks[name].sum()) for name in ("loads", "stores", "load_bytes", "store_bytes")))
+    assert counts[0] == counts[1]
+    assert counts[1][1] == sum(i % 5 for i in range(100))
+
+
 def test_a_full_trace_records_as_many_references_as_are_counted(tmp_path: Path) -> None:
     output = tmp_path / "full.cvt"
     recorded = trace([str(_compiled(tmp_path, MIXED))], output=output, sampling=SamplingPlan(mode="full", engine="native"))
@@ -316,10 +505,10 @@ def test_recorded_addresses_are_those_of_the_data(tmp_path: Path) -> None:
     assert not text or steps[1] > 0.98 * len(text)
 
 
-def _streamed(folder: Path, program: Path, *options: str) -> tuple[list[Segment], list[Event]]:
+def _streamed(folder: Path, program: Path, *options: str, arguments: Sequence[str] = ()) -> tuple[list[Segment], list[Event]]:
     stream = folder / "stream"
     with stream.open("wb") as out:
-        engine = ["setarch", "-R", engine_program(), f"--wire-fd={out.fileno()}", *options, "--", program]
+        engine = ["setarch", "-R", engine_program(), f"--wire-fd={out.fileno()}", *options, "--", program, *arguments]
         subprocess.run(engine, pass_fds=[out.fileno()], env={}, capture_output=True, check=True)
     _, segments, events = read_stream(stream.read_bytes())
     return segments, events

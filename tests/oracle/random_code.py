@@ -206,6 +206,9 @@ class RandomFunctions:
                 "vpxor xmm1, xmm1, xmm1; vpcmpeqd xmm2, xmm2, xmm2; "
                 f"vpgatherdd xmm{3 + x % 13}, dword ptr [r15 + xmm1 * 4 + 16], xmm2",
                 f"vpmaskmovd ymm{x}, ymm{y}, ymmword ptr [r15 + 128]",
+                f"vmaskmovpd ymmword ptr [rip + memory + {self.draw.randrange(800)}], ymm{y}, ymm{z}",
+                f"vpand xmm1, xmm{y}, xmmword ptr [rip + memory]; vpsrld xmm1, xmm1, 25; vmovdqa xmm2, xmm{z}; "
+                f"mov rcx, r15; vgatherdpd ymm{3 + x % 13}, qword ptr [rcx + xmm1 * 2], ymm2",
             ]
         if "avx512bw" in self.features:
             high = self.draw.randrange(16, 32)
@@ -217,6 +220,12 @@ class RandomFunctions:
                 f"kortestq k{1 + x % 7}, k{1 + y % 7}",
                 f"vpcmpud k{1 + z % 7}, zmm{x}, zmm{high}, 1",
                 f"vpcompressd zmmword ptr [r15 + 256]{{k{1 + x % 7}}}, zmm{y}",
+                f"vexpandpd zmm{high}{{k{1 + x % 7}}}, zmmword ptr [r15 + r14 * 8 + 64]",
+                f"vmovupd zmmword ptr [r15 + 264]{{k{1 + x % 7}}}, zmm{high}",
+                f"vfmadd231ps zmm{high}{{k{1 + x % 7}}}{{z}}, zmm{y}, zmmword ptr [rip + memory + 72]",
+                f"vpsrld zmm{high}, zmm{y}, 23; kmovw k1, k{1 + z % 7}; vpscatterdd dword ptr [r15 + zmm{high}]{{k1}}, zmm{x}",
+                f"vpsrlq zmm{high}, zmm{y}, 55; kmovw k2, k{1 + z % 7}; mov rax, r15; "
+                f"vpgatherqd ymm{x}{{k2}}, dword ptr [rax + zmm{high} + 8]",
             ]
         self._put(self.draw.choice(choices))
 
