@@ -167,8 +167,9 @@ void cv_load_vectors(const void *area, uint64_t features);
 void cv_signals_begin(struct cv_slot *slot, int take_over); /* of a thread */
 int64_t cv_signal_action(uint64_t number, uint64_t new, uint64_t old, uint64_t size);
 int64_t cv_alternate_stack(struct cv_slot *slot, uint64_t new, uint64_t old);
-void cv_signals_end(const uint64_t *alternate); /* the program's stack, flags and size, as in the slot */
-void cv_keep_faults(void);                      /* from now on the engine sees all of SIGSEGV */
+void cv_signals_end(const uint64_t *alternate, int handlers); /* the program's stack, flags and size, as in the slot */
+void cv_send_again(struct cv_slot *slot);                     /* the signal that waits, to the thread, which leaves with its mask */
+void cv_keep_faults(void);                                    /* from now on the engine sees all of SIGSEGV */
 void cv_signals_of_child(const uint64_t *alternate, uint64_t mask);
 void cv_keep_stack(struct cv_slot *slot, uint64_t *stack); /* of a frame that the kernel is about to take */
 void cv_block_signals(struct cv_slot *slot);

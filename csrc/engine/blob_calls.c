@@ -117,8 +117,6 @@ static uint64_t before_change(struct cv_slot *slot, const uint64_t *registers, u
     if (number != SYS_arch_prctl || a != ARCH_SET_GS)
         return 0;
     cv_say_why("the program sets the gs segment", slot->target - 2);
-    cv_block_signals(slot);
-    cv_signals_of_child(&slot->alternate_stack, slot->saved_mask);
     return cv_give_up(slot, slot->target - 2);
 }
 
@@ -215,7 +213,7 @@ static uint64_t before_call(struct cv_slot *slot, uint64_t *registers)
         return cv_go_native(slot, slot->target - 2);
     slot->next = after(slot);
     if (slot->mode == CV_NATIVE)
-        return slot->target - 2;
+        return cv_go_native(slot, slot->target - 2);
     const uint64_t taken = before_taken(slot, registers, number);
     if (taken)
         return taken;
@@ -282,5 +280,5 @@ uint64_t cv_interrupted(struct cv_slot *slot, uint64_t *registers)
         return cv_go_native(slot, slot->target - 2);
     cv_do_requests(slot);
     slot->next = after(slot);
-    return slot->again;
+    return slot->mode == CV_NATIVE ? cv_go_native(slot, slot->target - 2) : slot->again;
 }

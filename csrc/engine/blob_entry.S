@@ -115,7 +115,8 @@ cv_watched_end:
     syscall
     jmp enter_after_call
 
-/* To native code with the program's signal mask, on the program's stack: a handler that runs now finds it as it should be. */
+/* To native code with the program's signal mask, on the program's stack: a handler that runs now finds it as it should be. The program has
+ * no gs segment; without it, the way on is a frame on the engine's stack. */
 .globl cv_leave
 cv_leave:
     mov gs:[8], rax
@@ -139,8 +140,23 @@ cv_leave:
     mov rsi, gs:[WORDS + 8]
     mov r10, gs:[WORDS + 16]
     mov r11, gs:[WORDS + 24]
+    mov gs:[16], rcx
+    mov gs:[SP], rsp
+    mov rsp, gs:[0]
+    lea rsp, [rsp + STACK_TOP]
+    mov ecx, ss
+    push rcx
+    push qword ptr gs:[SP]
+    pushfq
+    mov ecx, cs
+    push rcx
+    push qword ptr gs:[OUTSIDE_TARGET]
+    push qword ptr gs:[16]
     mov qword ptr gs:[LEAVING], 0
-    jmp qword ptr gs:[NEXT]
+    mov ecx, 0
+    wrgsbase rcx
+    pop rcx
+    iretq
 
 /* To code that the program made itself. What was asked of the thread comes first; the signal handler begins anew here. */
 .globl cv_enter_outside, cv_outside_begin, cv_outside_end

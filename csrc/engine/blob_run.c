@@ -5,28 +5,37 @@
 
 #define VSYSCALLS UINT64_C(0xffffffffff600000)
 
+/* The program gets back what the engine had taken over. */
+static void give_back(struct cv_slot *slot)
+{
+    cv_block_signals(slot);
+    slot->leave_mask = slot->saved_mask;
+    if (slot->guest)
+        return;
+    if (SHARED->outside) {
+        const uint64_t moment[2] = {0, 20000000};
+        cv_lock();
+        cv_open_code();
+        cv_unlock();
+        cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0); /* faults that are on their way are still the engine's */
+    }
+    /* once: the program may have others by the time that a thread which sleeps wakes up */
+    cv_signals_end(&slot->alternate_stack, !__atomic_exchange_n(&SHARED->gave_back, 1, __ATOMIC_ACQ_REL));
+    cv_send_again(slot);
+}
+
+/* The thread leaves the engine for good, or until its next burst. Called again before it has, it only goes elsewhere. */
 uint64_t cv_go_native(struct cv_slot *slot, uint64_t target)
 {
     cv_end_part(slot, slot->mode == CV_RECORDING);
-    if (SHARED->bursts_only && slot->mode != CV_NATIVE) {
-        slot->next = target;
+    if (!slot->leaving) {
+        give_back(slot);
         slot->leaving = 1;
-        slot->mode = CV_NATIVE;
-        return (uint64_t)cv_leave;
-    }
-    if (SHARED->leave && slot->mode != CV_NATIVE) {
-        if (SHARED->outside) {
-            const uint64_t moment[2] = {0, 20000000};
-            cv_lock();
-            cv_open_code();
-            cv_unlock();
-            cv_system(SYS_nanosleep, (uint64_t)moment, 0, 0, 0, 0, 0); /* faults that are on their way are still the engine's */
-        }
-        cv_signals_end(&slot->alternate_stack); /* threads that are made from now on have no slot */
     }
     slot->mode = CV_NATIVE;
-    __atomic_fetch_and(&slot->flag, (uint64_t)CV_WANT_SIGNAL, __ATOMIC_ACQ_REL);
-    return target;
+    slot->outside_target = target;
+    __atomic_store_n(&slot->flag, 0, __ATOMIC_RELEASE);
+    return (uint64_t)cv_leave;
 }
 
 /* What cannot be translated: this thread goes native, and so do all others, since they would not learn of code that it changes. */
@@ -47,7 +56,7 @@ uint64_t cv_give_up(struct cv_slot *slot, uint64_t target)
 uint64_t cv_find(struct cv_slot *slot, uint64_t target)
 {
     if (slot->mode == CV_NATIVE)
-        return target;
+        return cv_go_native(slot, target);
     uint64_t code = cv_known((int)slot->mode, target);
     if (code)
         return code;

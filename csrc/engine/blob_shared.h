@@ -212,8 +212,8 @@ struct cv_slot {
     uint64_t self, a, b, c, target, jump, rsp, link; /* 0 8 16 24 32 40 48 56 */
     uint64_t left, buffer, flag, mode;               /* 64 72 80 88 */
     uint64_t next, child, started, again;            /* 96 104 112 120: continue here after a system call; a new thread's slot */
-    uint64_t words[4], leave_mask, leaving;          /* 128 160 168: for going native with signals blocked (cv_leave) */
-    uint64_t outside_target;                         /* 176 */
+    uint64_t words[4], leave_mask, leaving;          /* 128 160 168: for going native (cv_leave) */
+    uint64_t outside_target;                         /* 176: where native code goes on */
     uint64_t heads;                                  /* 184: down to the end of the interval; its highest byte asks for a look at `flag` */
     uint64_t set_mask, leaves_repeated;              /* 192 200: as in cv_shared, since the part began */
     uint64_t line_negated, written_negated; /* 208 216: of the last hit, and of the last store if no hit of another line came since */
@@ -322,6 +322,7 @@ struct cv_shared {
     uint64_t interval;        /* of the run, that parts begin in */
     uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
+    uint64_t gave_back;   /* the program has its signal handlers again */
     uint64_t bursts_only; /* native between bursts: signals are blocked in a burst, and it ends at a system call */
     uint64_t attached;    /* the program ran before: take over its signal handlers */
     uint64_t last_call;   /* the program ends before its system call of this number, for comparisons; 0: never */

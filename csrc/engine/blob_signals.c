@@ -152,9 +152,9 @@ void cv_keep_stack(struct cv_slot *slot, uint64_t *stack)
 }
 
 /* Gives the process its own handlers back, and the thread its stack for them. */
-void cv_signals_end(const uint64_t *alternate)
+void cv_signals_end(const uint64_t *alternate, int handlers)
 {
-    for (uint64_t n = 1; n < 65; n++)
+    for (uint64_t n = 1; handlers && n < 65; n++)
         if (actions[n].handler > IGNORE || (n == SIGSEGV && SHARED->outside))
             cv_system(SYS_sigaction, n, (uint64_t)&actions[n], 0, 8, 0, 0);
     const uint64_t stack[3] = {alternate[0], alternate[1] & ~1ULL, alternate[2]};
@@ -163,8 +163,31 @@ void cv_signals_end(const uint64_t *alternate)
 
 void cv_signals_of_child(const uint64_t *alternate, uint64_t mask)
 {
-    cv_signals_end(alternate);
+    cv_signals_end(alternate, 1);
     set_mask(mask);
+}
+
+static void send_again(uint64_t number, const uint64_t *info)
+{
+    cv_system(SYS_tgsigqueueinfo, (uint64_t)cv_system(SYS_getpid, 0, 0, 0, 0, 0, 0), (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0),
+              number, (uint64_t)info, 0, 0);
+}
+
+void cv_send_again(struct cv_slot *slot)
+{
+    if (!slot->pending)
+        return;
+    send_again(slot->pending, slot->pending_info);
+    slot->leave_mask = slot->pending_mask;
+    slot->pending = 0;
+}
+
+/* A signal of a thread that the engine has left: another one had not heard of that yet when it set the handler. */
+static void hand_back(uint64_t number, const uint64_t *info, int fault)
+{
+    cv_system(SYS_sigaction, number, (uint64_t)&actions[number], 0, 8, 0, 0);
+    if (!fault) /* which comes again */
+        send_again(number, info);
 }
 
 /* Puts the frame of a signal below the program's stack pointer, from what the context says of the program; vector registers are copied from
@@ -249,9 +272,8 @@ uint64_t cv_deliver(struct cv_slot *slot, uint64_t *r, uint64_t address)
     *(uint32_t *)(initial + 24) = 0x1f80; /* MXCSR */
     *(uint16_t *)initial = 0x37f;
     cv_load_vectors(initial, features);
-    const uint64_t code = cv_find(slot, slot->target);
     set_mask(c.mask);
-    return code;
+    return cv_find(slot, slot->target);
 }
 
 /* A fault of one of the program's own instructions: its registers, as the program knows them. 0: not one of them. */
@@ -318,8 +340,12 @@ static int inside(uint64_t at, const char *from, const char *to) { return at >= 
 void cv_on_signal(uint64_t number, uint64_t *info, struct context *c)
 {
     struct cv_slot *slot;
-    __asm__("mov %%gs:0, %0" : "=r"(slot));
+    __asm__("rdgsbase %0" : "=r"(slot));
     const int fault = (FAULTS >> (number - 1) & 1) && (int)info[1] > 0; /* si_code: by the kernel */
+    if (!slot || slot->leaving) {
+        hand_back(number, info, fault);
+        return;
+    }
     const int ours = c->rip >= CV_BLOB_BASE && c->rip < CV_SHARED_BASE;
     const uint32_t *software = (const uint32_t *)(c->vectors + 464);
     if (software[0] == 0x46505853) {

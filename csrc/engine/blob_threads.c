@@ -105,8 +105,8 @@ static uint64_t traced_child(uint64_t n)
     slot->target = forks[n].target;
     __asm__ volatile("wrgsbase %0" : : "r"(slot->self));
     begin_thread(slot);
-    slot->next = cv_find(slot, slot->target);
     cv_system(SYS_sigprocmask, 2, (uint64_t)&forks[n].mask, 0, 8, 0, 0);
+    slot->next = cv_find(slot, slot->target);
     return (uint64_t)cv_done_call;
 }
 

@@ -371,9 +371,8 @@ static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_s
 {
     uint64_t blocked = ~FAULT_SIGNALS;
     struct user_regs_struct r;
-    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) ||
-        (r.gs_base && (r.gs_base & ~(CV_SLOT_BYTES - 1)) != r.gs_base) || ptrace(PTRACE_GETSIGMASK, thread, 8, &slot->leave_mask) ||
-        enter(target, thread, slot))
+    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) || r.gs_base ||
+        ptrace(PTRACE_GETSIGMASK, thread, 8, &slot->leave_mask) || enter(target, thread, slot))
         return -1;
     slot->tid = (uint64_t)thread;
     ptrace(PTRACE_SETSIGMASK, thread, 8, &blocked);
@@ -523,7 +522,7 @@ void cv_detach(struct cv_target *target)
         waiting = 0;
         for (uint64_t i = 0; i < target->shared->slots; i++) {
             struct cv_slot *slot = cv_slot_of(target, i);
-            waiting += slot->in_use == 1 && slot->mode != CV_NATIVE && !slot->outside_since;
+            waiting += slot->in_use == 1 && (slot->mode != CV_NATIVE || slot->leaving) && !slot->outside_since;
             cv_look(slot);
         }
         if (waiting)

@@ -42,6 +42,7 @@ enum {
     SYS_tgkill = 234,
     SYS_openat = 257,
     SYS_unshare = 272,
+    SYS_tgsigqueueinfo = 297,
     SYS_prlimit = 302,
     SYS_setns = 308,
     SYS_readv = 310,
