@@ -114,6 +114,10 @@ static uint64_t before_change(struct cv_slot *slot, const uint64_t *registers, u
         cv_say_why("a filter of system calls (seccomp)", slot->target - 2);
         return cv_give_up(slot, slot->target - 2);
     }
+    if (number == SYS_rseq && (uint32_t)registers[R10] != CV_SEQUENCES) {
+        cv_say_why("restartable sequences with a signature of its own (rseq)", slot->target - 2);
+        return cv_give_up(slot, slot->target - 2);
+    }
     if (number != SYS_arch_prctl || a != ARCH_SET_GS)
         return 0;
     cv_say_why("the program sets the gs segment", slot->target - 2);
@@ -151,6 +155,7 @@ static uint64_t before_taken(struct cv_slot *slot, uint64_t *registers, uint64_t
     case SYS_execveat: return before_exec(slot, registers, number);
     case SYS_prctl:
     case SYS_seccomp:
+    case SYS_rseq:
     case SYS_arch_prctl: return before_change(slot, registers, number);
     default: return 0;
     }

@@ -33,6 +33,8 @@
 #define CV_MOST_RETURNS (1u << 14)
 #define CV_MOST_CLASSES 512
 #define CV_NO_CLASS UINT32_MAX /* yet */
+/* What stands before the instruction at which a program goes on after a restartable sequence (rseq) that the kernel aborted. */
+#define CV_SEQUENCES UINT32_C(0x53053053)
 
 /* Counting code, code that records visits, and counting code that records references to one class of sets. */
 enum cv_blob_mode { CV_COUNTING, CV_RECORDING, CV_FILTERING, CV_NATIVE };

@@ -102,6 +102,7 @@ static struct current {
 } current[MOST_CURRENT];
 static int n_current;
 static char text[4096];
+typedef uint32_t __attribute__((may_alias, aligned(1))) unaligned_word;
 
 void cv_forget_mappings(void)
 {
@@ -199,6 +200,43 @@ static void close_or_open(struct current *m, int closed)
     m->flags ^= CV_MAPPING_CLOSED;
 }
 
+/* ---- restartable sequences: the kernel aborts them where they lie, never their copies ---- */
+
+static int has_sequences; /* code that was seen until now */
+
+/* Whether the kernel's mark stands in code: an aborted sequence goes on behind it. A constant that is loaded is glibc's, which registers
+ * it. */
+static int has_signature(int64_t file, const struct current *m)
+{
+    static uint8_t code[65536];
+    const uint64_t size = m->high - m->low;
+    for (uint64_t at = 0; at < size; at += sizeof code - 4) {
+        const uint64_t most = size - at < sizeof code ? size - at : sizeof code;
+        const int64_t n =
+            file < 0 ? cv_read(m->low + at, code, most) : cv_system(SYS_pread, (uint64_t)file, (uint64_t)code, most, m->offset + at, 0, 0);
+        if (n < 0 || (file < 0 && (uint64_t)n < most))
+            return 1; /* nobody knows */
+        for (int64_t i = 1; i + 4 <= n; i++)
+            if (code[i] == (uint8_t)CV_SEQUENCES && *(const unaligned_word *)(code + i) == CV_SEQUENCES && (code[i - 1] & 0xf8) != 0xb8)
+                return 1;
+    }
+    return 0;
+}
+
+static int look_for_sequences(const struct current *m, const char *path, uint32_t path_bytes)
+{
+    char *const end = text + (path - text) + path_bytes, after = *end;
+    *end = 0;
+    const int64_t file = cv_system(SYS_open, (uint64_t)path, 02000000, 0, 0, 0, 0);
+    *end = after;
+    const int found = has_signature(file, m);
+    if (file >= 0)
+        cv_system(SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
+    return found;
+}
+
+/* ---- those with code ---- */
+
 static void add(const struct current *m, const char *path, uint32_t path_bytes)
 {
     for (int i = 0; i < n_current; i++)
@@ -215,6 +253,7 @@ static void add(const struct current *m, const char *path, uint32_t path_bytes)
     out->path_bytes = bytes;
     current[n_current] = *m;
     current[n_current].mapping = (uint32_t)SHARED->mappings++;
+    has_sequences |= m->inode && m->flags & CV_MAPPING_FILE && look_for_sequences(m, path, path_bytes);
     close_or_open(&current[n_current++], SHARED->outside && !SHARED->leave);
 }
 
@@ -256,6 +295,10 @@ int cv_mapping_of(uint64_t address, const char **why)
 {
     for (int again = 0; again < 2; again++) {
         const struct current *m = current_at(address);
+        if (m && has_sequences) {
+            *why = "restartable sequences (rseq)";
+            return -1;
+        }
         /* A file's code that is writable now: its system calls must be seen, mprotect's first of all, which ends that. */
         const int same =
             m && m->flags & CV_MAPPING_FILE && (!(m->flags & CV_MAPPING_WRITABLE) || cv_calls_system(address & ~UINT64_C(4095)));

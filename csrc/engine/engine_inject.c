@@ -51,6 +51,48 @@ struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number)
     return (struct cv_slot *)(target->memory + CV_OFF_SLOTS + number * CV_SLOT_BYTES);
 }
 
+/* ---- restartable sequences (rseq) ---- */
+
+#define GET_SEQUENCES 0x420f /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
+
+struct sequences {
+    uint64_t area; /* 0: none */
+    uint32_t bytes, signature, flags, unused;
+};
+
+static struct sequences sequences_of(pid_t thread)
+{
+    struct sequences found = {0};
+    if (ptrace(GET_SEQUENCES, thread, sizeof found, &found) < 0)
+        found.area = 0;
+    return found;
+}
+
+/* A stop preempts the thread: the sequence in which it is begins anew. The kernel would see it only where the thread goes on. */
+static void abort_sequence(pid_t process, pid_t thread)
+{
+    struct {
+        uint32_t version, flags;
+        uint64_t start, bytes, aborted;
+    } sequence;
+    const uint64_t area = sequences_of(thread).area, none = 0;
+    uint64_t which = 0;
+    struct user_regs_struct r;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    const int memory = area ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (memory < 0)
+        return;
+    if (pread(memory, &which, sizeof which, (off_t)area + 8) == sizeof which && which &&
+        pread(memory, &sequence, sizeof sequence, (off_t)which) == sizeof sequence && !ptrace(PTRACE_GETREGS, thread, 0, &r) &&
+        r.rip - sequence.start < sequence.bytes) {
+        r.rip = sequence.aborted;
+        if (pwrite(memory, &none, sizeof none, (off_t)area + 8) == sizeof none)
+            ptrace(PTRACE_SETREGS, thread, 0, &r);
+    }
+    close(memory);
+}
+
 /* ---- in the stopped process ---- */
 
 struct remote {
@@ -171,6 +213,11 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         return -1;
     if (r.registers.cs != 0x33) {
         cv_say("the program runs 32-bit code, which the engine cannot copy");
+        return -1;
+    }
+    const struct sequences sequences = sequences_of(thread);
+    if (sequences.area && sequences.signature != CV_SEQUENCES) {
+        cv_say("the program has restartable sequences with a signature of its own (rseq), which the engine cannot copy");
         return -1;
     }
     if (r.registers.gs_base) {
@@ -408,6 +455,7 @@ int cv_burst(struct cv_target *target)
     const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
     if (!signal) {
         slot->leaving = 1;
+        abort_sequence(target->pid, thread);
         done = !enter_burst(target, thread, slot);
         if (!done)
             slot->leaving = 0;
@@ -441,6 +489,7 @@ static void await_stop(pid_t process, pid_t thread)
     int status;
     if (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP)
         syscall(SYS_tgkill, process, thread, WSTOPSIG(status)); /* a signal came first: again, later */
+    abort_sequence(process, thread);
 }
 
 /* Stops all threads, those that are made meanwhile, too. */

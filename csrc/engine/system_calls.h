@@ -51,6 +51,7 @@ enum {
     SYS_memfd = 319,
     SYS_execveat = 322,
     SYS_pkey_mprotect = 329,
+    SYS_rseq = 334,
     SYS_clone3 = 435
 };
 

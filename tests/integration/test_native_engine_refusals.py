@@ -1,0 +1,79 @@
+"""What the native engine cannot copy: programs that have it run on natively, unharmed, and the log says why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from convolver.tracing.native_engine import engine_program, refusal, went_native
+
+C = Path(__file__).resolve().parent.parent / "c"
+REFUSAL = refusal()
+pytestmark = pytest.mark.skipif(REFUSAL is not None, reason=f"the native engine cannot run here: {REFUSAL}")
+
+
+def _compiled(target: Path, source: str | Path, *options: str) -> Path:
+    if isinstance(source, str):
+        target.with_suffix(".c").write_text(source)
+        source = target.with_suffix(".c")
+    subprocess.run(["gcc", "-O2", "-o", target, source, *options], check=True)
+    return target
+
+
+def _natively(command: list[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[int, bytes]:
+    run = subprocess.run(command, env=environment, capture_output=True, check=False)
+    return run.returncode, run.stdout
+
+
+def _traced(folder: Path, command: list[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[int, bytes, list[str]]:
+    engine: list[str | Path] = [engine_program(), f"--log-file={folder / 'log'}", "--"]
+    return *_natively([*engine, *command], environment), went_native(folder / "log")
+
+
+NOT_GLIBCS = {**os.environ, "GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+UNCOMMITTED = (0, b"begun, 0 committed\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "why"),
+    [
+        ((), os.environ, "restartable sequences (rseq)"),
+        (("-static",), os.environ, "restartable sequences (rseq)"),
+        (("-DSECTION=.data",), os.environ, "restartable sequences (rseq)"),
+        ((), NOT_GLIBCS, "restartable sequences (rseq)"),
+        (("-DSIGNATURE=0x12345678",), NOT_GLIBCS, "restartable sequences with a signature of its own (rseq)"),
+        (("-DCALLER",), os.environ, "restartable sequences (rseq)"),
+    ],
+    ids=["usual", "static", "no section", "own area", "own signature", "library"],
+)
+def test_restartable_sequences_are_aborted_as_natively(
+    options: tuple[str, ...], environment: Mapping[str, str], why: str, tmp_path: Path
+) -> None:
+    program = _compiled(tmp_path / "program", C / "restartable.c", *options)
+    library = _compiled(tmp_path / "library.so", C / "restartable.c", "-shared", "-fPIC", "-DLIBRARY")
+    natively = _natively([program, library], environment)
+    if natively[0] == 77:
+        pytest.skip("this kernel has no restartable sequences")
+    assert natively == UNCOMMITTED
+    status, output, reasons = _traced(tmp_path, [program, library], environment)
+    assert (status, output) == UNCOMMITTED
+    assert [reason.partition(" at ")[0] for reason in reasons] == [why]
+
+
+@pytest.mark.parametrize("how", [(), ("--bursts-only=0.002", "--sample=1000")], ids=["counts", "bursts only"])
+def test_attaching_in_a_restartable_sequence_aborts_it(how: tuple[str, ...], tmp_path: Path) -> None:
+    program = subprocess.Popen([_compiled(tmp_path / "program", C / "restartable.c", "-DTIMES=1000000")], stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    assert program.stdout.read(7) == b"begun, "
+    attach = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=0.2", *how]
+    subprocess.run(attach, capture_output=True, check=True)
+    time.sleep(0.1)
+    program.terminate()
+    assert program.wait(10) == 0
+    assert program.stdout.read() == b"0 committed\n"
+    assert {reason.partition(" at ")[0] for reason in went_native(tmp_path / "log")} == {"restartable sequences (rseq)"}
