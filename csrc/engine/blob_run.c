@@ -205,6 +205,8 @@ uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
         slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
         slot->mode = CV_NATIVE;
         cv_signals_begin(slot, !__atomic_exchange_n(&SHARED->initialized, 1, __ATOMIC_ACQ_REL) && SHARED->attached);
+        slot->saved_mask = slot->leave_mask;
+        cv_unblock_signals(slot);
     }
     if (slot->mode != CV_NATIVE || slot->went_native || SHARED->leave)
         return cv_find(slot, slot->target);

@@ -366,15 +366,15 @@ static void exec_failed(const struct cv_family_request *r)
 /* From the stop in the middle of exec, which sets a register afterwards, to one before the program's first instruction. */
 static int stop_before_first(pid_t pid)
 {
-    int status;
+    int status, signal = 0; /* that came first */
     if (ptrace(PTRACE_INTERRUPT, pid, 0, 0))
         return -1;
     for (;;) {
-        if (ptrace(PTRACE_CONT, pid, 0, 0) || waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+        if (ptrace(PTRACE_CONT, pid, 0, signal) || waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
             return -1;
         if (status >> 16 == PTRACE_EVENT_STOP)
             return 0;
-        kill(pid, WSTOPSIG(status)); /* a signal came first: again, later */
+        signal = WSTOPSIG(status);
     }
 }
 

@@ -22,6 +22,7 @@ __asm__(".section .rodata\n.globl cv_blob, cv_blob_end\n.balign 16\ncv_blob: .in
 extern const uint8_t cv_blob[], cv_blob_end[];
 
 #define NO_EXEC 127
+#define CALL_BYTES 3             /* a system call, and an instruction that stops after it */
 #define FIRST_REFERENCES 16      /* from one head to the next, until it is measured */
 #define FEWEST_FIRST_HEADS 60000 /* of an interval, until then */
 /* Threads take turns in them, so that one that has just left (cv_leave) has surely gone on when its slot is used again. */
@@ -98,8 +99,21 @@ static void abort_sequence(pid_t process, pid_t thread)
 struct remote {
     pid_t thread;
     int memory; /* /proc/PID/mem */
+    int again;  /* a signal that came meanwhile, though all were blocked that can be */
     struct user_regs_struct registers;
 };
+
+#define FAULT_SIGNALS (1UL << (SIGILL - 1) | 1UL << (SIGTRAP - 1) | 1UL << (SIGBUS - 1) | 1UL << (SIGFPE - 1) | 1UL << (SIGSEGV - 1))
+
+/* What comes to a stopped thread waits from now on, in its order; returns the mask before. */
+static uint64_t block_signals(pid_t thread)
+{
+    const uint64_t blocked = ~FAULT_SIGNALS;
+    uint64_t mask = 0;
+    ptrace(PTRACE_GETSIGMASK, thread, sizeof mask, &mask);
+    ptrace(PTRACE_SETSIGMASK, thread, sizeof blocked, &blocked);
+    return mask;
+}
 
 static int64_t remote_call(struct remote *r, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
@@ -118,13 +132,14 @@ static int64_t remote_call(struct remote *r, long number, uint64_t a, uint64_t b
     while (waitpid(r->thread, &status, __WALL) == r->thread) {
         if (!WIFSTOPPED(status))
             return -ESRCH;
-        if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
+        if (ptrace(PTRACE_GETREGS, r->thread, 0, &now))
+            return -errno;
+        if (WSTOPSIG(status) == SIGTRAP && !(status >> 16) && now.rip == r->registers.rip + CALL_BYTES)
             break;
-        if (ptrace(PTRACE_CONT, r->thread, 0, 0)) /* signals that come now would find the wrong registers; they are lost */
+        r->again = status >> 16 ? r->again : WSTOPSIG(status); /* now it would find the wrong registers */
+        if (ptrace(PTRACE_CONT, r->thread, 0, 0))
             return -errno;
     }
-    if (ptrace(PTRACE_GETREGS, r->thread, 0, &now))
-        return -errno;
     return (int64_t)now.rax;
 }
 
@@ -228,6 +243,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     memcpy(target->entries, cv_blob, sizeof target->entries);
     if (pread(r.memory, before, sizeof before, (off_t)r.registers.rip) != sizeof before || put(&r, r.registers.rip, call, sizeof call))
         return -1;
+    const uint64_t mask = block_signals(thread);
     int failed = remote_call(&r, SYS_mmap, CV_BLOB_BASE, (size + 4095) & ~UINT64_C(4095), PROT_READ | PROT_WRITE | PROT_EXEC,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE;
     if (failed)
@@ -261,6 +277,9 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     }
     put(&r, r.registers.rip, before, sizeof before);
     ptrace(PTRACE_SETREGS, thread, 0, &r.registers);
+    ptrace(PTRACE_SETSIGMASK, thread, sizeof mask, &mask);
+    if (r.again)
+        syscall(SYS_tgkill, target->pid, thread, r.again);
     close(r.memory);
     return failed ? -1 : 0;
 }
@@ -279,7 +298,7 @@ static struct cv_slot *add_slot(struct cv_target *target, pid_t thread)
     return slot;
 }
 
-/* Lets a stopped thread go on in the engine. An interrupted system call is made again, as the kernel would. */
+/* Lets a stopped thread go on in the engine, signals blocked. An interrupted system call is made again, as the kernel would. */
 static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
 {
     struct user_regs_struct r;
@@ -305,7 +324,10 @@ static int enter(const struct cv_target *target, pid_t thread, struct cv_slot *s
     slot->resume = r.rip;
     r.gs_base = slot->self;
     r.rip = target->entries[4];
-    return ptrace(PTRACE_SETREGS, thread, 0, &r) ? -1 : 0;
+    if (ptrace(PTRACE_SETREGS, thread, 0, &r))
+        return -1;
+    slot->leave_mask = block_signals(thread);
+    return 0;
 }
 
 /* ---- start ---- */
@@ -351,8 +373,6 @@ int cv_take(struct cv_target *target, const struct cv_options *options)
 }
 
 /* ---- bursts of threads that run natively ---- */
-
-#define FAULT_SIGNALS (1UL << (SIGILL - 1) | 1UL << (SIGTRAP - 1) | 1UL << (SIGBUS - 1) | 1UL << (SIGFPE - 1) | 1UL << (SIGSEGV - 1))
 
 int cv_thread_runs(pid_t process, pid_t thread)
 {
@@ -416,13 +436,10 @@ int cv_has_engine(pid_t process)
 
 static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
 {
-    uint64_t blocked = ~FAULT_SIGNALS;
     struct user_regs_struct r;
-    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) || r.gs_base ||
-        ptrace(PTRACE_GETSIGMASK, thread, 8, &slot->leave_mask) || enter(target, thread, slot))
+    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) || r.gs_base || enter(target, thread, slot))
         return -1;
     slot->tid = (uint64_t)thread;
-    ptrace(PTRACE_SETSIGMASK, thread, 8, &blocked);
     return 0;
 }
 
@@ -484,11 +501,13 @@ static int stop_thread(pid_t thread)
     return 1;
 }
 
+/* Signals that came first are delivered first. */
 static void await_stop(pid_t process, pid_t thread)
 {
     int status;
-    if (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP)
-        syscall(SYS_tgkill, process, thread, WSTOPSIG(status)); /* a signal came first: again, later */
+    while (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP)
+        if (ptrace(PTRACE_CONT, thread, 0, WSTOPSIG(status)))
+            return;
     abort_sequence(process, thread);
 }
 

@@ -77,3 +77,20 @@ def test_attaching_in_a_restartable_sequence_aborts_it(how: tuple[str, ...], tmp
     assert program.wait(10) == 0
     assert program.stdout.read() == b"0 committed\n"
     assert {reason.partition(" at ")[0] for reason in went_native(tmp_path / "log")} == {"restartable sequences (rseq)"}
+
+
+SENT = 20_000
+
+
+@pytest.mark.parametrize("options", [(), ("-DSLEEPS",)], ids=["computing", "sleeping"])
+def test_no_queued_signal_is_lost_by_attaching_or_leaving(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = _compiled(tmp_path / "program", C / "queued.c", *options)
+    receiver = subprocess.Popen([program], stdout=subprocess.PIPE)
+    assert receiver.stdout is not None
+    assert receiver.stdout.read(7) == b"begun, "
+    sender = subprocess.Popen([program, str(receiver.pid), str(SENT)])
+    attach = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={receiver.pid}", "--for=0.1"]
+    subprocess.run(attach, capture_output=True, check=True)
+    assert sender.wait(60) == 0
+    assert receiver.stdout.read() == b"0 of %d wrong, gs 0, mask 0\n" % SENT
+    assert receiver.wait(10) == 0
