@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -210,6 +211,32 @@ static int put_blob(const struct remote *r, size_t size)
     return 0;
 }
 
+/* Whether the engine is still there: exec takes it away. */
+int cv_has_engine(pid_t process)
+{
+    char path[64];
+    uint64_t entries[5] = {0};
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    const int memory = open(path, O_RDONLY | O_CLOEXEC);
+    const int here = memory >= 0 && pread(memory, entries, sizeof entries, (off_t)CV_BLOB_BASE) == sizeof entries &&
+                     !memcmp(entries, cv_blob, sizeof entries);
+    if (memory >= 0)
+        close(memory);
+    return here;
+}
+
+/* Takes the engine of a trace that has ended away: all threads have left it. */
+static void remove_engine(struct remote *r, size_t size)
+{
+    static struct cv_shared old;
+    if (pread(r->memory, &old, sizeof old, (off_t)CV_SHARED_BASE) != sizeof old || old.regions > CV_MOST_REGIONS)
+        return;
+    for (uint64_t i = 0; i < old.regions; i++)
+        remote_call(r, SYS_munmap, old.region[i].base, old.region[i].end - old.region[i].base, 0, 0, 0, 0);
+    remote_call(r, SYS_munmap, CV_SHARED_BASE, CV_SHARED_BYTES, 0, 0, 0, 0);
+    remote_call(r, SYS_munmap, CV_BLOB_BASE, size, 0, 0, 0, 0);
+}
+
 static uint64_t first_heads(uint64_t interval)
 {
     const uint64_t heads = interval / FIRST_REFERENCES;
@@ -239,16 +266,18 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
         cv_say("the program uses the gs segment, which the engine needs");
         return -1;
     }
-    const size_t size = (size_t)(cv_blob_end - cv_blob);
+    const size_t size = ((size_t)(cv_blob_end - cv_blob) + 4095) & ~UINT64_C(4095);
     memcpy(target->entries, cv_blob, sizeof target->entries);
     if (pread(r.memory, before, sizeof before, (off_t)r.registers.rip) != sizeof before || put(&r, r.registers.rip, call, sizeof call))
         return -1;
     const uint64_t mask = block_signals(thread);
-    int failed = remote_call(&r, SYS_mmap, CV_BLOB_BASE, (size + 4095) & ~UINT64_C(4095), PROT_READ | PROT_WRITE | PROT_EXEC,
+    if (target->attached && cv_has_engine(target->pid))
+        remove_engine(&r, size);
+    int failed = remote_call(&r, SYS_mmap, CV_BLOB_BASE, size, PROT_READ | PROT_WRITE | PROT_EXEC,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE;
     if (failed)
         cv_say("the engine could not be mapped into the program; is there an engine already, or a limit on its memory?");
-    failed = failed || put_blob(&r, size);
+    failed = failed || put_blob(&r, (size_t)(cv_blob_end - cv_blob));
     if (!failed && map_shared(target, &r)) {
         cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
         failed = 1;
@@ -420,20 +449,6 @@ static int catches_faults(pid_t process)
     return (caught & FAULT_SIGNALS) != 0;
 }
 
-/* Whether the engine is still there: exec takes it away. */
-int cv_has_engine(pid_t process)
-{
-    char path[64];
-    uint64_t entries[5] = {0};
-    snprintf(path, sizeof path, "/proc/%d/mem", process);
-    const int memory = open(path, O_RDONLY | O_CLOEXEC);
-    const int here = memory >= 0 && pread(memory, entries, sizeof entries, (off_t)CV_BLOB_BASE) == sizeof entries &&
-                     !memcmp(entries, cv_blob, sizeof entries);
-    if (memory >= 0)
-        close(memory);
-    return here;
-}
-
 static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
 {
     struct user_regs_struct r;
@@ -555,6 +570,37 @@ static void say_why_not(pid_t process)
         cv_say("process %d may not be traced; is it another user's, or is a debugger attached already?", process);
 }
 
+/* Threads that are in the engine of another trace, or have not left it yet. */
+static int n_inside(void)
+{
+    struct user_regs_struct r;
+    int n = 0;
+    for (int i = 0; i < n_stopped; i++)
+        n += !ptrace(PTRACE_GETREGS, stopped[i], 0, &r) && ((r.rip >= CV_BLOB_BASE && r.rip < CV_SHARED_BASE) ||
+                                                            (r.gs_base >= CV_SHARED_BASE && r.gs_base < CV_SHARED_BASE + CV_SHARED_BYTES));
+    return n;
+}
+
+/* 1: and has said so. */
+static int is_traced(pid_t process)
+{
+    char path[64];
+    uint64_t leave = 1;
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    const int memory = open(path, O_RDONLY | O_CLOEXEC), inside = n_inside();
+    if (memory >= 0 && cv_has_engine(process) &&
+        pread(memory, &leave, sizeof leave, (off_t)(CV_SHARED_BASE + offsetof(struct cv_shared, leave))) != sizeof leave)
+        leave = 1;
+    if (memory >= 0)
+        close(memory);
+    if (!leave)
+        cv_say("process %d is in the engine of another trace already", process);
+    else if (inside)
+        cv_say("process %d was traced before, and %d of its threads have slept since; they leave the engine when they wake up", process,
+               inside);
+    return !leave || inside;
+}
+
 int cv_attach(struct cv_target *target, const struct cv_options *options)
 {
     target->pid = options->attach;
@@ -563,7 +609,7 @@ int cv_attach(struct cv_target *target, const struct cv_options *options)
     int failed = stop_all(target->pid);
     if (failed)
         say_why_not(target->pid);
-    else
+    else if (!(failed = is_traced(target->pid)))
         failed = inject(target, options, stopped[0]);
     for (int i = 0; !failed && options->period > 0 && i < BURST_SLOTS; i++)
         add_slot(target, target->pid);

@@ -94,3 +94,61 @@ def test_no_queued_signal_is_lost_by_attaching_or_leaving(options: tuple[str, ..
     assert sender.wait(60) == 0
     assert receiver.stdout.read() == b"0 of %d wrong, gs 0, mask 0\n" % SENT
     assert receiver.wait(10) == 0
+
+
+WORKER = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile long turns, stop;
+static void *work(void *x)
+{
+    while (!stop)
+        turns++;
+    return x;
+}
+int main(void)
+{
+    char c;
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    if (write(1, "begun, ", 7) != 7)
+        return 1;
+    while (read(0, &c, 1) == 1)
+        ;
+    stop = 1;
+    pthread_join(thread, 0);
+    puts(turns > 1000000 ? "worked" : "was held up");
+    return 0;
+}
+"""
+
+
+def test_a_process_can_be_attached_to_again_once_its_threads_have_left(tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        [_compiled(tmp_path / "program", WORKER, "-lpthread")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    assert program.stdout.read(7) == b"begun, "
+    log, counts = tmp_path / "log", tmp_path / "counts"
+
+    def attached(*options: str) -> subprocess.Popen[str]:
+        command = [engine_program(), f"--attach={program.pid}", f"--log-file={log}", f"--dump={counts}", *options]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    for _ in range(3):
+        assert attached("--for=0.2").wait(10) == 0
+        assert max(int(line.split()[1]) for line in counts.read_text().splitlines()) > 1000
+        assert attached("--for=0.2").wait(10) == 125
+        assert "1 of its threads have slept since; they leave the engine when they wake up" in log.read_text()
+        program.stdin.write(b"x")
+        time.sleep(0.1)
+    with attached("--for=2") as first:
+        assert first.stderr is not None
+        assert first.stderr.readline().startswith("Attached")
+        assert attached("--for=0.2").wait(10) == 125
+        assert "is in the engine of another trace already" in log.read_text()
+    program.stdin.close()
+    assert program.wait(10) == 0
+    assert program.stdout.read() == b"worked\n"
