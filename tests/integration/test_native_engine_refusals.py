@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from convolver.signature.signature import Signature
 from convolver.tracing.native_engine import engine_program, refusal, went_native
+from convolver.tracing.sampling import SamplingPlan
+from convolver.tracing.tracer import signature_path, trace
 
 C = Path(__file__).resolve().parent.parent / "c"
 REFUSAL = refusal()
@@ -70,7 +76,7 @@ def test_attaching_in_a_restartable_sequence_aborts_it(how: tuple[str, ...], tmp
     program = subprocess.Popen([_compiled(tmp_path / "program", C / "restartable.c", "-DTIMES=1000000")], stdout=subprocess.PIPE)
     assert program.stdout is not None
     assert program.stdout.read(7) == b"begun, "
-    attach = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=0.2", *how]
+    attach: list[str | Path] = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=0.2", *how]
     subprocess.run(attach, capture_output=True, check=True)
     time.sleep(0.1)
     program.terminate()
@@ -89,7 +95,7 @@ def test_no_queued_signal_is_lost_by_attaching_or_leaving(options: tuple[str, ..
     assert receiver.stdout is not None
     assert receiver.stdout.read(7) == b"begun, "
     sender = subprocess.Popen([program, str(receiver.pid), str(SENT)])
-    attach = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={receiver.pid}", "--for=0.1"]
+    attach: list[str | Path] = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={receiver.pid}", "--for=0.1"]
     subprocess.run(attach, capture_output=True, check=True)
     assert sender.wait(60) == 0
     assert receiver.stdout.read() == b"0 of %d wrong, gs 0, mask 0\n" % SENT
@@ -134,7 +140,13 @@ def test_a_process_can_be_attached_to_again_once_its_threads_have_left(tmp_path:
     log, counts = tmp_path / "log", tmp_path / "counts"
 
     def attached(*options: str) -> subprocess.Popen[str]:
-        command = [engine_program(), f"--attach={program.pid}", f"--log-file={log}", f"--dump={counts}", *options]
+        command: list[str | Path] = [
+            engine_program(),
+            f"--attach={program.pid}",
+            f"--log-file={log}",
+            f"--dump={counts}",
+            *options,
+        ]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     for _ in range(3):
@@ -152,3 +164,198 @@ def test_a_process_can_be_attached_to_again_once_its_threads_have_left(tmp_path:
     program.stdin.close()
     assert program.wait(10) == 0
     assert program.stdout.read() == b"worked\n"
+
+
+REFUSED = """
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static long block[1] = {42};
+static struct sock_filter every[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static struct sock_fprog filter = {1, every};
+static long from_gs(void)
+{
+    long value;
+    __asm__ volatile("mov %%gs:0, %0" : "=r"(value));
+    return value;
+}
+int main(void)
+{
+    long sum = from_gs == 0, value = 0;
+    for (int i = 0; i < 1000; i++) {
+        if (i == 500) {
+            STATEMENT
+        }
+        sum += i ^ value;
+    }
+    printf("%ld\\n", sum);
+    return 7;
+}
+"""
+FILTERED = "value = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) |"
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("syscall(SYS_arch_prctl, 0x1001, block); value = from_gs();", "the program sets the gs segment"),
+        ('__asm__ volatile("wrgsbase %0" : : "r"(block)); value = from_gs();', "an instruction that uses the gs segment"),
+        (
+            '__asm__ volatile("mov $20, %%eax\\nint $0x80" : "=a"(value)); value = value == getpid();',
+            "an old system call (int or sysenter)",
+        ),
+        (f"{FILTERED} prctl(PR_SET_SECCOMP, 2, &filter);", "a filter of system calls (seccomp)"),
+        (f"{FILTERED} syscall(SYS_seccomp, 1, 0, &filter);", "a filter of system calls (seccomp)"),
+        (
+            '__asm__ volatile("lea 1f(%%rip), %%rax\\nmov %%cs, %%ecx\\npush %%rcx\\npush %%rax\\nlretq\\n1: mov $5, %0"'
+            ' : "=r"(value) : : "rax", "rcx");',
+            "a far branch",
+        ),
+        ('__asm__ volatile("mov (%%edi), %%rax" : "=a"(value) : "D"(block));', "32-bit addresses"),
+        ('if (__builtin_cpu_supports("rtm")) __asm__ volatile("xbegin 1f\\nxend\\n1:" : : : "rax");', "a memory transaction"),
+    ],
+    ids=["arch_prctl", "wrgsbase", "int 0x80", "prctl filter", "seccomp filter", "far branch", "32-bit addresses", "transaction"],
+)
+def test_what_cannot_be_copied_runs_natively_and_is_named(statement: str, why: str, tmp_path: Path) -> None:
+    if why == "a memory transaction" and " rtm" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no transactions")
+    program = _compiled(tmp_path / "program", REFUSED.replace("STATEMENT", statement), "-mno-red-zone", "-no-pie", "-mfsgsbase")
+    natively = _natively([program])
+    if natively[0] == -signal.SIGSEGV:
+        pytest.skip("this kernel has no old system calls")
+    assert natively[0] == 7
+    status, output, reasons = _traced(tmp_path, [program])
+    assert (status, output) == natively
+    assert [reason.partition(" at ")[0] for reason in reasons] == [why]
+
+
+def _executions(folder: Path, command: list[str | Path], *functions: str) -> list[list[int]]:
+    """Executions of each function's basic blocks, as they lie."""
+    output = folder / "trace.cvt"
+    trace([str(word) for word in command], output=output, sampling=SamplingPlan(mode="counts", engine="native"))
+    blocks = (
+        Signature.load(signature_path(output)).table.group_by("function", "offset").agg(pl.col("executions").sum()).sort("offset")
+    )
+    return [blocks.filter(pl.col("function") == function)["executions"].to_list() for function in functions]
+
+
+THROWER = """
+#include <cstdio>
+#include <stdexcept>
+extern "C" __attribute__((noinline)) void thrower(int i)
+{
+    if (i % 2)
+        throw std::runtime_error("odd");
+    throw i;
+}
+int main()
+{
+    long sum = 0;
+    for (int i = 0; i < 10000; i++) {
+        try {
+            thrower(i);
+        } catch (const std::exception &) {
+            sum += 1000000;
+        } catch (int value) {
+            sum += value;
+        }
+    }
+    std::printf("%ld\\n", sum);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="there is no C++ compiler")
+def test_ten_thousand_exceptions_are_thrown_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "program.cpp").write_text(THROWER)
+    program = tmp_path / "program"
+    subprocess.run(["g++", "-O2", "-o", program, tmp_path / "program.cpp"], check=True)
+    assert _traced(tmp_path, [program]) == (0, b"%d\n" % (5000 * 1_000_000 + sum(range(0, 10_000, 2))), [])
+    ((entry, *others),) = _executions(tmp_path, [program], "thrower")
+    assert entry == 10_000
+    assert set(others) == {5000}
+
+
+VSYSCALL = """
+#include <time.h>
+int main(void)
+{
+    time_t (*const old)(time_t *) = (time_t (*)(time_t *))0xffffffffff600400;
+    time_t stored = 0;
+    for (int i = 0; i < 1000; i++) {
+        const time_t before = time(0), now = old(i % 2 ? &stored : 0);
+        if (now < before - 1 || now > before + 2 || (i % 2 && stored != now))
+            return 1;
+    }
+    return 7;
+}
+"""
+
+
+def test_the_kernels_old_entries_answer(tmp_path: Path) -> None:
+    if "[vsyscall]" not in Path("/proc/self/maps").read_text():
+        pytest.skip("this kernel has no vsyscall page")
+    program = _compiled(tmp_path / "program", VSYSCALL)
+    if _natively([program]) != (7, b""):
+        pytest.skip("this kernel does not let programs call its vsyscall page")
+    assert _traced(tmp_path, [program]) == (7, b"", [])
+
+
+GO = """
+package main
+
+import "fmt"
+
+func main() {
+	results := make(chan int)
+	for g := 0; g < 8; g++ {
+		go func(g int) {
+			defer func() { recover(); results <- g }()
+			var nothing *int
+			for i := 0; i < 100000; i++ {
+				g += i & 3
+			}
+			*nothing = g
+		}(g)
+	}
+	sum := 0
+	for g := 0; g < 8; g++ {
+		sum += <-results
+	}
+	fmt.Println(sum)
+}
+"""
+RUST = """
+use std::{panic, thread};
+fn main() {
+    panic::set_hook(Box::new(|_| {}));
+    let work = |n: u64| thread::spawn(move || {
+        let sum: u64 = (0..100_000u64).map(|i| i ^ n).sum();
+        panic::catch_unwind(|| if n % 2 == 1 { panic!("odd") }).is_err() as u64 + sum
+    });
+    let threads: Vec<_> = (0..8).map(work).collect();
+    println!("{}", threads.into_iter().map(|one| one.join().unwrap()).sum::<u64>());
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compiler", "options", "suffix", "source"),
+    [("go", ["build"], "go", GO), ("rustc", ["-O"], "rs", RUST)],
+    ids=["Go", "Rust"],
+)
+def test_programs_with_runtimes_of_their_own_run_as_natively(
+    compiler: str, options: list[str], suffix: str, source: str, tmp_path: Path
+) -> None:
+    if not shutil.which(compiler):
+        pytest.skip(f"there is no {compiler}")
+    file, program = tmp_path / f"program.{suffix}", tmp_path / "program"
+    file.write_text(source)
+    subprocess.run([compiler, *options, "-o", program, file], check=True, capture_output=True)
+    natively = _natively([program])
+    assert natively[0] == 0
+    assert _traced(tmp_path, [program]) == (*natively, [])
