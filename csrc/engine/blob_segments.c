@@ -75,7 +75,7 @@ void erase(int mode, uint64_t address)
     struct cv_blob_entry *entries = table(mode);
     for (uint64_t k = hash(address); entries[k].key; k = (k + 1) & (CV_HASH - 1))
         if (entries[k].key == address)
-            entries[k].key = 1;
+            __atomic_store_n(&entries[k].code, 0, __ATOMIC_RELEASE); /* its entry is used again, or a table of them would fill up */
 }
 
 /* Code that goes away or changes: other code may come to the same addresses (dlclose, dlopen, mprotect). */

@@ -243,6 +243,42 @@ def _executions(folder: Path, command: list[str | Path], *functions: str) -> lis
     return [blocks.filter(pl.col("function") == function)["executions"].to_list() for function in functions]
 
 
+OPENER = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **libraries)
+{
+    long sum = 0;
+    for (int i = 0; i < 200; i++) {
+        void *library = dlopen(libraries[1 + i % 2], RTLD_NOW);
+        int (*work)(int) = (int (*)(int))dlsym(library, i % 2 ? "second" : "first");
+        for (int k = 0; k < 5; k++)
+            sum += work(10 + k);
+        dlclose(library);
+    }
+    printf("%ld\\n", sum);
+    return count != 3;
+}
+"""
+OPENED = """
+__asm__(".globl NAME\\n.type NAME, @function\\n"
+        "NAME: xor %eax, %eax\\n1: add %edi, %eax\\nEXTRA dec %edi\\njne 1b\\nret\\n.size NAME, .-NAME");
+"""
+
+
+def test_libraries_opened_and_closed_two_hundred_times_are_counted(tmp_path: Path) -> None:
+    program = _compiled(tmp_path / "program", OPENER)
+    libraries = [
+        _compiled(tmp_path / f"{name}.so", OPENED.replace("NAME", name).replace("EXTRA", extra), "-shared", "-fPIC")
+        for name, extra in (("first", ""), ("second", "add %edi, %eax\\n"))
+    ]
+    turns = range(10, 15)
+    status, output, reasons = _traced(tmp_path, [program, *libraries])
+    assert (status, output, reasons) == (0, b"%d\n" % (100 * 3 * sum(n * (n + 1) // 2 for n in turns)), [])
+    executed = [500, 100 * sum(turns), 500]
+    assert _executions(tmp_path, [program, *libraries], "first", "second") == [executed, executed]
+
+
 THROWER = """
 #include <cstdio>
 #include <stdexcept>
