@@ -17,7 +17,7 @@ enum cv_thread_event {
     CV_THREAD_EXIT = 2,        /* its last */
     CV_THREAD_CREATE = 3,      /* object: the new thread */
     CV_THREAD_JOIN = 4,        /* object: the thread that has ended */
-    CV_THREAD_LOCK = 5,        /* object: the lock that the thread has from here; argument: 1 where those that wait for it spin first */
+    CV_THREAD_LOCK = 5,        /* object: the lock that the thread has from here; argument: see below */
     CV_THREAD_UNLOCK = 6,      /* object: the lock */
     CV_THREAD_WAIT = 7,        /* object: the condition, argument: its mutex, which is unlocked */
     CV_THREAD_WOKEN = 8,       /* ... and locked again; argument: the mutex */
@@ -41,6 +41,10 @@ enum cv_thread_event {
     CV_THREADS_NAME = 33,     /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
     CV_THREADS_MOST = 1 << 24 /* records of the native engine's log; the rest of a longer run has no events */
 };
+
+/* Of a lock: those that wait for it spin first; others that read what it guards may have it, too. */
+#define CV_THREAD_SPINS 1
+#define CV_THREAD_SHARED 2
 
 /* Of a start: it is one of a runtime's pool. Above this bit: the thread's number in the stream, where it is known. */
 #define CV_THREAD_POOLED 1

@@ -1,9 +1,9 @@
 /* Replay of a program's threads on a machine with some cores: what waits for what is what the trace says, how long follows from the work
- * between (docs/theory/threads.md).
+ * between (docs/tasks/threads.md).
  *
- * Locks are granted in the order of arrival, chunks of dynamic loops in that of the trace to whoever asks, barriers open when all have
- * come. Only mutexes that belong to a condition variable keep the order of the trace, because it carries data (queues); who is woken
- * has them when it comes. */
+ * Locks are granted in the order of arrival, but readers pass writers that wait, as in glibc; chunks of dynamic loops in that of the trace
+ * to whoever asks, barriers open when all have come. Only mutexes that belong to a condition variable keep the order of the trace, because
+ * it carries data (queues); who is woken has them when it comes. */
 #ifndef CV_THREADS_REPLAY_H
 #define CV_THREADS_REPLAY_H
 

@@ -140,8 +140,10 @@ static bool pack_one(cv_threads *t, uint32_t number, struct met *met)
         return false;
     if (r->kind == CV_THREAD_TASK && mine->team != NOBODY)
         t->objects[mine->team].tasks = true;
-    if (r->kind == CV_THREAD_LOCK && r->argument)
+    if (r->kind == CV_THREAD_LOCK && r->argument & CV_THREAD_SPINS)
         t->objects[p->object].spins = true;
+    if (r->kind == CV_THREAD_LOCK && r->argument & CV_THREAD_SHARED)
+        t->objects[p->object].shared = true;
     if (r->kind == CV_THREAD_CHUNK) {
         p->second = object_of(t, r->object << 20 ^ mine->loop, POOLS);
         if (p->second == NOBODY)

@@ -16,22 +16,24 @@ struct sync_object {
     uint32_t parties;  /* of a barrier; members of a team */
     uint32_t made;     /* threads that were made for this team */
     bool spins;        /* those that wait for a lock look at it first */
+    bool shared;       /* some that take a lock only read what it guards */
     bool own;          /* a barrier of pthreads: those that wait sleep */
     int64_t at_first;  /* of a semaphore */
     bool ordered;      /* a mutex of a condition: taken in the order of the trace */
     uint32_t first, n; /* a pool's chunks in `chunks` */
     /* in a run */
     uint32_t holder;     /* of a lock */
+    uint32_t readers;    /* ... threads that have it together, without a holder */
     uint32_t last;       /* ... that had it before */
     uint32_t head, tail; /* threads that wait, linked by `next` */
     uint32_t arrived;    /* at a barrier, or at a team's end */
     uint32_t next_turn;  /* of an ordered lock */
     uint32_t next_chunk;
-    int64_t count; /* of a semaphore */
-    bool open;     /* a team has begun, a thread was made or has ended */
-    double taken_at;
-    uint32_t outer; /* a team: that in which its region begins */
-    double begun;   /* ... when */
+    int64_t count;   /* of a semaphore */
+    bool open;       /* a team has begun, a thread was made or has ended */
+    double taken_at; /* a lock, when nobody had it */
+    uint32_t outer;  /* a team: that in which its region begins */
+    double begun;    /* ... when */
     cv_threads_lock sums;
     cv_threads_region region; /* `seconds` 0: has not ended */
     bool tasks;               /* a team: its members make some */

@@ -195,7 +195,7 @@ static bool force_one(cv_threads *t)
     struct sync_object *o = &t->objects[first->waits_for];
     if (first->cause == CV_THREADS_CONDITION && p->other != NEVER)
         t->signaled[p->other] = 1;
-    else if (o->ordered && o->holder == NOBODY)
+    else if (o->ordered && o->holder == NOBODY && !o->readers)
         o->next_turn = p->turn;
     else
         first->granted = true;
@@ -208,7 +208,7 @@ static void reset(cv_threads *t)
     for (uint32_t i = 0; i < t->n_objects; i++) {
         struct sync_object *o = &t->objects[i];
         o->holder = o->last = o->head = o->tail = NOBODY;
-        o->arrived = o->next_turn = o->next_chunk = o->unfinished = 0;
+        o->readers = o->arrived = o->next_turn = o->next_chunk = o->unfinished = 0;
         o->count = o->at_first;
         o->open = false;
         o->sums = (cv_threads_lock){.object = o->sums.object};

@@ -85,6 +85,24 @@ static double fetched(const cv_threads *t, const struct sync_object *o, uint32_t
     return t->machine->costs.pass * (cores < t->n_threads ? (cores - 1) / cores : 1);
 }
 
+static bool reads(const cv_threads *t, const struct running *th)
+{
+    const struct cv_thread_record *r = &t->records[current(t, th)->record];
+    return r->kind == CV_THREAD_LOCK && r->argument & CV_THREAD_SHARED;
+}
+
+static void give_lock(cv_threads *t, struct sync_object *o, uint32_t thread)
+{
+    if (!o->readers)
+        o->taken_at = t->now;
+    if (reads(t, &t->threads[thread]))
+        o->readers++;
+    else
+        o->holder = thread;
+    o->last = thread;
+    o->sums.taken++;
+}
+
 static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn, double *cost)
 {
     struct sync_object *o = &t->objects[lock];
@@ -93,44 +111,57 @@ static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn
         return true;
     }
     *cost = t->machine->costs.lock;
-    if (o->holder == NOBODY && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
-        o->holder = number_of(t, th);
-        *cost += fetched(t, o, o->holder);
-        o->last = o->holder;
+    const bool held = o->holder != NOBODY || (o->readers && !reads(t, th)); /* else it may be another's turn, who has data to bring */
+    if (!held && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
+        *cost += fetched(t, o, number_of(t, th));
+        give_lock(t, o, number_of(t, th));
         o->next_turn += turn != ANY_TURN;
-        o->taken_at = t->now;
-        o->sums.taken++;
         return true;
     }
-    const bool held = o->holder != NOBODY; /* else it is another's turn, who has data to bring */
     o->sums.contended += held;
     cv_thread_block(t, th, lock, held ? CV_THREADS_LOCK : CV_THREADS_CONDITION);
     return false;
 }
 
+static void hand_over(cv_threads *t, struct sync_object *o, uint32_t thread, double latency)
+{
+    give_lock(t, o, thread);
+    t->threads[thread].granted = true;
+    cv_thread_resume(t, &t->threads[thread], latency);
+}
+
+/* Whether some waited. */
+static bool hand_to_readers(cv_threads *t, struct sync_object *o)
+{
+    for (uint32_t i = o->head, next; i != NOBODY; i = next) {
+        next = t->threads[i].next;
+        if (reads(t, &t->threads[i]))
+            hand_over(t, o, i, t->machine->costs.wake);
+    }
+    return o->readers;
+}
+
 /* A lock that spins goes to the first in the queue; one that sleeps is free until the first has woken up, as in glibc; an ordered one
- * waits for whose turn it is. */
+ * waits for whose turn it is. A writer leaves it to all readers that wait, the last reader to the first writer. */
 static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins)
 {
     struct sync_object *o = &t->objects[lock];
     const cv_threads_costs *c = &t->machine->costs;
-    if (o->holder != number_of(t, th))
+    const bool wrote = o->holder == number_of(t, th);
+    if (!wrote && (!o->readers || --o->readers))
         return;
     o->holder = NOBODY;
     o->sums.held += t->now - o->taken_at;
+    if (o->shared && hand_to_readers(t, o))
+        return;
     for (uint32_t i = o->head; i != NOBODY; i = t->threads[i].next) {
         struct running *next = &t->threads[i];
         if (o->ordered) {
             if (current(t, next)->turn != o->next_turn && t->records[current(t, next)->record].kind != CV_THREAD_WOKEN)
                 continue;
             cv_thread_resume(t, next, c->handover);
-        } else if (spins) {
-            o->holder = o->last = i;
-            o->next_turn++;
-            o->taken_at = t->now;
-            o->sums.taken++;
-            next->granted = true;
-            cv_thread_resume(t, next, c->pass);
+        } else if (spins || !wrote) {
+            hand_over(t, o, i, spins ? c->pass : c->wake);
         } else {
             cv_thread_resume(t, next, c->wake);
         }

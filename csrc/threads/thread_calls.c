@@ -135,9 +135,9 @@ void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t 
         cv_threads_event(&f->thread, CV_THREAD_WAIT, a, b, place_of(sp));
         cv_frame_push(f, function, sp, a, b);
         break;
-    case SPINNING_LOCK: cv_frame_push(f, LOCK, sp, a, 1); break;
-    case CRITICAL_BEGIN: cv_frame_push(f, LOCK, sp, CRITICAL, 1); break;
-    case LOCK_SECOND: cv_frame_push(f, LOCK, sp, c, 1); break;
+    case SPINNING_LOCK: cv_frame_push(f, LOCK, sp, a, CV_THREAD_SPINS); break;
+    case CRITICAL_BEGIN: cv_frame_push(f, LOCK, sp, CRITICAL, CV_THREAD_SPINS); break;
+    case LOCK_SECOND: cv_frame_push(f, LOCK, sp, c, CV_THREAD_SPINS); break;
     case TEAM_BARRIER: cv_frame_push(f, BARRIER, sp, cv_team_of(f), 0); break;
     case CHUNK:
     case CHUNK_INT: cv_frame_push(f, function, sp, cv_team_of(f), 0); break;
@@ -148,13 +148,18 @@ void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t 
     }
 }
 
+static int has_failed_unless_0(enum cv_function function)
+{
+    return function == CREATE || function == JOIN || function == TRY || function == READ || function == ACQUIRE;
+}
+
 static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64_t result)
 {
     uint32_t place = cv_threads_place(frame->site);
     uint64_t object = frame->object, argument = 0;
     int32_t status = (int32_t)result;
     enum cv_thread_event event;
-    if (status && (frame->function == CREATE || frame->function == JOIN || frame->function == TRY || frame->function == ACQUIRE))
+    if (status && has_failed_unless_0(frame->function))
         return;
     switch (frame->function) {
     case CREATE:
@@ -171,6 +176,7 @@ static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64
         event = CV_THREAD_JOIN;
         break;
     case TRY: event = CV_THREAD_LOCK; break;
+    case READ: event = CV_THREAD_LOCK, argument = CV_THREAD_SHARED; break;
     case LOCK: event = CV_THREAD_LOCK, argument = frame->argument; break;
     case WAIT: event = CV_THREAD_WOKEN, argument = frame->argument; break;
     case BARRIER: event = CV_THREAD_BARRIER, argument = frame->argument; break;

@@ -16,6 +16,7 @@ enum cv_function {
     JOIN,          /* (handle) */
     LOCK,          /* (lock) */
     TRY,           /* (lock), has it when the result is 0 */
+    READ,          /* (lock), has it with others that read when the result is 0 */
     SPINNING_LOCK, /* (lock), which a thread that waits for it looks at before it sleeps */
     UNLOCK,
     WAIT, /* (condition, mutex) */

@@ -109,6 +109,9 @@ def joined(threads):
         ("unequal", 6, lambda n: (n + 1) / 2),
         ("locked", 40, saturated),
         ("in-turn", 10, lambda _: 1),
+        ("read", 40, int),
+        ("first-writes", 40, lambda n: n / 2),  # readers are done together, the writer before or after
+        ("read-write", 20, lambda n: 2 * n / (n + 1)),
     ],
 )
 def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads):
@@ -119,6 +122,41 @@ def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads
     found = replayed(log, threads)
     assert found == pytest.approx(speedup(threads), rel=0.02)
     assert replayed(log, 1) == pytest.approx(1, rel=0.001)
+
+
+SHARED_MUTEX = """
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+static std::shared_mutex guard;
+static volatile long turns;
+static void use(bool writes)
+{
+    for (int round = 0; round < 40; round++) {
+        std::shared_lock<std::shared_mutex> reader(guard, std::defer_lock);
+        std::unique_lock<std::shared_mutex> writer(guard, std::defer_lock);
+        writes ? writer.lock() : reader.lock();
+        for (volatile long i = 0; i < 20000; i++)
+            ;
+    }
+}
+int main(int count, char **)
+{
+    std::thread other(use, count > 1);
+    use(false);
+    other.join();
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "speedup"), [((), 2), (("writes",), 1)], ids=["two readers", "writer and reader"])
+def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, words, speedup):
+    (tmp_path / "shared.cpp").write_text(SHARED_MUTEX)
+    subprocess.run(["g++", "-std=c++17", "-O1", "-pthread", "-o", tmp_path / "shared", tmp_path / "shared.cpp"], check=True)
+    found = trace(
+        [str(tmp_path / "shared"), *words], output=tmp_path / "t.cvt", sampling=SamplingPlan(mode="counts", engine=engine)
+    )
+    assert replayed(found.thread_log, 2) == pytest.approx(speedup, rel=0.02)
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")

@@ -156,6 +156,40 @@ def test_a_lock_goes_to_the_first_that_comes():
     assert elapsed([*rows[:4], *rows[7:], *rows[4:7]]) == pytest.approx(17)  # whatever the order of the trace
 
 
+SPINS, SHARED = 1, 2
+
+
+def holding(thread, begin, seconds, argument=SHARED):
+    """A thread that has lock 7 for a time, alone or as one of several."""
+    return [(thread, "lock", begin, 7, argument), (thread, "unlock", seconds, 7), (thread, "exit", 0)]
+
+
+def test_readers_have_a_lock_together_and_a_writer_has_it_alone():
+    found = run([*started(1, 2, 3), *holding(1, 0, 5), *holding(2, 1, 5), *holding(3, 2, 4, 0)])
+    assert found.totals["elapsed"] == pytest.approx(6 + 4)
+    assert (found.waited["lock"], found.totals["forced"]) == (pytest.approx(4), 0)
+    (lock,) = found.locks
+    assert (lock["taken"], lock["contended"], lock["held"]) == (3, 1, pytest.approx(10))
+
+
+def test_a_reader_passes_a_writer_that_waits_for_others():
+    found = run([*started(1, 2, 3), *holding(1, 0, 5), *holding(2, 1, 3, 0), *holding(3, 2, 6)])
+    assert found.totals["elapsed"] == pytest.approx(8 + 3)
+
+
+def test_a_writer_leaves_the_lock_to_all_readers_that_wait():
+    """The other writer came before them."""
+    rows = [*started(1, 2, 3, 4), *holding(1, 0, 5, 0), *holding(2, 1, 1, 0), *holding(3, 2, 6), *holding(4, 3, 4)]
+    assert elapsed(rows) == pytest.approx(5 + 6 + 1)
+    assert elapsed(rows, wake=1) == pytest.approx(5 + 1 + 6 + 1 + 1)
+
+
+def test_the_last_reader_leaves_the_lock_to_the_first_writer():
+    """A reader that comes while the writer wakes up waits for it."""
+    rows = [*started(1, 2, 3, 4), *holding(1, 0, 5), *holding(2, 1, 2, 0), *holding(3, 2, 3, 0), *holding(4, 6, 4)]
+    assert elapsed(rows, wake=2) == pytest.approx(5 + 2 + 2 + 2 + 4 + 2 + 3)
+
+
 def test_a_barrier_opens_when_all_have_come_every_time():
     rows = started(1, 2)
     for _ in range(3):
@@ -562,8 +596,8 @@ def programs(draw):
     rows = started(*range(1, threads + 1))
     for _ in range(rounds):
         for one in draw(st.permutations(range(1, threads + 1))):
-            work, held = draw(st.integers(0, 50)), draw(st.integers(0, 9))
-            rows += [(one, "lock", work, 3), (one, "unlock", held, 3)]
+            work, held, shared = draw(st.integers(0, 50)), draw(st.integers(0, 9)), draw(st.sampled_from([0, SHARED]))
+            rows += [(one, "lock", work, 3, shared), (one, "unlock", held, 3)]
         rows += [(one, "barrier", draw(st.integers(0, 5)), 4, threads) for one in range(1, threads + 1)]
     return [*rows, *((one, "exit", 0) for one in range(1, threads + 1)), *((0, "join", 0, one) for one in range(1, threads + 1))]
 

@@ -1,8 +1,10 @@
 /* Threads whose speedup is arithmetic: teams WHAT ROUNDS [THREADS]; prints how much was done. OpenMP's number of threads is its own. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PARTS = 256, MOST = 64 };
 
@@ -20,6 +22,8 @@ static double sum;
 static pthread_mutex_t total_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t all;
+static pthread_rwlock_t guard = PTHREAD_RWLOCK_INITIALIZER;
+static const struct timespec never = {1L << 40, 0};
 
 /* Thread i works i + 1 times as long as the first. */
 static void *unequal(void *number)
@@ -46,6 +50,51 @@ static void *locked(void *number)
         pthread_mutex_unlock(&total_lock);
     }
     return NULL;
+}
+
+/* All that is done needs the lock; `how` is one of the functions that take it. */
+static void reads(int how)
+{
+    how == 0   ? pthread_rwlock_rdlock(&guard)
+    : how == 1 ? pthread_rwlock_tryrdlock(&guard)
+    : how == 2 ? pthread_rwlock_timedrdlock(&guard, &never)
+               : pthread_rwlock_clockrdlock(&guard, CLOCK_MONOTONIC, &never);
+    spin(20000);
+    pthread_rwlock_unlock(&guard);
+}
+
+static void writes(int how)
+{
+    how == 0   ? pthread_rwlock_wrlock(&guard)
+    : how == 1 ? pthread_rwlock_timedwrlock(&guard, &never)
+               : pthread_rwlock_clockwrlock(&guard, CLOCK_MONOTONIC, &never);
+    sum += spin(20000);
+    pthread_rwlock_unlock(&guard);
+}
+
+static void *all_read(void *number)
+{
+    for (int r = 0; r < rounds; r++)
+        reads(r % 4);
+    return number;
+}
+
+static void *first_writes(void *number)
+{
+    for (int r = 0; r < rounds; r++)
+        number ? reads(0) : writes(r % 3);
+    return number;
+}
+
+static void *all_read_then_write(void *number)
+{
+    for (int r = 0; r < rounds; r++) {
+        reads(r % 4);
+        pthread_barrier_wait(&all);
+        writes(r % 3);
+        pthread_barrier_wait(&all);
+    }
+    return number;
 }
 
 /* Threads take turns: nothing overlaps. */
@@ -101,6 +150,12 @@ int main(int count, char **words)
         with_threads(locked);
     if (!strcmp(words[1], "in-turn"))
         with_threads(in_turn);
+    if (!strcmp(words[1], "read"))
+        with_threads(all_read);
+    if (!strcmp(words[1], "first-writes"))
+        with_threads(first_writes);
+    if (!strcmp(words[1], "read-write"))
+        with_threads(all_read_then_write);
 #ifdef _OPENMP
     for (int r = 0; r < rounds; r++) {
         if (!strcmp(words[1], "triangle")) {
