@@ -23,6 +23,7 @@ struct sync_object {
     uint32_t first, n; /* a pool's chunks in `chunks` */
     /* in a run */
     uint32_t holder;     /* of a lock */
+    uint32_t again;      /* ... how often its holder has it besides */
     uint32_t readers;    /* ... threads that have it together, without a holder */
     uint32_t last;       /* ... that had it before */
     uint32_t head, tail; /* threads that wait, linked by `next` */

@@ -208,7 +208,7 @@ static void reset(cv_threads *t)
     for (uint32_t i = 0; i < t->n_objects; i++) {
         struct sync_object *o = &t->objects[i];
         o->holder = o->last = o->head = o->tail = NOBODY;
-        o->readers = o->arrived = o->next_turn = o->next_chunk = o->unfinished = 0;
+        o->again = o->readers = o->arrived = o->next_turn = o->next_chunk = o->unfinished = 0;
         o->count = o->at_first;
         o->open = false;
         o->sums = (cv_threads_lock){.object = o->sums.object};

@@ -111,6 +111,11 @@ static bool take(cv_threads *t, struct running *th, uint32_t lock, uint32_t turn
         return true;
     }
     *cost = t->machine->costs.lock;
+    if (o->holder == number_of(t, th)) {
+        o->again++;
+        o->next_turn += turn != ANY_TURN;
+        return true;
+    }
     const bool held = o->holder != NOBODY || (o->readers && !reads(t, th)); /* else it may be another's turn, who has data to bring */
     if (!held && (!o->ordered || turn == o->next_turn || turn == ANY_TURN)) {
         *cost += fetched(t, o, number_of(t, th));
@@ -148,6 +153,10 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
     struct sync_object *o = &t->objects[lock];
     const cv_threads_costs *c = &t->machine->costs;
     const bool wrote = o->holder == number_of(t, th);
+    if (wrote && o->again) {
+        o->again--;
+        return;
+    }
     if (!wrote && (!o->readers || --o->readers))
         return;
     o->holder = NOBODY;

@@ -139,6 +139,8 @@ void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t 
     case CRITICAL_BEGIN: cv_frame_push(f, LOCK, sp, CRITICAL, CV_THREAD_SPINS); break;
     case LOCK_SECOND: cv_frame_push(f, LOCK, sp, c, CV_THREAD_SPINS); break;
     case TEAM_BARRIER: cv_frame_push(f, BARRIER, sp, cv_team_of(f), 0); break;
+    case SINGLE_COPY:
+    case REDUCE:
     case CHUNK:
     case CHUNK_INT: cv_frame_push(f, function, sp, cv_team_of(f), 0); break;
     case TASK_WAIT: cv_frame_push(f, TASK_WAIT, sp, 0, 0); break;
@@ -148,9 +150,20 @@ void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t 
     }
 }
 
-static int has_failed_unless_0(enum cv_function function)
+/* Calls that give, or wait for, nothing. */
+static int nothing_came_of(enum cv_function function, int32_t status, uint64_t result)
 {
-    return function == CREATE || function == JOIN || function == TRY || function == READ || function == ACQUIRE;
+    switch (function) {
+    case CREATE:
+    case JOIN:
+    case TRY:
+    case READ:
+    case ACQUIRE: return status != 0;
+    case TEST: return status == 0;
+    case SINGLE_COPY: return result == 0;
+    case REDUCE: return status == 2;
+    default: return 0;
+    }
 }
 
 static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64_t result)
@@ -159,7 +172,7 @@ static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64
     uint64_t object = frame->object, argument = 0;
     int32_t status = (int32_t)result;
     enum cv_thread_event event;
-    if (status && has_failed_unless_0(frame->function))
+    if (nothing_came_of(frame->function, status, result))
         return;
     switch (frame->function) {
     case CREATE:
@@ -176,9 +189,12 @@ static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64
         event = CV_THREAD_JOIN;
         break;
     case TRY: event = CV_THREAD_LOCK; break;
+    case TEST: event = CV_THREAD_LOCK, argument = CV_THREAD_SPINS; break;
     case READ: event = CV_THREAD_LOCK, argument = CV_THREAD_SHARED; break;
     case LOCK: event = CV_THREAD_LOCK, argument = frame->argument; break;
     case WAIT: event = CV_THREAD_WOKEN, argument = frame->argument; break;
+    case SINGLE_COPY:
+    case REDUCE:
     case BARRIER: event = CV_THREAD_BARRIER, argument = frame->argument; break;
     case ACQUIRE: event = CV_THREAD_ACQUIRE; break;
     case PARALLEL:

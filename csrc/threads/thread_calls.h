@@ -16,6 +16,7 @@ enum cv_function {
     JOIN,          /* (handle) */
     LOCK,          /* (lock) */
     TRY,           /* (lock), has it when the result is 0 */
+    TEST,          /* (lock), has it unless the result is 0 */
     READ,          /* (lock), has it with others that read when the result is 0 */
     SPINNING_LOCK, /* (lock), which a thread that waits for it looks at before it sleeps */
     UNLOCK,
@@ -28,8 +29,10 @@ enum cv_function {
     PARALLEL,  /* (function, data): OpenMP, GCC */
     FORK_CALL, /* (place, number, function): OpenMP, LLVM */
     TEAM_BARRIER,
-    CHUNK,     /* result: bool */
-    CHUNK_INT, /* result: int */
+    SINGLE_COPY, /* result: 0 in the thread that computes, and meets the others at its end; else what it computed */
+    REDUCE,      /* result: 2 where nobody waits */
+    CHUNK,       /* result: bool */
+    CHUNK_INT,   /* result: int */
     CRITICAL_BEGIN,
     CRITICAL_END,
     LOCK_SECOND, /* (place, thread, lock): LLVM */
@@ -56,7 +59,7 @@ static inline int cv_begins_threads(enum cv_function function)
 
 struct cv_thread {
     uint16_t serial;
-    uint8_t in_runtime; /* within a call that waits, or a pool's thread that has no work */
+    uint8_t in_runtime;      /* within a call that waits, or a pool's thread that has no work */
     uint8_t pool;
     uint32_t calls;
     uint64_t work, inside; /* instructions since its last record */

@@ -109,13 +109,18 @@ def joined(threads):
         ("unequal", 6, lambda n: (n + 1) / 2),
         ("locked", 40, saturated),
         ("in-turn", 10, lambda _: 1),
+        ("test-locked", 40, saturated),
+        ("nest-locked", 40, saturated),
+        ("cancellable", 12, triangle),
+        ("copied", 40, lambda n: (n + 1) / 2),
+        ("reduced", 12, int),
         ("read", 40, int),
         ("first-writes", 40, lambda n: n / 2),  # readers are done together, the writer before or after
         ("read-write", 20, lambda n: 2 * n / (n + 1)),
     ],
 )
 def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads):
-    if threads == 64 and what in ("triangle", "dynamic", "tasks"):
+    if threads == 64 and what in ("triangle", "dynamic", "tasks", "cancellable", "reduced"):
         rounds = 40  # work beside which making 64 threads is little
     log = traced(what, rounds, threads).thread_log
     assert log.threads in (threads, threads + 1)
@@ -170,6 +175,11 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
         ("task-loop", 24, int),
         ("at-once", 240, int),
         ("tree", 240, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
+        ("test-locked", 40, saturated),
+        ("nest-locked", 40, saturated),
+        ("cancellable", 24, triangle),
+        ("copied", 80, lambda n: (n + 1) / 2),
+        ("reduced", 24, lambda n: n if n <= 4 else triangle(n)),  # a barrier from five threads on
     ],
 )
 def test_speedups_with_the_runtime_of_llvm_are_arithmetic(traced, tmp_path, what, rounds, speedup, threads):
@@ -188,10 +198,11 @@ def test_classes_of_work_hold_every_count(traced):
     assert one.thread_log.instructions().sum() == pytest.approx(one.signature.totals["instructions"], rel=0.1)
 
 
-def test_waiting_is_no_work_whatever_the_policy(traced, monkeypatch):
+@pytest.mark.parametrize("what", ["triangle", "copied"])
+def test_waiting_is_no_work_whatever_the_policy(traced, monkeypatch, what):
     def work(policy):
         monkeypatch.setenv("OMP_WAIT_POLICY", policy)
-        return int(traced("triangle", 10, 4).thread_log.records["instructions"].sum())
+        return int(traced(what, 10, 4).thread_log.records["instructions"].sum())
 
     assert work("active") == pytest.approx(work("passive"), rel=1e-5)
 

@@ -190,6 +190,13 @@ def test_the_last_reader_leaves_the_lock_to_the_first_writer():
     assert elapsed(rows, wake=2) == pytest.approx(5 + 2 + 2 + 2 + 4 + 2 + 3)
 
 
+def test_who_has_a_lock_may_take_it_again():
+    rows = [*started(1, 2), (1, "lock", 0, 7), (1, "lock", 2, 7), (1, "unlock", 3, 7), (1, "unlock", 4, 7), (1, "exit", 0)]
+    found = run([*rows, *holding(2, 1, 5, 0)])
+    assert found.totals["elapsed"] == pytest.approx(2 + 3 + 4 + 5)
+    assert (found.locks["taken"].item(), found.totals["forced"]) == (2, 0)
+
+
 def test_a_barrier_opens_when_all_have_come_every_time():
     rows = started(1, 2)
     for _ in range(3):

@@ -1,5 +1,8 @@
 /* Threads whose speedup is arithmetic: teams WHAT ROUNDS [THREADS]; prints how much was done. OpenMP's number of threads is its own. */
 #define _GNU_SOURCE
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +48,7 @@ static void *locked(void *number)
     (void)number;
     for (int r = 0; r < rounds; r++) {
         double mine = spin(20000);
-        pthread_mutex_lock(&total_lock);
+        r % 2 ? pthread_mutex_lock(&total_lock) : pthread_mutex_clocklock(&total_lock, CLOCK_MONOTONIC, &never);
         sum += mine + spin(20001);
         pthread_mutex_unlock(&total_lock);
     }
@@ -127,6 +130,92 @@ static double tree(int parts)
     }
     return left + right + spin(20000 * parts);
 }
+
+/* Half of the work is under one lock, of which a thread asks first whether it is free. */
+static void test_locked(omp_lock_t *lock)
+{
+    double mine = spin(20000);
+    if (!omp_test_lock(lock))
+        omp_set_lock(lock);
+    sum += mine + spin(20001);
+    omp_unset_lock(lock);
+}
+
+/* ... which a thread has twice. */
+static void nest_locked(omp_nest_lock_t *lock)
+{
+    double mine = spin(20000);
+    omp_set_nest_lock(lock);
+    if (omp_test_nest_lock(lock) == 2)
+        mine += spin(10000);
+    omp_unset_nest_lock(lock);
+    sum += mine + spin(10001);
+    omp_unset_nest_lock(lock);
+}
+
+static void with_locks(int nested)
+{
+    omp_lock_t lock;
+    omp_nest_lock_t nest;
+    omp_init_lock(&lock);
+    omp_init_nest_lock(&nest);
+#pragma omp parallel
+    for (int r = 0; r < rounds; r++) {
+        if (nested)
+            nest_locked(&nest);
+        else
+            test_locked(&lock);
+    }
+}
+
+/* Each loop waits for the thread with most of its work, which is another one in every second loop. */
+static void cancellable(int at_once)
+{
+#pragma omp parallel
+    {
+#pragma omp cancel parallel if (at_once)
+#pragma omp for schedule(static)
+        for (int i = 0; i < PARTS; i++)
+            spin(100 * (i + 1));
+#pragma omp for schedule(static)
+        for (int i = 0; i < PARTS; i++)
+            spin(100 * (PARTS - i));
+#pragma omp for schedule(dynamic, PARTS / threads)
+        for (int i = 0; i < PARTS; i++)
+            spin(100 * (i + 1));
+#pragma omp for schedule(dynamic, PARTS / threads)
+        for (int i = 0; i < PARTS; i++)
+            spin(100 * (PARTS - i));
+    }
+}
+
+/* No loop waits for another thread: each has the same work in the end. */
+static double reduced(void)
+{
+    double one = 0, two = 0;
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) reduction(+ : one) nowait
+        for (int i = 0; i < PARTS; i++)
+            one += spin(100 * (i + 1));
+#pragma omp for schedule(static) reduction(+ : two) nowait
+        for (int i = 0; i < PARTS; i++)
+            two += spin(100 * (PARTS - i));
+    }
+    return one + two;
+}
+
+/* One thread computes what all need before they go on. */
+static void copied(void)
+{
+    double own;
+#pragma omp parallel private(own)
+    for (int r = 0; r < rounds; r++) {
+#pragma omp single copyprivate(own)
+        own = spin(20000);
+        spin(20000 + (own < 0));
+    }
+}
 #endif
 
 static void with_threads(void *(*work)(void *))
@@ -157,7 +246,15 @@ int main(int count, char **words)
     if (!strcmp(words[1], "read-write"))
         with_threads(all_read_then_write);
 #ifdef _OPENMP
+    if (strstr(words[1], "-locked"))
+        with_locks(!strcmp(words[1], "nest-locked"));
+    if (!strcmp(words[1], "copied"))
+        copied();
     for (int r = 0; r < rounds; r++) {
+        if (!strcmp(words[1], "cancellable"))
+            cancellable(rounds < 0);
+        if (!strcmp(words[1], "reduced"))
+            mine += reduced();
         if (!strcmp(words[1], "triangle")) {
 #pragma omp parallel for reduction(+ : mine) schedule(static)
             for (int i = 0; i < PARTS; i++)
